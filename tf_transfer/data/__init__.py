@@ -1,0 +1,1 @@
+"""Texts in, padded batches out, metrics over whole splits."""

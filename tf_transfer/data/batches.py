@@ -1,0 +1,226 @@
+"""Splits, the plan of an epoch, and padded batches.
+
+A plan is drawn in NumPy from (seed, epoch) alone: which examples make which
+batch, and to which length each batch is padded. So a resumed run cuts the plan
+at its step and goes on. The input pipeline then gathers and pads inside
+tf.data, without Python an example.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+BUCKETS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
+GROUPED_POOL = 50  # batches that `grouped` sorts by length together
+EVALUATION_BATCH = 64
+PREFETCH = 8
+
+
+@dataclasses.dataclass
+class Split:
+    """Tokenised examples with their labels.
+
+    Attributes:
+        tokens: `tokens.Tokens`.
+        labels: int64 or float32 [examples]; zeros where hidden.
+        ids: int64 [examples]. Row numbers in the source.
+    """
+
+    tokens: object
+    labels: np.ndarray
+    ids: np.ndarray
+
+    def __len__(self):
+        return len(self.ids)
+
+
+@dataclasses.dataclass
+class Plan:
+    """The batches of one pass over a split.
+
+    Attributes:
+        rows: int64 [steps, batch]. Short batches repeat their first row.
+        counts: int32 [steps]. How many rows of each batch count.
+        lengths: int32 [steps]. The bucket that each batch is padded to.
+    """
+
+    rows: np.ndarray
+    counts: np.ndarray
+    lengths: np.ndarray
+
+    def __len__(self):
+        return len(self.counts)
+
+    def start_at(self, step):
+        """The part of the plan from `step` on."""
+        return Plan(self.rows[step:], self.counts[step:], self.lengths[step:])
+
+
+# === Which examples ===
+
+
+def divide(labels, fraction, seed):
+    """Parts a training set: stratified, the same for every seed of a run.
+
+    Args:
+        labels: class ids, or scores (which are stratified by fifths).
+        fraction: part that validates.
+        seed: the split seed.
+
+    Returns:
+        Sorted row numbers to train on, and to validate on.
+    """
+    order = _stratified_order(labels, seed)
+    count = int(round(len(labels) * fraction))
+    if fraction > 0:
+        count = min(max(count, 1), len(labels) - 1)
+    return np.sort(order[count:]), np.sort(order[:count])
+
+
+def subset(labels, size, seed):
+    """`size` row numbers, stratified; a smaller subset is part of a larger."""
+    if not size or size >= len(labels):
+        return np.arange(len(labels))
+    return np.sort(_stratified_order(labels, seed)[:size])
+
+
+def _stratified_order(labels, seed):
+    """A permutation whose every beginning has the classes in proportion.
+
+    Row i of a class with n members stands at (i + u) / n, with u drawn once
+    a class, so classes interleave evenly however long the beginning is.
+    """
+    rng = np.random.default_rng([seed, 7])
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "f":
+        ranks = labels.argsort(kind="stable").argsort(kind="stable")
+        labels = ranks * 5 // max(len(ranks), 1)
+    place = np.empty(len(labels))
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        place[members] = (np.arange(len(members)) + rng.random()) / len(members)
+    return place.argsort(kind="stable")
+
+
+# === In which order, padded to what ===
+
+
+def buckets_up_to(max_length):
+    """Bucket lengths for texts of at most `max_length` tokens."""
+    return tuple(b for b in BUCKETS if b < max_length) + (max_length,)
+
+
+def plan_epoch(
+    lengths, batch_size, batching, seed, epoch, replicas=1, buckets=BUCKETS
+):
+    """Draws the batches of a training epoch.
+
+    Args:
+        lengths: int [examples]. Tokens of each example.
+        batch_size: examples a step, over all replicas.
+        batching: `random` or `grouped`.
+        seed, epoch: all that the order depends on.
+        replicas: batches are filled up to a multiple of it.
+        buckets: lengths that batches may be padded to.
+
+    Returns:
+        `Plan` of ceil(examples / batch_size) steps.
+    """
+    rng = np.random.default_rng([seed, epoch, 11])
+    order = rng.permutation(len(lengths))
+    if batching == "grouped":
+        pool = GROUPED_POOL * batch_size
+        order = np.concatenate(
+            [
+                part[np.argsort(lengths[part], kind="stable")]
+                for part in np.split(order, range(pool, len(order), pool))
+            ]
+        )
+        full = len(order) // batch_size * batch_size
+        batches = order[:full].reshape(-1, batch_size)
+        batches = batches[rng.permutation(len(batches))]
+        order = np.concatenate([batches.ravel(), order[full:]])
+    return _plan(order, lengths, batch_size, replicas, buckets)
+
+
+def plan_evaluation(lengths, batch_size, replicas=1, buckets=BUCKETS):
+    """Every example once, sorted by length, in large batches."""
+    order = np.argsort(-lengths.astype(np.int64), kind="stable")
+    return _plan(order, lengths, batch_size, replicas, buckets)
+
+
+def _plan(order, lengths, batch_size, replicas, buckets):
+    steps = -(-len(order) // batch_size)
+    counts = np.full(steps, batch_size, np.int32)
+    counts[-1] = len(order) - (steps - 1) * batch_size
+    fill = np.repeat(order[(steps - 1) * batch_size], batch_size - counts[-1])
+    rows = np.concatenate([order, fill]).reshape(steps, batch_size)
+    extra = -batch_size % replicas
+    rows = np.concatenate([rows, np.repeat(rows[:, :1], extra, axis=1)], axis=1)
+    ladder = np.asarray(buckets)
+    longest = lengths[rows].max(axis=1)
+    padded = ladder[np.searchsorted(ladder, longest)]
+    return Plan(rows, counts, padded.astype(np.int32))
+
+
+# === Batches ===
+
+
+def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
+    """A dataset that yields the batches of a plan, gathered and padded.
+
+    Args:
+        split: `Split`.
+        plan: `Plan`.
+        pad: the padding id.
+        part: (worker, workers): the share of each batch that is read here.
+        local_replicas: consecutive elements go to the replicas of a worker.
+
+    Returns:
+        `tf.data.Dataset` of dicts: `ids` and `segments` int32 [batch, length],
+        `mask` bool [batch, length], `labels` [batch], `weights` float32
+        [batch], which are 1 / (examples of the whole batch) or 0, so that
+        weighted sums over replicas are means over the batch.
+    """
+    worker, workers = part
+    weights = (
+        np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
+    ) / plan.counts[:, None].astype(np.float32)
+    width = plan.rows.shape[1] // workers
+    own = slice(worker * width, (worker + 1) * width)
+
+    def spread(array):  # [steps, batch] -> [steps * replicas, batch of one]
+        return array[:, own].reshape(len(plan) * local_replicas, -1)
+
+    tokens = split.tokens
+    flat = tf.constant(tokens.flat)
+    starts = tf.constant(tokens.starts)
+    lengths = tf.constant(tokens.lengths)
+    firsts = tf.constant(tokens.firsts)
+    labels = tf.constant(split.labels)
+
+    def gather(rows, weights, length):
+        place = tf.range(length)
+        mask = tf.sequence_mask(tf.gather(lengths, rows), length)
+        index = tf.gather(starts, rows)[:, None] + tf.cast(place, tf.int64)
+        index = tf.where(mask, index, 0)
+        second = place[None] >= tf.gather(firsts, rows)[:, None]
+        return {
+            "ids": tf.where(mask, tf.gather(flat, index), pad),
+            "segments": tf.cast(second & mask, tf.int32),
+            "mask": mask,
+            "labels": tf.gather(labels, rows),
+            "weights": weights,
+        }
+
+    dataset = tf.data.Dataset.from_tensor_slices(
+        (
+            spread(plan.rows),
+            spread(weights.astype(np.float32)),
+            np.repeat(plan.lengths, local_replicas),
+        )
+    )
+    return dataset.map(
+        gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    ).prefetch(PREFETCH * local_replicas)

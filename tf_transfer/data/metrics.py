@@ -1,0 +1,87 @@
+"""Metrics: pure functions over a whole split.
+
+Each takes the labels and the logits of every example of a split, in the same
+order, and returns a float. Scores are fractions (0.87, not 87).
+"""
+
+import numpy as np
+import scipy.stats
+import sklearn.metrics
+
+
+def decide(logits):
+    """The label id that the logits choose.
+
+    Args:
+        logits: float [examples, units]; one unit is a yes/no, whose sigmoid
+            is compared with one half.
+
+    Returns:
+        int64 [examples].
+    """
+    logits = np.asarray(logits)
+    if logits.shape[1] == 1:
+        return (logits[:, 0] > 0).astype(np.int64)
+    return logits.argmax(axis=1)
+
+
+def accuracy(labels, logits):
+    """Wang, formula 1."""
+    return float(np.mean(decide(logits) == labels))
+
+
+def f1(labels, logits):
+    """Wang, formula 2: of label 1; 0 where nothing is found."""
+    return float(
+        sklearn.metrics.f1_score(labels, decide(logits), zero_division=0.0)
+    )
+
+
+def matthews(labels, logits):
+    """Matthews correlation; 0 where either side is constant."""
+    return float(sklearn.metrics.matthews_corrcoef(labels, decide(logits)))
+
+
+def pearson(labels, logits):
+    """Pearson's r; 0 where either side is constant."""
+    return _correlation(scipy.stats.pearsonr, labels, logits)
+
+
+def spearman(labels, logits):
+    """Spearman's rho with the average rank of ties, as everybody uses it."""
+    return _correlation(scipy.stats.spearmanr, labels, logits)
+
+
+def spearman_no_ties(labels, logits):
+    """Wang, formula 3: 1 - 6 sum(d^2) / (n (n^2 - 1)).
+
+    It holds only where no two values are equal. Equal scores get their average
+    rank here, so that the result does not depend on the order of the rows.
+    """
+    ranks = scipy.stats.rankdata(labels)
+    difference = ranks - scipy.stats.rankdata(np.asarray(logits)[:, 0])
+    n = len(ranks)
+    if n < 2:
+        return 0.0
+    return float(1 - 6 * np.sum(difference**2) / (n * (n * n - 1)))
+
+
+def _correlation(function, labels, logits):
+    scores = np.asarray(logits, np.float64)[:, 0]
+    labels = np.asarray(labels, np.float64)
+    if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(scores) == 0:
+        return 0.0
+    return float(function(labels, scores).statistic)
+
+
+METRICS = {
+    function.__name__: function
+    for function in (
+        accuracy, f1, matthews, pearson, spearman, spearman_no_ties
+    )
+}  # fmt: skip
+
+
+def measure(names, labels, logits, prefix=""):
+    """A dict of the named metrics; `prefix` stands before each name."""
+    return {prefix + name: METRICS[name](labels, logits) for name in names}

@@ -1,0 +1,1 @@
+"""Encoders, what of them trains, and the heads on top. Keras only."""

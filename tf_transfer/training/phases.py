@@ -1,0 +1,76 @@
+"""Phases and objectives: what the loop trains, in which stretches.
+
+An objective is a head with its loss and its data. A phase is a stretch of
+training with its own trainable parts and learning rate. GLUE is one phase with
+one objective.
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from tf_transfer.models.split import Trainable
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """What one head learns.
+
+    Attributes:
+        name: the head's name in the network.
+        loss: function from labels and logits to the loss of each example.
+        train: `batches.Split`.
+        evaluation: dict from `validation` and `test` to a list of
+            (prefix, `batches.Split`): a prefix stands before the names of
+            the metrics of a second development set.
+        measure: function (labels, logits, prefix) to a dict of metrics.
+    """
+
+    name: str
+    loss: Callable
+    train: object
+    evaluation: dict
+    measure: Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """A stretch of training.
+
+    Attributes:
+        objectives: trained in turn, each a whole pass, in every epoch.
+        score: function from a dict of validation metrics to the score that
+            stops and selects; `None` where nothing validates.
+        patience, min_delta, select: see `stopping` and `settings`.
+    """
+
+    trainable: Trainable
+    trainable_layers: str
+    lr: float
+    max_epochs: int
+    objectives: tuple
+    score: Callable | None
+    patience: int
+    min_delta: float
+    select: str
+
+
+# === Losses: labels and logits [batch, units] to float32 [batch] ===
+
+
+def binary_loss(labels, logits):
+    """Cross-entropy of one sigmoid unit."""
+    return tf.nn.sigmoid_cross_entropy_with_logits(
+        tf.cast(labels, tf.float32), logits[:, 0]
+    )
+
+
+def categorical_loss(labels, logits):
+    """Cross-entropy of one unit a class."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+def squared_loss(labels, logits):
+    """Squared error of one linear unit."""
+    return tf.math.squared_difference(tf.cast(labels, tf.float32), logits[:, 0])

@@ -1,0 +1,337 @@
+"""The run directory: the only place that writes one. Needs no TensorFlow.
+
+    config.json   epochs.jsonl   result.json   predictions.npz
+    events.out.tfevents.*        checkpoint/   model/
+
+`result.json` is written last: a run that has one is whole.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+from tensorboard.compat.proto import event_pb2
+from tensorboard.compat.proto import summary_pb2
+from tensorboard.plugins.hparams import summary_v2 as hparams
+from tensorboard.plugins.scalar import metadata as scalar_metadata
+from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.util import tensor_util
+
+from tf_transfer import __version__
+from tf_transfer.errors import UserError
+from tf_transfer.training import checkpoint
+
+PACKAGES = (
+    "tensorflow", "keras", "keras-hub", "keras-nlp", "tensorflow-text",
+    "tensorflow-datasets", "numpy", "scipy", "scikit-learn",
+)  # fmt: skip
+
+
+# === The name of a run ===
+
+
+def run_key(settings, identities, replicas):
+    """Everything that can change a number of the run, as a dict.
+
+    Args:
+        settings: `settings.Settings`, resolved.
+        identities: dict with the identity of `model` and `data`.
+        replicas: over how many the batch is spread.
+    """
+    return {
+        **settings.hashed(),
+        **identities,
+        "replicas": replicas,
+        "frozen_prefix": "live",
+    }
+
+
+def run_name(settings, key):
+    """The folder name of a run: what a person looks for, and a hash."""
+    digest = hashlib.sha256(
+        json.dumps(key, sort_keys=True, default=str).encode()
+    ).hexdigest()
+    model = re.sub(r"[^\w.-]", "_", os.path.basename(settings.model.rstrip("/")))
+    return (
+        f"lr={settings.lr:g},batch={settings.batch_size},model={model},"
+        f"seed={settings.seed}-{digest[:10]}"
+    )
+
+
+def versions():
+    """What runs: package versions, Python, and the code's commit."""
+    found = {"tf_transfer": __version__, "python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def git_commit():
+    """The commit of the code, with `+` where files differ; or None."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+    def git(*words):
+        return subprocess.run(
+            ["git", "-C", here, *words], capture_output=True, text=True
+        )
+
+    try:
+        inside = git("ls-files", "--error-unmatch", "__init__.py")
+        if inside.returncode:
+            return None
+        commit = git("rev-parse", "HEAD").stdout.strip()
+        changed = git("status", "--porcelain", "--untracked-files=no", ".")
+    except OSError:
+        return None
+    return commit + ("+" if changed.stdout.strip() else "")
+
+
+# === Finding and opening ===
+
+
+class RunDirectory:
+    """One run's files.
+
+    Open it with `find`: it says whether the run is done, goes on or begins.
+
+    Attributes:
+        path: str.
+        key: dict. What makes the run this run.
+    """
+
+    def __init__(self, path, key):
+        self.path = path
+        self.key = key
+        self.checkpoints = checkpoint.Checkpoints(self.file("checkpoint"))
+        self._lock = None
+        self._events = None
+
+    @classmethod
+    def find(cls, parent, name, key, rerun):
+        """The directory that this command means.
+
+        Without `rerun` that is the one of this name. With it, the newest one
+        beside it that is not finished, or the next free one.
+        """
+        run = cls(os.path.join(parent, name), key)
+        number = 2
+        while rerun and run.result() is not None:
+            run = cls(os.path.join(parent, f"{name}.{number}"), key)
+            number += 1
+        return run
+
+    def file(self, *names):
+        """Path of a file in it."""
+        return os.path.join(self.path, *names)
+
+    def result(self):
+        """The finished run's result, or None."""
+        return _read_json(self.file("result.json"))
+
+    def config(self):
+        """What `config.json` says, or None."""
+        return _read_json(self.file("config.json"))
+
+    def lock(self):
+        """Makes this process the only one that writes here.
+
+        The lock is the kernel's: it dies with the process.
+
+        Raises:
+            UserError: another process has it, or it is another config's.
+        """
+        os.makedirs(self.path, exist_ok=True)
+        self._lock = open(self.file(".lock"), "a+")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.seek(0)
+            owner = self._lock.read().strip() or "unknown"
+            self._lock.close()
+            raise UserError(
+                f"{self.path}: another process is using this run ({owner}). "
+                "Wait for it, or stop it, or give another --seed or --out."
+            ) from None
+        self._lock.truncate(0)
+        self._lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+        self._lock.flush()
+        known = self.config()
+        if known is not None and known.get("key") != _plain(self.key):
+            differing = sorted(
+                name
+                for name in {*known.get("key", {}), *self.key}
+                if known.get("key", {}).get(name) != _plain(self.key).get(name)
+            )
+            raise UserError(
+                f"{self.path}: belongs to a run with another "
+                f"{', '.join(differing)}. Nothing was written; move it away "
+                "or give another --out."
+            )
+
+    def close(self):
+        """Lets go of the files."""
+        if self._events is not None:
+            with contextlib.suppress(OSError):  # a full disk was reported
+                self._events.close()
+            self._events = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    # === Writing ===
+
+    def write_config(self, settings, details):
+        """Writes `config.json`: once, when the run begins."""
+        checkpoint.write_json(
+            self.file("config.json"),
+            {
+                "settings": dataclasses.asdict(settings),
+                "approach": settings.approach,
+                "key": _plain(self.key),
+                **details,
+                "versions": versions(),
+                "git_commit": git_commit(),
+                "command": sys.argv,
+                "host": socket.gethostname(),
+                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            },
+        )
+
+    def write_epochs(self, epochs):
+        """Writes `epochs.jsonl`, a line an evaluation."""
+        lines = "".join(json.dumps(epoch) + "\n" for epoch in epochs)
+        checkpoint.write_atomically(self.file("epochs.jsonl"), lines.encode())
+
+    def write_predictions(self, arrays):
+        """Writes `predictions.npz`."""
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        checkpoint.write_atomically(
+            self.file("predictions.npz"), buffer.getvalue()
+        )
+
+    def write_result(self, result):
+        """Writes `result.json`, last of all."""
+        checkpoint.write_json(self.file("result.json"), result)
+
+    def reopen(self):
+        """Takes the result away: a finished run is extended."""
+        os.remove(self.file("result.json"))
+
+    # === The selected weights ===
+
+    def write_model(self, name, arrays):
+        """Writes weights under `model/`; returns what finds them again."""
+        os.makedirs(self.file("model"), exist_ok=True)
+        path = self.file("model", f"{name}.safetensors")
+        return {"file": name, "sha256": checkpoint.write_arrays(path, arrays)}
+
+    def read_model(self, entry):
+        """Weights that `write_model` wrote.
+
+        Raises:
+            ValueError: missing or damaged.
+        """
+        path = self.file("model", f"{entry['file']}.safetensors")
+        return checkpoint.read_arrays(path, entry["sha256"])
+
+    def keep_models(self, entries):
+        """Drops every model file but these."""
+        wanted = {f"{entry['file']}.safetensors" for entry in entries if entry}
+        if os.path.isdir(self.file("model")):
+            for name in os.listdir(self.file("model")):
+                if name not in wanted:
+                    os.remove(self.file("model", name))
+
+    # === TensorBoard ===
+
+    def start_events(self, step, hyperparameters):
+        """Opens an event file; what another one says from `step` on is void.
+
+        Args:
+            step: the first step that this process will log.
+            hyperparameters: dict for TensorBoard's HParams table.
+        """
+        name = (
+            f"events.out.tfevents.{time.time():.6f}."
+            f"{socket.gethostname()}.{os.getpid()}"
+        )
+        self._events = RecordWriter(open(self.file(name), "ab", 1 << 20))
+        self._event(file_version="brain.Event:2")
+        self._event(
+            session_log=event_pb2.SessionLog(
+                status=event_pb2.SessionLog.START
+            ),
+            step=step,
+        )
+        self._event(summary=hparams.hparams_pb(hyperparameters), step=step)
+
+    def scalar(self, tag, value, step):
+        """Logs a number."""
+        summary = summary_pb2.Summary()
+        entry = summary.value.add(tag=tag)
+        entry.metadata.CopyFrom(
+            scalar_metadata.create_summary_metadata("", "")
+        )
+        entry.tensor.CopyFrom(
+            tensor_util.make_tensor_proto(np.float32(value))
+        )
+        self._event(summary=summary, step=step)
+
+    def flush(self):
+        """Lets TensorBoard see what was logged."""
+        try:
+            self._events.flush()
+        except OSError as error:
+            checkpoint.raise_if_full(self.path, error)
+            raise
+
+    def _event(self, step=0, **content):
+        event = event_pb2.Event(wall_time=time.time(), step=step, **content)
+        self._events.write(event.SerializeToString())
+
+
+def _plain(value):
+    """As JSON would give it back."""
+    return json.loads(json.dumps(value, default=str))
+
+
+def _read_json(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise UserError(f"{path}: is damaged ({error}).") from None
+
+
+def own_memory():
+    """Bytes of anonymous memory of this process, or None.
+
+    Mapped files, such as a cache of hidden states, do not count: the kernel
+    may drop them at any time.
+    """
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("RssAnon:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return None

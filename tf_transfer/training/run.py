@@ -1,0 +1,652 @@
+"""A run from its phases to its records: train, evaluate, save, resume.
+
+The state of a run is what its checkpoint holds: the weights that move, the
+optimizer, and `Progress`. Everything else (plans, dropout masks, schedules)
+follows from the settings and the position.
+"""
+
+import dataclasses
+import hashlib
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from tf_transfer.errors import Interrupted
+from tf_transfer.errors import UserError
+from tf_transfer.models import split
+from tf_transfer.training import loop
+from tf_transfer.training import records
+from tf_transfer.training.optimizer import learning_rate
+from tf_transfer.training.stopping import Stopper
+
+
+@dataclasses.dataclass
+class Progress:
+    """Where a run stands: everything of its state that is no array.
+
+    Attributes:
+        phase, epoch, turn, step: position: phase from 0, epoch within it
+            from 1, turn and step from 0. `step` steps of the turn are done.
+        total_steps, total_epochs: over all phases.
+        loss_sum, seen: of the turn so far.
+        train_seconds: of the turn so far.
+        elapsed: seconds of training, over all starts.
+        started_in: total epochs in which a process started: they trace.
+        stopper: of the phase.
+        best: where the weights of the best epoch are, with its record.
+        finished: the phases that are done, as `result.json` has them.
+        epochs: the lines of `epochs.jsonl`.
+        frozen_sha256: what must not have moved.
+    """
+
+    phase: int = 0
+    epoch: int = 1
+    turn: int = 0
+    step: int = 0
+    total_steps: int = 0
+    total_epochs: int = 1
+    loss_sum: float = 0.0
+    seen: int = 0
+    train_seconds: float = 0.0
+    elapsed: float = 0.0
+    started_in: list = dataclasses.field(default_factory=list)
+    stopper: dict = None
+    best: dict = None
+    finished: list = dataclasses.field(default_factory=list)
+    epochs: list = dataclasses.field(default_factory=list)
+    frozen_sha256: str = ""
+
+
+class Run:
+    """Runs phases over a network, in one run directory.
+
+    Args:
+        settings: `settings.Settings`.
+        directory: `records.RunDirectory`; locked if this is the chief.
+        devices: `strategy.Devices`.
+        network: `heads.Network`, built under the strategy's scope.
+        phases: list of `phases.Phase`.
+    """
+
+    def __init__(self, settings, directory, devices, network, phases):
+        self.settings = settings
+        self.directory = directory
+        self.devices = devices
+        self.network = network
+        self.phases = phases
+        self.progress = Progress()
+        self.moving = self._weights_of_any_phase()
+        self.best_logits = {}
+        self.memory = 0
+        self._signal = None
+        self._saved_at = time.monotonic()
+
+    def _weights_of_any_phase(self):
+        return {
+            weight.path: weight
+            for part in split.parts(self.network)
+            if any(phase.trainable.includes(part.name) for phase in self.phases)
+            for weight in part.weights
+        }
+
+    # === From beginning to end ===
+
+    def train(self):
+        """Trains what is left. Returns the facts for `result.json`.
+
+        Raises:
+            Interrupted: SIGTERM or Ctrl-C; the state is saved.
+            UserError: a loss is not finite, the disk is full, or a frozen
+                weight moved.
+        """
+        arrays = self._restore()
+        frozen = self._hash_frozen()
+        if self.progress.frozen_sha256 not in ("", frozen):
+            raise UserError(
+                f"{self.directory.path}: was begun with other encoder "
+                "weights than --model gives now. Use --rerun to begin anew."
+            )
+        self.progress.frozen_sha256 = frozen
+        self.progress.started_in.append(self.progress.total_epochs)
+        if self.devices.is_chief:
+            self.directory.write_epochs(self.progress.epochs)
+            self.directory.start_events(
+                self.progress.total_steps, self._hyperparameters()
+            )
+        with _Signals(self):
+            while self.progress.phase < len(self.phases):
+                self._run_phase(arrays)
+                arrays = None
+        if self._hash_frozen() != frozen:
+            raise UserError(
+                "A frozen weight moved during training: this is a bug in "
+                "tf_transfer. The result was not written."
+            )
+        self._finish()
+        return self._facts()
+
+    def _hash_frozen(self):
+        digest = hashlib.sha256()
+        for weight in self.network.weights:
+            if weight.path not in self.moving:
+                digest.update(weight.path.encode())
+                digest.update(_value(weight).tobytes())
+        return digest.hexdigest()
+
+    def _hyperparameters(self):
+        settings = self.settings
+        shown = {
+            "approach": settings.approach, "lr": settings.lr,
+            "batch_size": settings.batch_size, "seed": settings.seed,
+            "model": settings.model, "dropout": settings.dropout,
+            "schedule": settings.schedule, "precision": settings.precision,
+        }  # fmt: skip
+        if hasattr(settings, "task"):
+            shown["task"] = settings.task
+        return shown
+
+    def _run_phase(self, arrays):
+        """Trains the current phase to its end, from arrays if resumed."""
+        progress, phase = self.progress, self.phases[self.progress.phase]
+        weights = split.freeze(self.network, phase.trainable)
+        trainers = self._build(phase, weights)
+        stopper = Stopper(phase.patience, phase.min_delta)
+        if progress.stopper:
+            stopper = Stopper(**progress.stopper)
+        if arrays:
+            self._assign(self._state(), arrays)
+        else:
+            progress.started_in = sorted(
+                {*progress.started_in, progress.total_epochs}
+            )
+        reason = self._reason_to_stop(phase, stopper)
+        while not reason:
+            for turn in range(progress.turn, len(trainers)):
+                progress.turn = turn
+                self._run_turn(trainers[turn], phase, stopper)
+            reason = self._end_epoch(phase, stopper)
+        self._end_phase(phase, stopper, reason)
+
+    def _build(self, phase, weights):
+        """A trainer for each objective, all sharing one optimizer."""
+        sizes = [len(o.train) for o in phase.objectives]
+        steps = sum(-(-size // self.settings.batch_size) for size in sizes)
+        total = steps * phase.max_epochs
+        self.optimizer = loop.build_optimizer(
+            self.devices,
+            weights,
+            lambda step: learning_rate(
+                step, phase.lr, self.settings.schedule,
+                self.settings.warmup_fraction, total,
+            ),
+            self.settings,
+        )  # fmt: skip
+        return [
+            loop.Trainer(
+                self.devices, self.network, self.optimizer, objective,
+                self.settings,
+            )
+            for objective in phase.objectives
+        ]  # fmt: skip
+
+    # === A turn: one pass over one objective's data ===
+
+    def _run_turn(self, trainer, phase, stopper):
+        progress = self.progress
+        plan = trainer.plan(progress.total_epochs)
+        left = plan.start_at(progress.step)
+        self.memory = 0
+        _reset_gpu_peak()
+        if len(left):
+            with self._bar(phase, plan) as bar:
+                ended = trainer.train(
+                    left,
+                    lambda *chunk: self._after_chunk(bar, plan, stopper, *chunk),
+                )
+            if ended:
+                self._leave()
+        began = time.perf_counter()
+        evaluated, logits = self._evaluate(trainer)
+        self._record(trainer, phase, evaluated, time.perf_counter() - began)
+        self.latest_logits = logits
+        progress.turn, progress.step = progress.turn + 1, 0
+        progress.loss_sum, progress.seen, progress.train_seconds = 0.0, 0, 0.0
+
+    def _bar(self, phase, plan):
+        progress = self.progress
+        return tqdm.tqdm(
+            total=int(plan.counts.sum()),
+            initial=int(plan.counts[: progress.step].sum()),
+            desc=f"epoch {progress.epoch}/{phase.max_epochs}",
+            unit=" examples", leave=False, file=sys.stderr,
+            disable=None if self.devices.is_chief else True,
+        )  # fmt: skip
+
+    def _after_chunk(self, bar, plan, stopper, losses, counts, seconds):
+        """Accounts for a chunk; saves if it is time. True ends the turn."""
+        progress = self.progress
+        for loss, count in zip(losses.tolist(), counts.tolist()):
+            progress.loss_sum += loss * count
+        progress.seen += int(counts.sum())
+        progress.step += len(counts)
+        progress.total_steps += len(counts)
+        progress.train_seconds += seconds
+        progress.elapsed += seconds
+        self.memory = max(self.memory, records.own_memory() or 0)
+        stop = self._asked_to_stop()
+        if self.devices.is_chief:
+            bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.4f}")
+            bar.update(int(counts.sum()))
+            first = progress.total_steps - len(counts)
+            self.directory.scalar(
+                "train/loss", np.average(losses, weights=counts),
+                progress.total_steps,
+            )  # fmt: skip
+            self.directory.scalar(
+                "train/lr", self.optimizer.rate(tf.constant(first)), first
+            )
+            self.directory.flush()
+        minutes = (time.monotonic() - self._saved_at) / 60
+        due = minutes >= self.settings.checkpoint_minutes
+        if stop or (due and progress.step < len(plan)):
+            self._save(stopper)
+        return stop
+
+    def _evaluate(self, trainer):
+        """Metrics and logits of every split that is evaluated."""
+        results, logits = {}, {}
+        for name, splits in trainer.objective.evaluation.items():
+            results[name] = {} if splits else None
+            for prefix, part in splits:
+                output = trainer.predict(part)
+                logits[f"{name}_{prefix}logits"] = output
+                results[name].update(
+                    trainer.objective.measure(part.labels, output, prefix)
+                )
+        return results, logits
+
+    def _record(self, trainer, phase, evaluated, eval_seconds):
+        progress = self.progress
+        names = [objective.name for objective in phase.objectives]
+        line = {
+            "epoch": progress.total_epochs,
+            "phase": progress.phase + 1,
+            "phase_epoch": progress.epoch,
+            "turn": trainer.objective.name if len(names) > 1 else None,
+            "train_loss": progress.loss_sum / progress.seen,
+            **evaluated,
+            "train_seconds": progress.train_seconds,
+            "eval_seconds": eval_seconds,
+            "elapsed_seconds": progress.elapsed,
+            "examples_per_second": progress.seen
+            / max(progress.train_seconds, 1e-9),
+            "peak_memory_bytes": _gpu_peak() or self.memory or None,
+        }
+        progress.epochs.append(line)
+        if not self.devices.is_chief:
+            return
+        self.directory.write_epochs(progress.epochs)
+        for kind in ("validation", "test"):
+            for metric, value in (line[kind] or {}).items():
+                self.directory.scalar(
+                    f"{kind}/{metric}", value, progress.total_steps
+                )
+        for tag, value in (
+            ("time/epoch_seconds", line["train_seconds"]),
+            ("time/elapsed_seconds", line["elapsed_seconds"]),
+        ):
+            self.directory.scalar(tag, value, progress.total_steps)
+        self.directory.flush()
+        print(_one_line(line, phase), flush=True)
+
+    # === The end of an epoch, of a phase, of the run ===
+
+    def _end_epoch(self, phase, stopper):
+        """Selects, saves, and returns why the phase is over, or ""."""
+        progress = self.progress
+        line = progress.epochs[-1]
+        if phase.score is None:
+            best = True
+        else:
+            best = stopper.see(progress.epoch, phase.score(line["validation"]))
+        if best or phase.select == "last":
+            self.best_logits = self.latest_logits
+        if best and phase.select == "best":
+            self._keep_best(line)
+        progress.epoch += 1
+        progress.total_epochs += 1
+        progress.turn = 0
+        reason = self._reason_to_stop(phase, stopper)
+        self._save(stopper)
+        if not reason and self._asked_to_stop():
+            self._leave()
+        return reason
+
+    def _keep_best(self, line):
+        name = f"phase-{line['phase']}-epoch-{line['phase_epoch']}"
+        entry = {"file": name, "sha256": None}
+        if self.devices.is_chief:
+            entry = self.directory.write_model(
+                name, {path: _value(w) for path, w in self.moving.items()}
+            )
+        self.progress.best = {"line": line, "model": entry}
+
+    def _reason_to_stop(self, phase, stopper):
+        if stopper.should_stop:
+            return "patience"
+        if self.progress.epoch > phase.max_epochs:
+            return "max_epochs"
+        return ""
+
+    def _end_phase(self, phase, stopper, reason):
+        """Goes back to the selected weights, which the next phase starts from.
+
+        The position moves to the next phase, but nothing is saved: a resume
+        finds the phase ended and comes through here again.
+        """
+        progress = self.progress
+        lines = [e for e in progress.epochs if e["phase"] == progress.phase + 1]
+        progress.finished.append(
+            {
+                "trainable_layers": phase.trainable_layers,
+                "lr": phase.lr,
+                "epochs": progress.epoch - 1,
+                "seconds": sum(line["train_seconds"] for line in lines),
+                "stop_reason": reason,
+            }
+        )
+        if phase.select == "last":
+            self._keep_best(lines[-1])
+        else:
+            self.devices.agree(0)  # the chief has written it
+            self._assign(
+                self.moving, self.directory.read_model(progress.best["model"])
+            )
+            self.devices.agree(0)  # nobody reads it any more
+        progress.phase += 1
+        progress.epoch, progress.stopper = 1, None
+
+    def _finish(self):
+        """Drops what only a running run needs."""
+        if self.devices.is_chief:
+            self.directory.checkpoints.keep(1)
+            self.directory.keep_models([self.progress.best["model"]])
+            self.directory.write_predictions(self._predictions())
+
+    def _predictions(self):
+        arrays = dict(self.best_logits)
+        for objective in self.phases[-1].objectives:
+            for name, splits in objective.evaluation.items():
+                for prefix, part in splits:
+                    arrays[f"{name}_{prefix}ids"] = part.ids
+                    arrays[f"{name}_{prefix}labels"] = part.labels
+        return arrays
+
+    def _facts(self):
+        progress = self.progress
+        best = progress.best["line"]
+        timed = [
+            line["train_seconds"]
+            for line in progress.epochs
+            if line["epoch"] not in progress.started_in
+        ]
+        parts = split.parts(self.network)
+        moving = self.phases[-1].trainable
+        return {
+            "validation": best["validation"],
+            "test": best["test"],
+            "test_last": progress.epochs[-1]["test"],
+            "best_epoch": best["epoch"],
+            "epochs_run": progress.epochs[-1]["epoch"],
+            "stop_reason": progress.finished[-1]["stop_reason"],
+            "phases": progress.finished,
+            "train_seconds": progress.elapsed,
+            "seconds_per_epoch": float(np.mean(timed)) if timed else None,
+            "prefix_seconds": None,
+            "prefix_build_seconds": None,
+            "trainable_parameters": sum(
+                p.parameters for p in parts if moving.includes(p.name)
+            ),
+            "total_parameters": sum(p.parameters for p in parts),
+        }
+
+    # === Saving and resuming ===
+
+    def _assign(self, variables, arrays):
+        with self.devices.strategy.scope():
+            for name, variable in variables.items():
+                variable.assign(arrays[name])
+
+    def _state(self):
+        return {**self.moving, **self.optimizer.state()}
+
+    def _save(self, stopper):
+        """A checkpoint of this moment."""
+        self.progress.stopper = dataclasses.asdict(stopper)
+        self._saved_at = time.monotonic()
+        if not self.devices.is_chief:
+            return
+        arrays = {name: _value(v) for name, v in self._state().items()}
+        arrays |= {f"best/{n}": a for n, a in self.best_logits.items()}
+        # Two saves at one step (a signal at an epoch's end) differ by turn.
+        number = self.progress.total_steps * 2 + (self.progress.step == 0)
+        kept = self.directory.checkpoints.save(
+            number, arrays, dataclasses.asdict(self.progress)
+        )
+        self.directory.keep_models(
+            [state["best"]["model"] for state in kept if state["best"]]
+        )
+
+    def _restore(self):
+        """Takes over the newest whole checkpoint; returns its arrays."""
+
+        def check_best(state):
+            if state["best"]:
+                self.directory.read_model(state["best"]["model"])
+
+        chief = self.devices.is_chief
+        found = self.directory.checkpoints.newest(
+            self._warn if chief else lambda line: None, chief, check_best
+        )
+        if found is None:
+            return None
+        arrays, state = found
+        self.progress = Progress(**state)
+        self.best_logits = {
+            name.removeprefix("best/"): array
+            for name, array in arrays.items()
+            if name.startswith("best/")
+        }
+        if chief:
+            where = self.progress
+            print(
+                f"Continuing at epoch {where.epoch}, step {where.step} "
+                f"({where.total_steps} steps done).",
+                flush=True,
+            )
+        return arrays
+
+    def _warn(self, line):
+        print(f"{line} Falling back to the one before.", file=sys.stderr)
+
+    def _asked_to_stop(self):
+        """Whether a signal came, to any of the workers."""
+        return self.devices.agree(self._signal is not None)[0] > 0
+
+    def _leave(self):
+        raise Interrupted(
+            "Stopped and saved. The same command continues at epoch "
+            f"{self.progress.epoch}, step {self.progress.step}: "
+            f"{self.directory.path}"
+        )
+
+
+def execute(settings, module, parent, identities, devices, facts, prepare):
+    """A run from its name to its result.
+
+    Args:
+        settings: `settings.Settings`, resolved.
+        module: name of the paper's module.
+        parent: folder that holds the run directory.
+        identities: see `records.run_key`.
+        devices: `strategy.Devices`.
+        facts: what `result.json` says of the task.
+        prepare: function that gives network, phases and split sizes; called
+            only where there is something left to do.
+
+    Returns:
+        What `result.json` says.
+    """
+    key = {
+        "module": module,
+        **records.run_key(settings, identities, devices.replicas),
+    }
+    directory = records.RunDirectory.find(
+        parent, records.run_name(settings, key), key, settings.rerun
+    )
+    result = directory.result()
+    if result is not None and not _extends(settings, result):
+        if devices.is_chief:
+            print(
+                f"Already done: {directory.path}\n{_summary(result)}\n"
+                "Use --rerun to run it anew beside it."
+            )
+        return result
+    network, phases, sizes = prepare()
+    devices.agree(0)  # all workers have looked before the chief writes
+    try:
+        if devices.is_chief:
+            _open(directory, settings, devices, network, sizes, result)
+        facts = {
+            **facts,
+            "approach": settings.approach,
+            "trainable_layers": phases[-1].trainable_layers,
+            "lr": settings.lr,
+            "batch_size": settings.batch_size,
+            "seed": settings.seed,
+            **Run(settings, directory, devices, network, phases).train(),
+        }
+        if devices.is_chief:
+            directory.write_result(facts)
+            print(f"{_summary(facts)}\nWritten to {directory.path}")
+    finally:
+        directory.close()
+    return facts
+
+
+def _extends(settings, result):
+    """Whether a finished run would now go on for more epochs."""
+    return (
+        result["stop_reason"] == "max_epochs"
+        and settings.max_epochs > result["epochs_run"]
+    )
+
+
+def _open(directory, settings, devices, network, sizes, result):
+    directory.lock()
+    if result is not None:
+        print(f"Extending a finished run to {settings.max_epochs} epochs.")
+        directory.reopen()
+    print(f"Run directory: {directory.path}", flush=True)
+    parts = split.parts(network)
+    directory.write_config(
+        settings,
+        {
+            "parts": {part.name: part.parameters for part in parts},
+            "split_sizes": sizes,
+            "devices": devices.names,
+            "replicas": devices.replicas,
+            "workers": devices.workers,
+            "threads": os.cpu_count(),
+            "concurrent_runs": 1,
+        },
+    )
+
+
+def _summary(result):
+    kinds = [
+        f"{kind} {result['metric']} {result[kind][result['metric']]:.4f}"
+        for kind in ("validation", "test")
+        if result[kind]
+    ]
+    seconds = result["seconds_per_epoch"]
+    return (
+        f"{result['task']} {result['approach']}: {', '.join(kinds)} at epoch "
+        f"{result['best_epoch']} of {result['epochs_run']} "
+        f"({result['stop_reason']}); {result['train_seconds']:.1f} s of "
+        "training"
+        + (f", {seconds:.1f} s an epoch" if seconds else "")
+        + f"; {result['trainable_parameters']:,} of "
+        f"{result['total_parameters']:,} parameters trained"
+    )
+
+
+class _Signals:
+    """While it is entered, SIGTERM and Ctrl-C only take note.
+
+    A second Ctrl-C leaves at once; the last checkpoint is whole.
+    """
+
+    def __init__(self, run):
+        self.run = run
+        self.before = {}
+
+    def __enter__(self):
+        def note(number, frame):
+            if self.run._signal is not None:
+                raise KeyboardInterrupt
+            self.run._signal = number
+
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self.before[number] = signal.signal(number, note)
+        except ValueError:  # not the main thread: a notebook's worker
+            pass
+
+    def __exit__(self, *unused):
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+
+def _value(variable):
+    """A copy of a variable's value, from this worker's first replica."""
+    if hasattr(variable, "value") and not isinstance(variable, tf.Variable):
+        variable = variable.value  # Keras wraps TensorFlow's
+    return np.array(variable.numpy())
+
+
+def _one_line(line, phase):
+    parts = [
+        f"epoch {line['phase_epoch']:>2}",
+        f"loss {line['train_loss']:.4f}",
+    ]
+    for kind in ("validation", "test"):
+        for metric, value in list((line[kind] or {}).items())[:2]:
+            parts.append(f"{kind} {metric} {value:.4f}")
+    parts.append(
+        f"{line['train_seconds']:.1f} s "
+        f"({line['examples_per_second']:.1f} examples/s)"
+    )
+    return "  ".join(parts)
+
+
+def _gpus():
+    return tf.config.list_logical_devices("GPU")
+
+
+def _reset_gpu_peak():
+    for index, _ in enumerate(_gpus()):
+        tf.config.experimental.reset_memory_stats(f"GPU:{index}")
+
+
+def _gpu_peak():
+    peaks = [
+        tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"]
+        for index, _ in enumerate(_gpus())
+    ]
+    return sum(peaks) or None

