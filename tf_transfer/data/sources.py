@@ -214,6 +214,8 @@ def _array(task, labels):
 
 
 class _Tfds:
+    # GLUE does not host MRPC: TFDS makes it from these files of SentEval's.
+    MRPC_URL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
     NAMES = {
         "dev": "validation",
         "dev_matched": "validation_matched",
@@ -249,7 +251,7 @@ class _Tfds:
 
     def _reach(self):
         """Raises `UserError` in seconds; TFDS would try again for minutes."""
-        url = self.builder.builder_config.data_url
+        url = self.builder.builder_config.data_url or self.MRPC_URL
         problem = network.problem(url)
         if problem:
             raise UserError(

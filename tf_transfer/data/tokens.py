@@ -91,7 +91,7 @@ def pack(row, special, max_length):
     """One or two sequences of ids, special tokens added, cut to length.
 
     Returns:
-        int array of the packed ids, and the number of those in segment 0.
+        int32 array of the packed ids, and the number of those in segment 0.
     """
     between = special.between if len(row) == 2 else ()
     room = max_length - 2 - len(between)
@@ -101,7 +101,7 @@ def pack(row, special, max_length):
         first, second = truncate(row[0], row[1], room)
     packed = np.concatenate(
         [[special.start], first, between, second, [special.end]]
-    )
+    ).astype(np.int32)  # an empty part is float
     if len(row) == 1:
         return packed, len(packed)
     return packed, 1 + len(first) + min(1, len(between))

@@ -164,12 +164,13 @@ class BertAdam:
         norm = strategy.experimental_local_results(norm)[0]
         good = tf.math.is_finite(norm)
         self.updates.assign_add(tf.cast(good, tf.int64))
-        streak = tf.where(good, tf.identity(self.good_steps) + 1, 0)
+        none = tf.constant(0, tf.int64)
+        streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
         grow = streak >= STEPS_TO_GROW
         scale = tf.identity(self.loss_scale)
         scale = tf.where(good, tf.where(grow, 2.0 * scale, scale), scale / 2.0)
         self.loss_scale.assign(tf.maximum(scale, 1.0))
-        self.good_steps.assign(tf.where(grow, 0, streak))
+        self.good_steps.assign(tf.where(grow, none, streak))
 
 
 def decays(weight):

@@ -195,6 +195,16 @@ class RunDirectory:
 
     # === Writing ===
 
+    def what_changed(self, details):
+        """Names of versions and devices that are not as the run began with."""
+        known = self.config() or {}
+        then, now = known.get("versions", {}), versions()
+        names = [name for name in now if then and then.get(name) != now[name]]
+        for name in ("devices", "threads", "replicas"):
+            if name in known and known[name] != _plain(details[name]):
+                names.append(name)
+        return names
+
     def write_config(self, settings, details):
         """Writes `config.json`: once, when the run begins."""
         checkpoint.write_json(
@@ -279,7 +289,11 @@ class RunDirectory:
             ),
             step=step,
         )
-        self._event(summary=hparams.hparams_pb(hyperparameters), step=step)
+        trial = os.path.basename(self.path)  # else equal ones are merged
+        self._event(
+            summary=hparams.hparams_pb(hyperparameters, trial_id=trial),
+            step=step,
+        )
 
     def scalar(self, tag, value, step):
         """Logs a number."""
@@ -319,6 +333,26 @@ def _read_json(path):
         return None
     except ValueError as error:
         raise UserError(f"{path}: is damaged ({error}).") from None
+
+
+def concurrent_runs():
+    """How many processes of this package run on this machine, or None.
+
+    Times are compared only among runs in like company.
+    """
+    count = 0
+    try:
+        processes = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return None
+    for process in processes:
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            count += b"-m" in words and any(
+                word.startswith(b"tf_transfer.") for word in words
+            )
+    return max(count, 1)
 
 
 def own_memory():

@@ -554,18 +554,23 @@ def _open(directory, settings, devices, network, sizes, result):
         directory.reopen()
     print(f"Run directory: {directory.path}", flush=True)
     parts = split.parts(network)
-    directory.write_config(
-        settings,
-        {
-            "parts": {part.name: part.parameters for part in parts},
-            "split_sizes": sizes,
-            "devices": devices.names,
-            "replicas": devices.replicas,
-            "workers": devices.workers,
-            "threads": os.cpu_count(),
-            "concurrent_runs": 1,
-        },
-    )
+    details = {
+        "parts": {part.name: part.parameters for part in parts},
+        "split_sizes": sizes,
+        "devices": devices.names,
+        "replicas": devices.replicas,
+        "workers": devices.workers,
+        "threads": len(os.sched_getaffinity(0)),
+        "concurrent_runs": records.concurrent_runs(),
+    }
+    changed = directory.what_changed(details)
+    if changed:
+        print(
+            f"Warning: this run was begun with another {', '.join(changed)}; "
+            "its numbers may differ from an undisturbed run's.",
+            file=sys.stderr,
+        )
+    directory.write_config(settings, details)
 
 
 def _summary(result):

@@ -1,0 +1,166 @@
+"""A trained run answers: texts, files, GLUE's test set, and exported."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from tf_transfer import glue
+from tf_transfer import predict
+from tf_transfer.data import metrics
+from tf_transfer.data import sources
+from tf_transfer.data import tasks
+from tf_transfer.errors import UserError
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
+
+
+def trained(out, **changes):
+    settings = tiny_settings(out, max_epochs=1, **changes)
+    glue.run(settings)
+    return run_folder(settings)
+
+
+@pytest.fixture(scope="module")
+def rte_run(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("rte"), trainable_layers="1")
+
+
+@pytest.fixture(scope="module")
+def rte(rte_run):
+    return predict.Predictor(rte_run)
+
+
+@pytest.fixture(scope="module")
+def stsb(tmp_path_factory):
+    return predict.Predictor(
+        trained(tmp_path_factory.mktemp("stsb"), task="stsb", lr=0.1)
+    )
+
+
+def sample(task, split):
+    return sources.Source(tasks.GLUE[task], "sample", "").read(split)
+
+
+def test_a_loaded_run_gives_the_logits_that_it_stored(rte, rte_run):
+    stored = np.load(os.path.join(rte_run, "predictions.npz"))
+    logits = rte.logits(sample("rte", "dev"))
+    np.testing.assert_allclose(logits, stored["test_logits"], atol=1e-5)
+
+
+def test_a_pair_of_texts_gets_a_label_and_its_probability(rte, capsys):
+    predict.predict_texts(rte, ["It rains.", "It is wet."])
+    word, score = capsys.readouterr().out.split()
+    examples = sources.Examples(np.arange(1), [["It rains."], ["It is wet."]], None)
+    yes = 1 / (1 + np.exp(-rte.logits(examples)[0, 0]))
+    assert word == ("not_entailment" if yes > 0.5 else "entailment")
+    assert float(score) == pytest.approx(max(yes, 1 - yes), abs=1e-4)
+
+
+@pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"]])
+def test_a_wrong_number_of_texts_is_named(rte, texts):
+    with pytest.raises(UserError, match="--text: task rte takes 2"):
+        predict.predict_texts(rte, texts)
+
+
+def test_every_row_of_a_file_is_answered_in_its_order(rte, tmp_path):
+    examples = sample("rte", "dev")
+    path = tmp_path / "in.tsv"
+    rows = zip(*examples.texts)
+    path.write_text(
+        "sentence2\tsentence1\n"
+        + "".join(f"{second}\t{first}\n" for first, second in rows)
+    )
+    predict.predict_file(rte, str(path), str(tmp_path / "out.tsv"))
+    lines = (tmp_path / "out.tsv").read_text().splitlines()
+    words = [word for word, _ in rte.answers(rte.logits(examples))]
+    assert lines[0] == "sentence1\tsentence2\tlabel\tscore"
+    assert [line.split("\t")[2] for line in lines[1:]] == words
+    assert [line.split("\t")[0] for line in lines[1:]] == examples.texts[0]
+
+
+def test_a_file_without_the_column_is_refused(rte, tmp_path):
+    path = tmp_path / "in.tsv"
+    path.write_text("premise\tsentence2\na\tb\n")
+    with pytest.raises(UserError, match="no column 'sentence1'"):
+        predict.predict_file(rte, str(path), None)
+    with pytest.raises(UserError, match="no such file"):
+        predict.predict_file(rte, str(tmp_path / "missing.tsv"), None)
+
+
+def test_the_submission_has_glue_s_name_header_and_words(rte, tmp_path):
+    predict.predict_glue_test(rte, None, str(tmp_path), None)
+    lines = (tmp_path / "RTE.tsv").read_text().splitlines()
+    assert lines[0] == "index\tprediction"
+    indices, words = zip(*(line.split("\t") for line in lines[1:]))
+    assert indices == tuple(map(str, range(len(sample("rte", "test")))))
+    assert set(words) <= {"entailment", "not_entailment"}
+
+
+def test_submitted_similarities_stay_between_0_and_5(stsb, tmp_path):
+    stsb.network.heads["stsb"].dense.bias.assign([40.0])
+    predict.predict_glue_test(stsb, None, str(tmp_path), None)
+    lines = (tmp_path / "STS-B.tsv").read_text().splitlines()[1:]
+    assert {line.split("\t")[1] for line in lines} == {"5.000"}
+
+
+def test_mnli_gives_both_of_its_submission_files(tmp_path):
+    predictor = predict.Predictor(trained(tmp_path / "runs", task="mnli"))
+    predict.predict_glue_test(predictor, None, str(tmp_path), None)
+    for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
+        lines = (tmp_path / name).read_text().splitlines()[1:]
+        assert len(lines) == 8
+        assert {line.split("\t")[1] for line in lines} <= set(
+            tasks.GLUE["mnli"].labels
+        )
+
+
+def test_the_submission_words_of_every_task_are_glue_s():
+    for task in tasks.GLUE.values():
+        words = task.words or task.labels
+        expected = {
+            "mnli": ("entailment", "neutral", "contradiction"),
+            "qnli": ("entailment", "not_entailment"),
+            "rte": ("entailment", "not_entailment"),
+            "stsb": None,
+        }.get(task.name, ("0", "1"))
+        assert words == expected
+
+
+def test_an_exported_model_takes_raw_strings(rte, tmp_path):
+    import tensorflow as tf
+
+    predict.export(rte, str(tmp_path / "saved"))
+    model = tf.saved_model.load(str(tmp_path / "saved"))
+    examples = sample("rte", "dev")  # some are longer than max_length
+    served = model.signatures["serving_default"](
+        text_1=tf.constant(examples.texts[0]),
+        text_2=tf.constant(examples.texts[1]),
+    )["logits"]
+    logits = rte.logits(examples)
+    np.testing.assert_allclose(served.numpy(), logits, atol=1e-5)
+    assert np.array_equal(metrics.decide(served), metrics.decide(logits))
+
+
+def test_an_export_overwrites_nothing(rte, tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(UserError, match="is not empty"):
+        predict.export(rte, str(tmp_path))
+
+
+def test_a_run_that_is_not_finished_is_refused(rte_run, tmp_path):
+    copy = shutil.copytree(rte_run, tmp_path / "copy")
+    os.remove(copy / "result.json")
+    with pytest.raises(UserError, match="has no result.json"):
+        predict.Predictor(str(copy))
+    with pytest.raises(UserError, match="has no config.json"):
+        predict.Predictor(str(tmp_path))
+
+
+def test_damaged_weights_are_refused(rte_run, tmp_path):
+    copy = shutil.copytree(rte_run, tmp_path / "copy")
+    [weights] = (copy / "model").iterdir()
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(UserError, match="is damaged"):
+        predict.Predictor(str(copy))

@@ -1,0 +1,106 @@
+"""The commands in the documents run, with `tiny` and `sample` put in."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tf_transfer import glue
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16"
+PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2"}
+
+
+def read(name):
+    with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def blocks():
+    return re.findall(r"^```bash\n(.*?)^```", read("README.md"), re.M | re.S)
+
+
+def commands():
+    """Every `python -m` line of README, BUILD and the experiments."""
+    shell = {}
+    for name in ("README.md", "BUILD.md", "experiments/glue/README.md"):
+        text = read(name).replace("\\\n", " ")
+        for line in re.findall(r"^(.*python -m tf_transfer.*|\$run .*)$", text, re.M):
+            line = line.strip()
+            if line.startswith("run="):
+                shell["$run"] = shlex.split(line)[0].removeprefix("run=")
+                continue
+            if line.startswith("$run"):
+                line = line.replace("$run", shell["$run"])
+            yield line
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    settings = tiny_settings(
+        tmp_path_factory.mktemp("trained"), max_epochs=1, task="sst2"
+    )
+    glue.run(settings)
+    return settings.out, run_folder(settings)
+
+
+def small(line, trained, tmp_path):
+    """The same command on `tiny` and `sample`, writing below `tmp_path`."""
+    for placeholder, value in PLACEHOLDERS.items():
+        line = line.replace(placeholder, value)
+    words = shlex.split(line[line.index("python -m") :])[1:]
+    module = words[1]
+    if module == "tf_transfer.glue":
+        if "--strategy=mirrored" in words:
+            words.append("--cpu_devices=2")
+        words = [w for w in words if w != "--strategy=multi_worker"]
+        return [*words, *SMALL.split(), f"--out={tmp_path}"]
+    if module == "tf_transfer.report":
+        return [*words[:2], trained[0]]
+    (tmp_path / "texts.tsv").write_text("sentence\nA film to remember.\n")
+    replaced = {
+        "--run=DIR": f"--run={trained[1]}",
+        "--input=texts.tsv": f"--input={tmp_path / 'texts.tsv'}",
+        "--output=answers.tsv": f"--output={tmp_path / 'answers.tsv'}",
+        "--export=saved_model": f"--export={tmp_path / 'saved_model'}",
+    }
+    return [replaced.get(word, word) for word in words]
+
+
+@pytest.mark.parametrize("line", sorted(set(commands())))
+def test_a_documented_command_runs(line, trained, tmp_path):
+    done = subprocess.run(
+        [sys.executable, *small(line, trained, tmp_path)],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_quick_start_has_two_blocks_and_the_second_runs_pytest():
+    main, test = blocks()
+    assert "tf_transfer.glue" in main and "tf_transfer.report" in main
+    assert test.strip().splitlines()[-1] == "pytest"
+
+
+def test_every_flag_and_module_that_the_documents_name_exists():
+    import dataclasses
+
+    known = {field.name for field in dataclasses.fields(glue.GlueSettings)}
+    known |= {
+        "run", "text", "input", "output", "glue_test", "export", "flagfile",
+        "help", "logdir", "run_slow",
+    }  # fmt: skip
+    for name in ("README.md", "BUILD.md", "experiments/glue/README.md"):
+        text = read(name)
+        named = set(re.findall(r"--([a-z_]+[a-z])", text))
+        assert named <= known | {"no-deps"} | {"no"}, name
+        for module in re.findall(r"-m (tf_transfer\.\w+)", text):
+            path = module.replace(".", "/") + ".py"
+            assert os.path.isfile(os.path.join(ROOT, path)), module
