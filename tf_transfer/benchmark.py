@@ -47,8 +47,7 @@ def run(settings):
     source = sources.Source(task, settings.data, settings.cache_folder)
     network, [phase], _ = glue.prepare(settings, task, source, devices)
     weights = split.freeze(network, phase.trainable)
-    ours = _ours(settings, devices, network, phase, weights)
-    plan, epoch = ours
+    plan, epoch = _ours(settings, devices, network, phase, weights)
     bucketed = _fit(settings, phase, plan, plan.lengths)
     padded = _fit(settings, phase, plan, settings.max_length)
     contestants = {
@@ -81,13 +80,11 @@ def _ours(settings, devices, network, phase, weights):
     return plan, lambda: trainer.train(plan, lambda *chunk: False)
 
 
-def _fit(settings, phase, plan, lengths):
-    """keras-nlp's classifier with the same blocks frozen, on these batches."""
+def build_classifier(settings, phase):
+    """keras-nlp's own classifier with the same parts frozen, compiled."""
     import keras
     import keras_nlp
-    import numpy as np
 
-    from tf_transfer.data import batches
     from tf_transfer.models import heads
     from tf_transfer.models import loading
     from tf_transfer.models import split
@@ -96,15 +93,14 @@ def _fit(settings, phase, plan, lengths):
         settings.model, settings.cache_folder, settings.dropout,
         settings.precision, settings.seed,
     )  # fmt: skip
-    classifier_class = {
-        "bert": keras_nlp.models.BertTextClassifier,
-        "roberta": keras_nlp.models.RobertaTextClassifier,
-    }[encoder.family]
-    classifier = classifier_class(
-        encoder.backbone, num_classes=2, dropout=settings.head_dropout
+    kind = {"bert": "Bert", "roberta": "Roberta"}[encoder.family]
+    classifier = getattr(keras_nlp.models, f"{kind}TextClassifier")(
+        encoder.backbone,
+        num_classes=len(tasks.GLUE[settings.task].labels),
+        dropout=settings.head_dropout,
     )
-    classifier.preprocessor = None
-    split.freeze(heads.Network(encoder, {}), phase.trainable)
+    # A network of the encoder and its pooler, for the pooler's sake.
+    split.freeze(heads.Network(encoder, {}, uses_pooler=True), phase.trainable)
     classifier.compile(
         keras.optimizers.AdamW(
             settings.lr, weight_decay=settings.weight_decay,
@@ -113,6 +109,16 @@ def _fit(settings, phase, plan, lengths):
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=settings.jit_compile,
     )  # fmt: skip
+    return classifier, encoder
+
+
+def _fit(settings, phase, plan, lengths):
+    """A function that trains keras-nlp's classifier on these batches."""
+    import numpy as np
+
+    from tf_transfer.data import batches
+
+    classifier, encoder = build_classifier(settings, phase)
     lengths = np.broadcast_to(lengths, plan.lengths.shape).astype(np.int32)
     dataset = batches.pipeline(
         phase.objectives[0].train,

@@ -78,7 +78,7 @@ def run(settings):
     task = tasks.GLUE[settings.task]
     from tf_transfer.data import sources
     from tf_transfer.models import loading
-    from tf_transfer.training import run as run_lib
+    from tf_transfer.training import session
     from tf_transfer.training import strategy
 
     source = sources.Source(task, settings.data, settings.cache_folder)
@@ -91,7 +91,7 @@ def run(settings):
     devices = strategy.set_up(settings)
     parent = os.path.join(settings.out, MODULE, task.name, settings.approach)
     facts = {"task": task.name, "metric": task.metric}
-    return run_lib.execute(
+    return session.execute(
         settings, MODULE, parent, identities, devices, facts,
         lambda: prepare(settings, task, source, devices),
     )  # fmt: skip

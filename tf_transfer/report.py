@@ -7,7 +7,6 @@ counted, not shown.
 """
 
 import os
-import sys
 
 from absl import app
 

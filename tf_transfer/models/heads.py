@@ -51,12 +51,12 @@ class Network:
             reads is no part of the network: it could not be trained.
     """
 
-    def __init__(self, encoder, heads):
+    def __init__(self, encoder, heads, uses_pooler=None):
         self.encoder = encoder
         self.heads = dict(heads)
-        self.uses_pooler = any(
-            head.pooling == "cls" for head in self.heads.values()
-        )
+        if uses_pooler is None:
+            uses_pooler = any(h.pooling == "cls" for h in self.heads.values())
+        self.uses_pooler = uses_pooler
 
     @property
     def layers(self):

@@ -140,8 +140,8 @@ def _check_folder(model):
 def _hash_folder(folder):
     _check_folder(folder)
     digest = hashlib.sha256()
-    for parent, folders, files in sorted(os.walk(folder)):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(n for n in folders if not n.startswith("."))
         for name in sorted(files):
             path = os.path.join(parent, name)
             if name.startswith(".") or name.endswith((".md", ".bin", ".onnx")):

@@ -1,7 +1,7 @@
 """A network that takes raw strings, for export."""
 
 import tensorflow as tf
-import tensorflow_text  # noqa: F401: the tokeniser's operations
+import tensorflow_text  # noqa: F401 (the tokeniser's operations)
 
 
 class TextModule(tf.Module):

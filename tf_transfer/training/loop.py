@@ -23,6 +23,14 @@ class NotFinite(UserError):
     """A loss or a gradient is NaN or infinite."""
 
 
+def not_finite(what, step):
+    """The `NotFinite` that says so, and what helps."""
+    return NotFinite(
+        f"The {what} is not finite at step {step}. A smaller --lr, or "
+        "--clip_norm, usually helps; the last good checkpoint is kept."
+    )
+
+
 class Trainer:
     """Trains one objective of one phase, and evaluates it.
 
@@ -133,10 +141,7 @@ class Trainer:
         first = int(np.flatnonzero(~good)[0])
         step = int(self.optimizer.step.numpy()) - len(records) + first + 1
         what = "loss" if not np.isfinite(records[first, 0]) else "gradient"
-        raise NotFinite(
-            f"The {what} is not finite at step {step}. A smaller --lr, or "
-            "--clip_norm, usually helps; the last good checkpoint is kept."
-        )
+        raise not_finite(what, step)
 
     def _run_chunk(self, iterator, branches, count):
         """Trains `count` steps; returns float32 [count, 2]: loss, norm.

@@ -142,7 +142,7 @@ class BertAdam:
             beta1 = tf.where(good, beta1, 1.0)
             beta2 = tf.where(good, beta2, 1.0)
         if decay:
-            weight.assign_sub(rate * decay * weight)
+            weight.assign(weight * (1.0 - rate * decay))
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=mean.handle,

@@ -170,6 +170,10 @@ class RunDirectory:
         self._lock.truncate(0)
         self._lock.write(f"process {os.getpid()} on {socket.gethostname()}")
         self._lock.flush()
+        self.check_key()
+
+    def check_key(self):
+        """Raises `UserError` if what is here belongs to another config."""
         known = self.config()
         if known is not None and known.get("key") != _plain(self.key):
             differing = sorted(
@@ -177,6 +181,7 @@ class RunDirectory:
                 for name in {*known.get("key", {}), *self.key}
                 if known.get("key", {}).get(name) != _plain(self.key).get(name)
             )
+            self.close()
             raise UserError(
                 f"{self.path}: belongs to a run with another "
                 f"{', '.join(differing)}. Nothing was written; move it away "

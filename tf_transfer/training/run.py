@@ -7,8 +7,6 @@ follows from the settings and the position.
 
 import dataclasses
 import hashlib
-import os
-import signal
 import sys
 import time
 
@@ -20,46 +18,11 @@ from tf_transfer.errors import Interrupted
 from tf_transfer.errors import UserError
 from tf_transfer.models import split
 from tf_transfer.training import loop
-from tf_transfer.training import records
+from tf_transfer.training import memory
+from tf_transfer.training import progress as progress_lib
 from tf_transfer.training.optimizer import learning_rate
+from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.stopping import Stopper
-
-
-@dataclasses.dataclass
-class Progress:
-    """Where a run stands: everything of its state that is no array.
-
-    Attributes:
-        phase, epoch, turn, step: position: phase from 0, epoch within it
-            from 1, turn and step from 0. `step` steps of the turn are done.
-        total_steps, total_epochs: over all phases.
-        loss_sum, seen: of the turn so far.
-        train_seconds: of the turn so far.
-        elapsed: seconds of training, over all starts.
-        started_in: total epochs in which a process started: they trace.
-        stopper: of the phase.
-        best: where the weights of the best epoch are, with its record.
-        finished: the phases that are done, as `result.json` has them.
-        epochs: the lines of `epochs.jsonl`.
-        frozen_sha256: what must not have moved.
-    """
-
-    phase: int = 0
-    epoch: int = 1
-    turn: int = 0
-    step: int = 0
-    total_steps: int = 0
-    total_epochs: int = 1
-    loss_sum: float = 0.0
-    seen: int = 0
-    train_seconds: float = 0.0
-    elapsed: float = 0.0
-    started_in: list = dataclasses.field(default_factory=list)
-    stopper: dict = None
-    best: dict = None
-    finished: list = dataclasses.field(default_factory=list)
-    epochs: list = dataclasses.field(default_factory=list)
-    frozen_sha256: str = ""
 
 
 class Run:
@@ -79,11 +42,10 @@ class Run:
         self.devices = devices
         self.network = network
         self.phases = phases
-        self.progress = Progress()
+        self.progress = progress_lib.Progress()
         self.moving = self._weights_of_any_phase()
         self.best_logits = {}
-        self.memory = 0
-        self._signal = None
+        self.signals = StopSignals()
         self._saved_at = time.monotonic()
 
     def _weights_of_any_phase(self):
@@ -118,7 +80,7 @@ class Run:
             self.directory.start_events(
                 self.progress.total_steps, self._hyperparameters()
             )
-        with _Signals(self):
+        with self.signals:
             while self.progress.phase < len(self.phases):
                 self._run_phase(arrays)
                 arrays = None
@@ -200,8 +162,7 @@ class Run:
         progress = self.progress
         plan = trainer.plan(progress.total_epochs)
         left = plan.start_at(progress.step)
-        self.memory = 0
-        _reset_gpu_peak()
+        self.memory = memory.Peak()
         if len(left):
             with self._bar(phase, plan) as bar:
                 ended = trainer.train(
@@ -237,7 +198,7 @@ class Run:
         progress.total_steps += len(counts)
         progress.train_seconds += seconds
         progress.elapsed += seconds
-        self.memory = max(self.memory, records.own_memory() or 0)
+        self.memory.look()
         stop = self._asked_to_stop()
         if self.devices.is_chief:
             bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.4f}")
@@ -264,6 +225,10 @@ class Run:
             results[name] = {} if splits else None
             for prefix, part in splits:
                 output = trainer.predict(part)
+                if not np.isfinite(output).all():
+                    raise loop.not_finite(
+                        f"{name} output", self.progress.total_steps
+                    )
                 logits[f"{name}_{prefix}logits"] = output
                 results[name].update(
                     trainer.objective.measure(part.labels, output, prefix)
@@ -285,7 +250,7 @@ class Run:
             "elapsed_seconds": progress.elapsed,
             "examples_per_second": progress.seen
             / max(progress.train_seconds, 1e-9),
-            "peak_memory_bytes": _gpu_peak() or self.memory or None,
+            "peak_memory_bytes": self.memory.bytes,
         }
         progress.epochs.append(line)
         if not self.devices.is_chief:
@@ -302,7 +267,7 @@ class Run:
         ):
             self.directory.scalar(tag, value, progress.total_steps)
         self.directory.flush()
-        print(_one_line(line, phase), flush=True)
+        print(progress_lib.one_line(line), flush=True)
 
     # === The end of an epoch, of a phase, of the run ===
 
@@ -456,7 +421,7 @@ class Run:
         if found is None:
             return None
         arrays, state = found
-        self.progress = Progress(**state)
+        self.progress = progress_lib.Progress(**state)
         self.best_logits = {
             name.removeprefix("best/"): array
             for name, array in arrays.items()
@@ -476,7 +441,7 @@ class Run:
 
     def _asked_to_stop(self):
         """Whether a signal came, to any of the workers."""
-        return self.devices.agree(self._signal is not None)[0] > 0
+        return self.devices.agree(self.signals.came)[0] > 0
 
     def _leave(self):
         raise Interrupted(
@@ -486,172 +451,8 @@ class Run:
         )
 
 
-def execute(settings, module, parent, identities, devices, facts, prepare):
-    """A run from its name to its result.
-
-    Args:
-        settings: `settings.Settings`, resolved.
-        module: name of the paper's module.
-        parent: folder that holds the run directory.
-        identities: see `records.run_key`.
-        devices: `strategy.Devices`.
-        facts: what `result.json` says of the task.
-        prepare: function that gives network, phases and split sizes; called
-            only where there is something left to do.
-
-    Returns:
-        What `result.json` says.
-    """
-    key = {
-        "module": module,
-        **records.run_key(settings, identities, devices.replicas),
-    }
-    directory = records.RunDirectory.find(
-        parent, records.run_name(settings, key), key, settings.rerun
-    )
-    result = directory.result()
-    if result is not None and not _extends(settings, result):
-        if devices.is_chief:
-            print(
-                f"Already done: {directory.path}\n{_summary(result)}\n"
-                "Use --rerun to run it anew beside it."
-            )
-        return result
-    network, phases, sizes = prepare()
-    devices.agree(0)  # all workers have looked before the chief writes
-    try:
-        if devices.is_chief:
-            _open(directory, settings, devices, network, sizes, result)
-        facts = {
-            **facts,
-            "approach": settings.approach,
-            "trainable_layers": phases[-1].trainable_layers,
-            "lr": settings.lr,
-            "batch_size": settings.batch_size,
-            "seed": settings.seed,
-            **Run(settings, directory, devices, network, phases).train(),
-        }
-        if devices.is_chief:
-            directory.write_result(facts)
-            print(f"{_summary(facts)}\nWritten to {directory.path}")
-    finally:
-        directory.close()
-    return facts
-
-
-def _extends(settings, result):
-    """Whether a finished run would now go on for more epochs."""
-    return (
-        result["stop_reason"] == "max_epochs"
-        and settings.max_epochs > result["epochs_run"]
-    )
-
-
-def _open(directory, settings, devices, network, sizes, result):
-    directory.lock()
-    if result is not None:
-        print(f"Extending a finished run to {settings.max_epochs} epochs.")
-        directory.reopen()
-    print(f"Run directory: {directory.path}", flush=True)
-    parts = split.parts(network)
-    details = {
-        "parts": {part.name: part.parameters for part in parts},
-        "split_sizes": sizes,
-        "devices": devices.names,
-        "replicas": devices.replicas,
-        "workers": devices.workers,
-        "threads": len(os.sched_getaffinity(0)),
-        "concurrent_runs": records.concurrent_runs(),
-    }
-    changed = directory.what_changed(details)
-    if changed:
-        print(
-            f"Warning: this run was begun with another {', '.join(changed)}; "
-            "its numbers may differ from an undisturbed run's.",
-            file=sys.stderr,
-        )
-    directory.write_config(settings, details)
-
-
-def _summary(result):
-    kinds = [
-        f"{kind} {result['metric']} {result[kind][result['metric']]:.4f}"
-        for kind in ("validation", "test")
-        if result[kind]
-    ]
-    seconds = result["seconds_per_epoch"]
-    return (
-        f"{result['task']} {result['approach']}: {', '.join(kinds)} at epoch "
-        f"{result['best_epoch']} of {result['epochs_run']} "
-        f"({result['stop_reason']}); {result['train_seconds']:.1f} s of "
-        "training"
-        + (f", {seconds:.1f} s an epoch" if seconds else "")
-        + f"; {result['trainable_parameters']:,} of "
-        f"{result['total_parameters']:,} parameters trained"
-    )
-
-
-class _Signals:
-    """While it is entered, SIGTERM and Ctrl-C only take note.
-
-    A second Ctrl-C leaves at once; the last checkpoint is whole.
-    """
-
-    def __init__(self, run):
-        self.run = run
-        self.before = {}
-
-    def __enter__(self):
-        def note(number, frame):
-            if self.run._signal is not None:
-                raise KeyboardInterrupt
-            self.run._signal = number
-
-        try:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self.before[number] = signal.signal(number, note)
-        except ValueError:  # not the main thread: a notebook's worker
-            pass
-
-    def __exit__(self, *unused):
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-
 def _value(variable):
     """A copy of a variable's value, from this worker's first replica."""
     if hasattr(variable, "value") and not isinstance(variable, tf.Variable):
         variable = variable.value  # Keras wraps TensorFlow's
     return np.array(variable.numpy())
-
-
-def _one_line(line, phase):
-    parts = [
-        f"epoch {line['phase_epoch']:>2}",
-        f"loss {line['train_loss']:.4f}",
-    ]
-    for kind in ("validation", "test"):
-        for metric, value in list((line[kind] or {}).items())[:2]:
-            parts.append(f"{kind} {metric} {value:.4f}")
-    parts.append(
-        f"{line['train_seconds']:.1f} s "
-        f"({line['examples_per_second']:.1f} examples/s)"
-    )
-    return "  ".join(parts)
-
-
-def _gpus():
-    return tf.config.list_logical_devices("GPU")
-
-
-def _reset_gpu_peak():
-    for index, _ in enumerate(_gpus()):
-        tf.config.experimental.reset_memory_stats(f"GPU:{index}")
-
-
-def _gpu_peak():
-    peaks = [
-        tf.config.experimental.get_memory_info(f"GPU:{index}")["peak"]
-        for index, _ in enumerate(_gpus())
-    ]
-    return sum(peaks) or None

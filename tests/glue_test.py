@@ -1,0 +1,390 @@
+"""A run of GLUE: what it writes, what it reports, what it leaves alone."""
+
+import dataclasses
+import glob
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from tensorboard.backend.event_processing import event_accumulator
+from tensorboard.util import tensor_util
+
+from tf_transfer import glue
+from tf_transfer.data import metrics
+from tf_transfer.data import sources
+from tf_transfer.data import tasks
+from tf_transfer.models import split
+from tf_transfer.models import tiny
+from tf_transfer.training import loop
+from tf_transfer.training import strategy
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
+
+EPOCH_KEYS = {
+    "epoch", "phase", "phase_epoch", "turn", "train_loss", "validation",
+    "test", "train_seconds", "eval_seconds", "elapsed_seconds",
+    "examples_per_second", "peak_memory_bytes",
+}  # fmt: skip
+RESULT_KEYS = {
+    "task", "approach", "trainable_layers", "lr", "batch_size", "seed",
+    "metric", "validation", "test", "test_last", "best_epoch", "epochs_run",
+    "stop_reason", "phases", "train_seconds", "seconds_per_epoch",
+    "prefix_seconds", "prefix_build_seconds", "trainable_parameters",
+    "total_parameters",
+}  # fmt: skip
+PHASE_KEYS = {"trainable_layers", "lr", "epochs", "seconds", "stop_reason"}
+CONFIG_KEYS = {
+    "settings", "key", "split_sizes", "versions", "devices", "threads",
+    "concurrent_runs", "git_commit",
+}  # fmt: skip
+TAGS = {
+    "train/loss", "train/lr", "validation/accuracy", "test/accuracy",
+    "time/epoch_seconds", "time/elapsed_seconds",
+}  # fmt: skip
+
+# What each task reports beside its headline metric.
+METRICS = {
+    "cola": {"accuracy", "matthews"},
+    "sst2": {"accuracy"},
+    "mrpc": {"f1", "accuracy"},
+    "stsb": {"spearman", "pearson", "spearman_no_ties"},
+    "qqp": {"f1", "accuracy"},
+    "mnli": {"accuracy"},
+    "qnli": {"accuracy"},
+    "rte": {"accuracy"},
+    "wnli": {"accuracy"},
+}
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def epochs_of(folder):
+    with open(os.path.join(folder, "epochs.jsonl"), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def model_of(folder):
+    [path] = glob.glob(os.path.join(folder, "model", "*.safetensors"))
+    return safetensors.numpy.load_file(path)
+
+
+def checkpoint_of(folder):
+    [path] = glob.glob(os.path.join(folder, "checkpoint", "*.safetensors"))
+    return safetensors.numpy.load_file(path)
+
+
+def scalars_of(folder):
+    """What TensorBoard reads of a run: tag to values."""
+    events = event_accumulator.EventAccumulator(folder)
+    events.Reload()
+    return {
+        tag: [
+            tensor_util.make_ndarray(event.tensor_proto)
+            for event in events.Tensors(tag)
+        ]
+        for tag in events.Tags()["tensors"]
+    }
+
+
+
+
+# === What a run writes ===
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two epochs of the last block: the settings, the result, the folder."""
+    settings = tiny_settings(
+        tmp_path_factory.mktemp("finished"), trainable_layers="1", patience=0
+    )
+    return settings, glue.run(settings), run_folder(settings)
+
+
+def test_a_run_writes_the_files_of_the_contract_and_no_others(finished):
+    _, _, folder = finished
+    names = {
+        "events" if name.startswith("events.out.tfevents.") else name
+        for name in os.listdir(folder)
+    }
+    assert names == {
+        ".lock", "config.json", "epochs.jsonl", "result.json",
+        "predictions.npz", "events", "checkpoint", "model",
+    }  # fmt: skip
+
+
+def test_a_run_is_found_under_its_task_approach_and_name(finished):
+    settings, _, folder = finished
+    parent, name = os.path.split(folder)
+    assert os.path.relpath(parent, settings.out) == "glue/rte/last_1"
+    assert name.startswith("lr=0.001,batch=8,model=tiny,seed=0-")
+
+
+def test_config_holds_all_settings_and_what_they_ran_on(finished):
+    settings, _, folder = finished
+    config = read(folder, "config.json")
+    assert config.keys() >= CONFIG_KEYS
+    assert glue.GlueSettings(**config["settings"]) == settings
+    assert config["key"]["model_identity"].startswith("tiny")
+    assert config["key"]["data_identity"].startswith("RTE sha256:")
+    assert config["split_sizes"] == {"train": 32, "validation": 4, "test": 16}
+    assert config["versions"]["tensorflow"]
+
+
+def test_every_epoch_has_a_line_with_the_keys_of_the_contract(finished):
+    lines = epochs_of(finished[2])
+    assert [line["epoch"] for line in lines] == [1, 2]
+    for line in lines:
+        assert line.keys() == EPOCH_KEYS
+        assert line["phase"] == 1
+        assert line["phase_epoch"] == line["epoch"]
+        assert line["train_loss"] == pytest.approx(np.log(2), abs=0.1)
+        assert line["train_seconds"] > 0
+        assert line["examples_per_second"] == pytest.approx(
+            32 / line["train_seconds"]
+        )
+    assert lines[1]["elapsed_seconds"] == pytest.approx(
+        lines[0]["train_seconds"] + lines[1]["train_seconds"]
+    )
+
+
+def test_the_result_has_the_keys_of_the_contract(finished):
+    settings, returned, folder = finished
+    result = read(folder, "result.json")
+    assert result == returned
+    assert result.keys() == RESULT_KEYS
+    assert [phase.keys() for phase in result["phases"]] == [PHASE_KEYS]
+    lines = epochs_of(folder)
+    best = lines[result["best_epoch"] - 1]
+    assert result["validation"] == best["validation"]
+    assert result["test"] == best["test"]
+    assert result["test_last"] == lines[-1]["test"]
+    assert result["stop_reason"] == "max_epochs"
+    assert result["epochs_run"] == settings.max_epochs
+
+
+def test_seconds_per_epoch_leave_out_the_epoch_that_traces(finished):
+    result = finished[1]
+    assert result["seconds_per_epoch"] == epochs_of(finished[2])[1][
+        "train_seconds"
+    ]
+
+
+def test_tensorboard_shows_the_scalars_of_the_contract(finished):
+    folder = finished[2]
+    scalars = scalars_of(folder)
+    assert scalars.keys() == TAGS | {"_hparams_/session_start_info"}
+    lines = epochs_of(folder)
+    assert scalars["test/accuracy"] == pytest.approx(
+        [line["test"]["accuracy"] for line in lines]
+    )
+    assert scalars["time/epoch_seconds"] == pytest.approx(
+        [line["train_seconds"] for line in lines]
+    )
+    assert {float(rate) for rate in scalars["train/lr"]} == {
+        np.float32(1e-3)
+    }
+
+
+# === What a run reports ===
+
+
+@pytest.fixture
+def one_block(monkeypatch):
+    """A smaller `tiny`, where a test does not look at the blocks."""
+    monkeypatch.setattr(tiny, "BLOCKS", 1)
+
+
+@pytest.mark.usefixtures("one_block")
+@pytest.mark.parametrize("name", tasks.GLUE)
+def test_a_task_runs_on_the_sample_and_its_logits_give_its_scores(
+    name, tiny_run
+):
+    result, folder = tiny_run(
+        task=name, trainable_layers="0", max_length=16, max_epochs=1,
+        batch_size=16,
+    )  # fmt: skip
+    assert result["task"] == name
+    assert result["metric"] == tasks.GLUE[name].metric
+    assert result["validation"].keys() == METRICS[name]
+    arrays = np.load(os.path.join(folder, "predictions.npz"))
+
+    def score(part):
+        return metrics.measure(
+            METRICS[name], arrays[f"{part}labels"], arrays[f"{part}logits"]
+        )
+
+    assert result["validation"] == pytest.approx(score("validation_"))
+    test = score("test_")
+    if name == "mnli":
+        [mismatched] = score("test_mismatched_").values()
+        test["mismatched_accuracy"] = mismatched
+    assert result["test"] == pytest.approx(test)
+    for array in arrays.values():
+        assert len(array) in (4, 16)
+
+
+@pytest.mark.usefixtures("one_block")
+def test_without_validation_the_last_epoch_is_the_result(tiny_run):
+    result, folder = tiny_run(
+        validation_fraction=0.0, select="last", trainable_layers="0"
+    )
+    assert result["validation"] is None
+    assert [line["validation"] for line in epochs_of(folder)] == [None, None]
+    assert result["best_epoch"] == result["epochs_run"] == 2
+    assert result["test"] == result["test_last"]
+    assert read(folder, "config.json")["split_sizes"] == {
+        "train": 36, "test": 16,
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("one_block")
+def test_the_rate_rises_and_falls_over_all_epochs(monkeypatch, tiny_run):
+    """Two epochs of four steps, each logged alone; the warmup is two."""
+    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
+    _, folder = tiny_run(
+        schedule="linear", warmup_fraction=0.25, lr=0.08, max_length=16,
+        trainable_layers="0",
+    )  # fmt: skip
+    assert scalars_of(folder)["train/lr"] == pytest.approx(
+        [0.0, 0.04, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01]
+    )
+
+
+# === What trains and what does not ===
+
+
+@pytest.mark.parametrize(
+    "changes, trains",
+    [
+        ({"trainable_layers": "all"}, ("embeddings", 1, 2, 3, "pooler")),
+        ({"trainable_layers": "3"}, (1, 2, 3, "pooler")),
+        ({"trainable_layers": "1"}, (3, "pooler")),
+        ({"trainable_layers": "0"}, ("pooler",)),
+        ({"blocks": "1-2"}, (1, 2, "pooler")),
+        ({"trainable_layers": "1", "pooling": "mean"}, (3,)),
+    ],
+    ids=str,
+)
+def test_the_weights_that_train_move_and_no_others(changes, trains, tiny_run):
+    """Saved are those alone, and no others have a state in the optimizer."""
+    result, folder = tiny_run(
+        max_epochs=1, max_length=16, lr=0.1, select="last", **changes
+    )
+    settings = tiny_settings("runs", **changes)
+    network = glue.build_network(
+        settings, tasks.GLUE["rte"], strategy.set_up(settings)
+    )
+    names = {f"block {p}" if isinstance(p, int) else p for p in trains}
+    expected = {
+        weight.path: weight.numpy()
+        for part in split.parts(network)
+        if part.name in names | {"head rte"}
+        for weight in part.weights
+    }
+    model = model_of(folder)
+    assert model.keys() == expected.keys()
+    assert result["trainable_parameters"] == sum(
+        array.size for array in model.values()
+    )
+    for path, before in expected.items():
+        if not path.endswith("key/bias"):  # has no gradient: softmax
+            assert np.abs(model[path] - before).max() > 1e-3, path
+    slots = {
+        name.split("/", 1)[1]
+        for name in checkpoint_of(folder)
+        if name.startswith(("m/", "v/"))
+    }
+    assert slots == expected.keys()
+
+
+def test_mean_pooling_leaves_the_pooler_out():
+    def names(pooling):
+        settings = tiny_settings("runs", pooling=pooling)
+        network = glue.build_network(
+            settings, tasks.GLUE["rte"], strategy.set_up(settings)
+        )
+        return {part.name for part in split.parts(network)}
+
+    assert names("cls") - names("mean") == {"pooler"}
+
+
+@pytest.mark.usefixtures("one_block")
+def test_a_frozen_weight_that_moves_is_no_result(monkeypatch, tiny_run):
+    original = loop.Trainer.train
+
+    def meddle(self, *arguments):
+        self.network.encoder.blocks[0].weights[0].assign_add(
+            0.1 * self.network.encoder.blocks[0].weights[0]
+        )
+        return original(self, *arguments)
+
+    monkeypatch.setattr(loop.Trainer, "train", meddle)
+    with pytest.raises(Exception, match="frozen weight moved"):
+        tiny_run(trainable_layers="0", max_epochs=1, max_length=16)
+
+
+# === The same command again ===
+
+
+def test_the_same_command_again_finds_the_finished_run(
+    finished, monkeypatch, capsys
+):
+    settings, result, folder = finished
+    monkeypatch.delattr(glue, "prepare")
+    assert glue.run(settings) == result
+    assert capsys.readouterr().out.startswith(f"Already done: {folder}\n")
+
+
+def test_the_same_files_elsewhere_are_the_same_run(
+    finished, monkeypatch, tmp_path
+):
+    settings, result, _ = finished
+    shutil.copytree(sources.SAMPLE, tmp_path / "data")
+    monkeypatch.delattr(glue, "prepare")
+    moved = dataclasses.replace(settings, data=str(tmp_path / "data"))
+    assert glue.run(moved) == result
+
+
+EXTENDED = {
+    "trainable_layers": "0", "max_length": 16, "patience": 0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def four_epochs(tmp_path_factory):
+    """The losses of a run of four epochs at one go."""
+    settings = tiny_settings(
+        tmp_path_factory.mktemp("whole"), **EXTENDED, max_epochs=4
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "BLOCKS", 1)
+        glue.run(settings)
+    return [line["train_loss"] for line in epochs_of(run_folder(settings))]
+
+
+@pytest.mark.usefixtures("one_block")
+@pytest.mark.parametrize("select", ["best", "last"])
+def test_a_finished_run_is_extended_and_keeps_its_first_epochs(
+    select, four_epochs, capsys, tiny_run
+):
+    _, folder = tiny_run(**EXTENDED, select=select, max_epochs=2)
+    before = epochs_of(folder)
+    result, same_folder = tiny_run(**EXTENDED, select=select, max_epochs=4)
+    assert "Extending a finished run to 4 epochs." in capsys.readouterr().out
+    assert same_folder == folder
+    after = epochs_of(folder)
+    assert after[:2] == before
+    assert [line["train_loss"] for line in after] == pytest.approx(
+        four_epochs, abs=1e-5
+    )
+    assert result["epochs_run"] == 4
+    scores = [line["validation"]["accuracy"] for line in after]
+    best = 4 if select == "last" else 1 + scores.index(max(scores))
+    assert result["best_epoch"] == best
+    assert model_of(folder)

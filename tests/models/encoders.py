@@ -1,0 +1,72 @@
+"""Tiny encoders of both families, and what runs through them."""
+
+import keras
+import keras_nlp
+import numpy as np
+
+from tf_transfer.data import batches
+from tf_transfer.data import tokens
+from tf_transfer.models import encoder
+from tf_transfer.models import loading
+
+PAIRS = [
+    ["The dog was not in the house.", "A man", "good film", "why?"],
+    ["All the children saw it.", "is at home with two cats and 1 dog",
+     "a great, poor, very long day", "water"],
+]  # fmt: skip
+
+
+def bert():
+    return loading.load("tiny", "", dropout=0.1)
+
+
+def roberta(seed=0):
+    """Two blocks of random weights and a byte-pair vocabulary of letters."""
+    letters = "abcdefghijklmnopqrstuvwxyzADTW12,.?Ġ"
+    pairs = ["t h", "th e", "Ġ the", "o g", "d og", "Ġ dog"]
+    words = ["<s>", "<pad>", "</s>", "<unk>", *letters]
+    words += [pair.replace(" ", "") for pair in pairs] + ["<mask>"]
+    backbone = keras_nlp.models.RobertaBackbone(
+        vocabulary_size=len(words),
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=16,
+        intermediate_dim=32,
+        dropout=0.1,
+        max_sequence_length=64,
+    )
+    randomise(backbone)
+    tokenizer = keras_nlp.models.RobertaTokenizer(
+        {word: number for number, word in enumerate(words)}, pairs
+    )
+    return encoder.Encoder(backbone, tokenizer, seed)
+
+
+def randomise(backbone):
+    """Draws every weight, so that each one matters to the states."""
+    draw = keras.random.SeedGenerator(8)
+    for weight in backbone.weights:
+        noise = keras.random.normal(weight.shape, stddev=0.2, seed=draw)
+        weight.assign(weight + noise)
+
+
+FAMILIES = {"bert": bert, "roberta": roberta}
+
+
+def batch_of(encoder, texts, length=40):
+    """One batch of texts or pairs of up to 40 tokens, padded to a length."""
+    encoded = tokens.encode(encoder.tokenize, encoder.special, texts, 40)
+    rows = np.arange(len(encoded))
+    plan = batches.Plan(
+        rows[None], np.array([len(rows)]), np.array([length], np.int32)
+    )
+    split = batches.Split(encoded, np.zeros(len(rows)), rows)
+    [batch] = batches.pipeline(split, plan, encoder.special.pad)
+    return batch
+
+
+def states(encoder, batch, training=False):
+    """Hidden states above the last block."""
+    return encoder(
+        batch["ids"], batch["segments"], batch["mask"], training
+    ).numpy()

@@ -1,0 +1,232 @@
+"""Settings: what is refused, what is filled in, and the flags made of them."""
+
+import dataclasses
+import glob
+import importlib
+import os
+import re
+import shlex
+
+import pytest
+from absl import flags
+
+from tf_transfer import settings as settings_lib
+from tf_transfer.errors import UserError
+from tf_transfer.glue import GlueSettings
+from tests import commands
+
+FLAG_FILES = sorted(
+    os.path.relpath(path, commands.ROOT)
+    for path in glob.glob(
+        os.path.join(commands.ROOT, "flags", "**", "*.flags"), recursive=True
+    )
+)
+
+ENTRIES = ("benchmark", "glue", "predict", "report")
+
+
+def parsed(*arguments):
+    """The resolved settings that a command line gives."""
+    with commands.flags_of(commands.define_glue, *arguments):
+        return settings_lib.from_flags(GlueSettings).resolve()
+
+
+# === What is refused ===
+
+NAN = float("nan")
+REFUSED = (
+    ({"trainable_layers": "abc"}, "--trainable_layers=abc"),
+    ({"trainable_layers": "-1"}, "--trainable_layers=-1"),
+    ({"trainable_layers": "1.5"}, "--trainable_layers=1.5"),
+    ({"blocks": "8"}, "--blocks=8"),
+    ({"blocks": "7-"}, "--blocks=7-"),
+    ({"blocks": "7-8", "trainable_layers": "2"}, "--blocks"),
+    ({"lr": 0.0}, "--lr=0"),
+    ({"lr": -1e-3}, "--lr=-0.001"),
+    ({"lr": NAN}, "--lr=nan"),
+    ({"lr": float("inf")}, "--lr=inf"),
+    ({"batch_size": 0}, "--batch_size=0"),
+    ({"max_epochs": 0}, "--max_epochs=0"),
+    ({"cpu_devices": 0}, "--cpu_devices=0"),
+    ({"max_length": 7}, "--max_length=7"),
+    ({"max_train_examples": -1}, "--max_train_examples=-1"),
+    ({"weight_decay": -0.1}, "--weight_decay=-0.1"),
+    ({"clip_norm": NAN}, "--clip_norm=nan"),
+    ({"patience": -1}, "--patience=-1"),
+    ({"min_delta": -0.1}, "--min_delta=-0.1"),
+    ({"seed": -1}, "--seed=-1"),
+    ({"split_seed": -1}, "--split_seed=-1"),
+    ({"dropout": 1.0}, "--dropout=1"),
+    ({"head_dropout": -0.1}, "--head_dropout=-0.1"),
+    ({"adam_beta1": 1.0}, "--adam_beta1=1"),
+    ({"adam_beta2": NAN}, "--adam_beta2=nan"),
+    ({"warmup_fraction": 1.0}, "--warmup_fraction=1"),
+    ({"validation_fraction": 1.5}, "--validation_fraction=1.5"),
+    ({"adam_epsilon": 0.0}, "--adam_epsilon=0"),
+    ({"checkpoint_minutes": 0.0}, "--checkpoint_minutes=0"),
+    ({"deterministic": True, "jit_compile": True}, "--deterministic"),
+    ({"validation_fraction": 0.0}, "--validation_fraction=0"),
+    ({"cpu_devices": 2}, "--cpu_devices=2"),
+    ({"task": "imdb"}, "--task=imdb"),
+    ({"pooling": "max"}, "--pooling=max"),
+    ({"batching": "sorted"}, "--batching=sorted"),
+    ({"schedule": "cosine"}, "--schedule=cosine"),
+    ({"select": "first"}, "--select=first"),
+    ({"precision": "float16"}, "--precision=float16"),
+    ({"strategy": "tpu"}, "--strategy=tpu"),
+)
+
+
+@pytest.mark.parametrize("changes, named", REFUSED, ids=map(str, REFUSED))
+def test_a_bad_value_is_refused_by_the_name_of_its_flag(changes, named):
+    with pytest.raises(UserError) as error:
+        GlueSettings(**changes).resolve()
+    message = str(error.value)
+    assert message.startswith(named)
+    assert len(message) > len(named) + 10  # it also says what to do
+
+
+def test_every_choice_is_a_setting():
+    for field in dataclasses.fields(GlueSettings):
+        choices = field.metadata["choices"]
+        for choice in choices or ():
+            GlueSettings(**{field.name: choice}).resolve()
+        assert not choices or field.default in choices
+
+
+# === What is filled in ===
+
+
+@pytest.mark.parametrize(
+    "changes, approach, lr",
+    [
+        ({}, "fine_tuning", 2e-5),
+        ({"trainable_layers": "0"}, "last_0", 1e-3),
+        ({"trainable_layers": 4}, "last_4", 1e-3),
+        ({"blocks": "7-8"}, "blocks_7-8", 1e-3),
+        ({"trainable_layers": "4", "lr": 2e-5}, "last_4", 2e-5),
+        ({"lr": 1e-3}, "fine_tuning", 1e-3),
+    ],
+)
+def test_the_rate_follows_from_what_trains_unless_given(changes, approach, lr):
+    settings = GlueSettings(**changes).resolve()
+    assert (settings.approach, settings.lr) == (approach, lr)
+
+
+@pytest.mark.parametrize(
+    "changes, belongs",
+    [
+        ({}, False),
+        ({"schedule": "linear"}, True),
+        ({"warmup_fraction": 0.1}, True),
+    ],
+)
+def test_max_epochs_names_a_run_only_where_the_rate_looks_at_it(
+    changes, belongs
+):
+    assert ("max_epochs" in GlueSettings(**changes).hashed()) == belongs
+
+
+def test_what_cannot_change_a_number_is_not_hashed():
+    everything = {field.name for field in dataclasses.fields(GlueSettings)}
+    assert everything - set(GlueSettings(schedule="linear").hashed()) == {
+        "model", "data",  # their content is hashed, wherever it lies
+        "out", "cache_dir", "checkpoint_minutes", "rerun", "describe",
+    }  # fmt: skip
+
+
+def test_the_cache_is_where_the_flag_or_the_user_wants_it(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    assert GlueSettings().cache_folder == "/elsewhere/tf_transfer"
+    assert GlueSettings(cache_dir="/mine").cache_folder == "/mine"
+
+
+# === Flags ===
+
+
+def test_flags_without_arguments_are_the_defaults():
+    assert parsed() == GlueSettings().resolve()
+
+
+def test_a_flag_gives_a_value_of_its_type():
+    settings = parsed(
+        "--lr=3e-4", "--batch_size=7", "--bias_correction", "--norerun",
+        "--trainable_layers=2",
+    )  # fmt: skip
+    assert settings == GlueSettings(
+        lr=3e-4, batch_size=7, bias_correction=True, trainable_layers="2"
+    )
+
+
+def test_there_are_flag_files():
+    assert len(FLAG_FILES) >= 12
+
+
+@pytest.mark.parametrize("path", FLAG_FILES)
+def test_a_flag_file_gives_the_settings_that_its_name_says(path, monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    settings = parsed(f"--flagfile={path}")
+    name = os.path.basename(path).removesuffix(".flags")
+    if match := re.fullmatch(r"last_(\d)(_low_lr)?", name):
+        expected = (match[1], 2e-5 if match[2] else 1e-3)
+    elif match := re.fullmatch(r"fine_tuning(_high_lr)?", name):
+        expected = ("all", 1e-3 if match[1] else 2e-5)
+    else:
+        return
+    assert (settings.trainable_layers, settings.lr) == expected
+
+
+def test_the_shared_file_of_wangs_table_is_the_default(monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    assert parsed("--flagfile=flags/glue/wang.flags") == parsed()
+
+
+def test_the_embedded_file_needs_nothing_but_pip(monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    settings = parsed("--flagfile=flags/embedded.flags")
+    assert (settings.task, settings.data, settings.model) == (
+        "sst2", "rotten_tomatoes", "minilm",
+    )  # fmt: skip
+
+
+def test_what_stands_behind_a_flag_file_overrides_it(monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    settings = parsed("--flagfile=flags/glue/last_2.flags", "--lr=0.5")
+    assert (settings.trainable_layers, settings.lr) == ("2", 0.5)
+
+
+@pytest.mark.parametrize("path", FLAG_FILES)
+def test_the_command_in_a_flag_file_is_one_of_its_own(path, monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    with open(path) as file:
+        found = [
+            shlex.split(line.removeprefix("#"))
+            for line in file
+            if line.startswith("#   python -m tf_transfer.glue ")
+        ]
+    if os.path.basename(path) == "wang.flags":
+        assert not found  # it is there to be inherited
+        return
+    [[python, m, module, *arguments]] = found
+    assert f"--flagfile={path}" in arguments
+    parsed(*arguments)
+
+
+# === The entry modules ===
+
+
+@pytest.mark.parametrize("module", ENTRIES)
+def test_help_is_no_traceback_and_shows_every_flag(module):
+    _, out, err = commands.finish(commands.start(module, "--help"))
+    assert "Traceback" not in out + err
+    assert f"python -m tf_transfer.{module}" in out
+    if module in ("benchmark", "glue"):
+        for field in dataclasses.fields(GlueSettings):
+            assert re.search(rf"^  --(\[no\])?{field.name}:", out, re.M)
+
+
+def test_all_entry_modules_can_be_imported_into_one_process():
+    for module in ENTRIES:
+        importlib.import_module(f"tf_transfer.{module}")
+    names = {field.name for field in dataclasses.fields(GlueSettings)}
+    assert not names & set(flags.FLAGS)

@@ -1,0 +1,274 @@
+"""A file is the old one or the whole new one, and a checkpoint is whole."""
+
+import errno
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tf_transfer.errors import UserError
+from tf_transfer.training import checkpoint
+
+# === Atomic writing ===
+
+
+def fail(code):
+    def raise_error(*arguments):
+        raise OSError(code, os.strerror(code))
+
+    return raise_error
+
+
+class TearingFile(io.FileIO):
+    """Takes a few bytes; then the disk is full."""
+
+    def write(self, content):
+        super().write(content[:3])
+        fail(errno.ENOSPC)()
+
+
+def disk_fills_while_writing(monkeypatch):
+    monkeypatch.setattr(checkpoint, "open", TearingFile, raising=False)
+
+
+def disk_is_full_when_synced(monkeypatch):
+    monkeypatch.setattr(os, "fsync", fail(errno.ENOSPC))
+
+
+def quota_is_used_up_when_synced(monkeypatch):
+    monkeypatch.setattr(os, "fsync", fail(errno.EDQUOT))
+
+
+FULL = pytest.mark.parametrize(
+    "fill",
+    [
+        disk_fills_while_writing,
+        disk_is_full_when_synced,
+        quota_is_used_up_when_synced,
+    ],
+)
+
+
+def test_writing_replaces_a_file_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "file"
+    for content in (b"old", b"the new one"):
+        checkpoint.write_atomically(str(path), content)
+        assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_file_without_a_folder_is_written_here(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    checkpoint.write_atomically("file", b"here")
+    assert (tmp_path / "file").read_bytes() == b"here"
+
+
+@FULL
+def test_a_full_disk_leaves_the_old_file_and_is_said(
+    fill, monkeypatch, tmp_path
+):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    fill(monkeypatch)
+    with pytest.raises(UserError, match=f"{path}: the disk is full"):
+        checkpoint.write_atomically(str(path), b"the new one")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_another_error_stays_what_it_is(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "fsync", fail(errno.EIO))
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        checkpoint.write_atomically(str(tmp_path / "file"), b"new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_nan_is_no_json(tmp_path):
+    with pytest.raises(ValueError):
+        checkpoint.write_json(str(tmp_path / "file"), {"loss": float("nan")})
+    assert os.listdir(tmp_path) == []
+
+
+# === Arrays ===
+
+ARRAYS = {
+    "m/kernel": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "optimizer/step": np.array(7, np.int64),
+    "empty": np.zeros((0, 4), np.float32),
+}
+
+
+def assert_same_arrays(found, expected):
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array, name)
+
+
+def test_arrays_come_back_as_they_were(tmp_path):
+    path = str(tmp_path / "arrays")
+    sha256 = checkpoint.write_arrays(path, ARRAYS)
+    for known in (sha256, None):
+        assert_same_arrays(checkpoint.read_arrays(path, known), ARRAYS)
+
+
+def test_arrays_with_another_hash_are_damaged(tmp_path):
+    path = str(tmp_path / "arrays")
+    checkpoint.write_arrays(path, ARRAYS)
+    with pytest.raises(ValueError, match="is damaged"):
+        checkpoint.read_arrays(path, "0" * 64)
+    with pytest.raises(ValueError, match="No such file"):
+        checkpoint.read_arrays(path + "x", None)
+
+
+# === Checkpoints ===
+
+
+def arrays_of(step):
+    return {"weight": np.full(3, step, np.float32)}
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    """Three checkpoints were saved; the last two are kept."""
+    found = checkpoint.Checkpoints(str(tmp_path / "checkpoint"))
+    for step in (5, 20, 100):
+        kept = found.save(step, arrays_of(step), {"step": step})
+    assert kept == [{"step": 20}, {"step": 100}]
+    return found
+
+
+def newest(checkpoints, remove=False, **options):
+    """The newest checkpoint that is whole, and the warnings."""
+    warnings = []
+    found = checkpoints.newest(warnings.append, remove, **options)
+    return found, warnings
+
+
+def damage(checkpoints, name, change):
+    path = os.path.join(checkpoints.folder, name)
+    with open(path, "rb") as file:
+        content = file.read()
+    with open(path, "wb") as file:
+        file.write(change(content))
+
+
+def flip_last_byte(content):
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def cut_in_half(content):
+    return content[: len(content) // 2]
+
+
+def lose_the_hash(content):
+    return json.dumps({"state": json.loads(content)["state"]}).encode()
+
+
+def remove_file(checkpoints, name):
+    os.remove(os.path.join(checkpoints.folder, name))
+
+
+DAMAGE = {
+    "a flipped byte in the arrays": ("safetensors", flip_last_byte),
+    "half of the arrays": ("safetensors", cut_in_half),
+    "no bytes in the arrays": ("safetensors", lambda content: b""),
+    "half of the JSON": ("json", cut_in_half),
+    "no bytes in the JSON": ("json", lambda content: b""),
+    "bytes that are no text in the JSON": ("json", lambda content: b"\xff\xfe"),
+    "a JSON of something else": ("json", lose_the_hash),
+}
+
+
+def test_the_newest_checkpoint_comes_back(checkpoints):
+    (arrays, state), warnings = newest(checkpoints)
+    assert_same_arrays(arrays, arrays_of(100))
+    assert (state, warnings) == ({"step": 100}, [])
+
+
+def test_where_nothing_was_saved_there_is_no_checkpoint(tmp_path):
+    nothing = checkpoint.Checkpoints(str(tmp_path / "checkpoint"))
+    assert newest(nothing) == (None, [])
+
+
+def test_only_two_checkpoints_are_kept(checkpoints):
+    assert sorted(os.listdir(checkpoints.folder)) == [
+        "step-000000020.json", "step-000000020.safetensors",
+        "step-000000100.json", "step-000000100.safetensors",
+    ]  # fmt: skip
+
+
+def test_what_a_kill_left_is_swept_up_by_the_next_checkpoint(checkpoints):
+    for name in ("step-000000150.safetensors", "step-000000100.json.tmp-1"):
+        with open(os.path.join(checkpoints.folder, name), "wb"):
+            pass
+    assert newest(checkpoints)[0][1] == {"step": 100}
+    checkpoints.save(200, arrays_of(200), {"step": 200})
+    assert len(os.listdir(checkpoints.folder)) == 4
+
+
+@pytest.mark.parametrize("kind, change", DAMAGE.values(), ids=DAMAGE.keys())
+def test_the_one_before_takes_the_place_of_a_damaged_one(
+    checkpoints, kind, change
+):
+    damage(checkpoints, f"step-000000100.{kind}", change)
+    (arrays, state), warnings = newest(checkpoints)
+    assert_same_arrays(arrays, arrays_of(20))
+    assert state == {"step": 20}
+    [warning] = warnings
+    assert "step 100 cannot be used" in warning
+
+
+def test_missing_arrays_are_damage_too(checkpoints):
+    remove_file(checkpoints, "step-000000100.safetensors")
+    (_, state), [warning] = newest(checkpoints)
+    assert state == {"step": 20}
+    assert "No such file" in warning
+
+
+def test_a_checkpoint_may_need_another_file(checkpoints):
+    def needs(state):
+        if state["step"] == 100:
+            raise ValueError("the selected weights are damaged")
+
+    (_, state), [warning] = newest(checkpoints, also_needs=needs)
+    assert state == {"step": 20}
+    assert "the selected weights are damaged" in warning
+
+
+@pytest.mark.parametrize("remove", [True, False])
+def test_a_damaged_checkpoint_does_not_pass_for_the_newest(checkpoints, remove):
+    """The run goes on at 20 and saves 40: that is newer than the torn 100."""
+    damage(checkpoints, "step-000000100.json", cut_in_half)
+    newest(checkpoints, remove=remove)
+    left = [n for n in os.listdir(checkpoints.folder) if n.endswith(".json")]
+    assert len(left) == (1 if remove else 2)
+    if remove:
+        checkpoints.save(40, arrays_of(40), {"step": 40})
+        (_, state), warnings = newest(checkpoints)
+        assert (state, warnings) == ({"step": 40}, [])
+
+
+@pytest.mark.parametrize("kind", ["json", "safetensors"])
+def test_where_all_are_damaged_the_user_is_told(checkpoints, kind):
+    for step in (20, 100):
+        damage(checkpoints, f"step-{step:09d}.{kind}", cut_in_half)
+    warnings = []
+    with pytest.raises(UserError, match=f"{checkpoints.folder}: no checkpoint"):
+        checkpoints.newest(warnings.append, remove=True)
+    assert len(warnings) == 2
+    assert len(os.listdir(checkpoints.folder)) == 4  # left to look at
+
+
+@FULL
+def test_a_full_disk_leaves_the_last_good_checkpoint(
+    fill, checkpoints, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        fill(patch)
+        with pytest.raises(UserError, match="the disk is full"):
+            checkpoints.save(200, arrays_of(200), {"step": 200})
+    (_, state), warnings = newest(checkpoints)
+    assert (state, warnings) == ({"step": 100}, [])

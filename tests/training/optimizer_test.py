@@ -1,0 +1,295 @@
+"""BERT's Adam against its equations, written out in NumPy."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import encoders
+from tf_transfer import settings
+from tf_transfer.models import heads
+from tf_transfer.models import split
+from tf_transfer.training import optimizer
+
+SHAPES = {"kernel": (4, 3), "bias": (3,), "gamma": (3,), "beta": (3,)}
+PEAK = 0.1
+
+
+def draw(seed, scale=1.0):
+    """One array for each of the weights."""
+    rng = np.random.default_rng(seed)
+    return [
+        (scale * rng.normal(size=shape)).astype(np.float32)
+        for shape in SHAPES.values()
+    ]
+
+
+def build(rate=lambda step: PEAK, **changes):
+    weights = [
+        keras.Variable(value, name=name)
+        for name, value in zip(SHAPES, draw(0))
+    ]
+    return optimizer.BertAdam(weights, rate, settings.Settings(**changes))
+
+
+def apply(adam, gradients):
+    """One update in a replica's context; returns the norm."""
+    strategy = tf.distribute.get_strategy()
+    return strategy.run(
+        tf.function(adam.apply), args=([tf.constant(g) for g in gradients],)
+    ).numpy()
+
+
+def values(variables):
+    return [np.array(variable) for variable in variables]
+
+
+def adam_in_numpy(gradients, options):
+    """Weights after a step for each list of gradients, in float64.
+
+    m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
+    w <- w - lr (m / (sqrt(v) + eps) + decay w)
+    """
+    # 1 - 0.999 differs by 1e-5 between float32 and float64.
+    b1 = float(np.float32(options.adam_beta1))
+    b2 = float(np.float32(options.adam_beta2))
+    weights = [np.float64(weight) for weight in draw(0)]
+    means = [0.0 for _ in weights]
+    squares = [0.0 for _ in weights]
+    for t, step in enumerate(gradients, 1):
+        norm = np.sqrt(sum(np.sum(np.float64(g) ** 2) for g in step))
+        clip = options.clip_norm
+        factor = min(1, clip / norm) if clip else 1
+        rate = PEAK
+        if options.bias_correction:
+            rate *= np.sqrt(1 - b2**t) / (1 - b1**t)
+        for i, name in enumerate(SHAPES):
+            g = step[i] * factor
+            means[i] = b1 * means[i] + (1 - b1) * g
+            squares[i] = b2 * squares[i] + (1 - b2) * g**2
+            decay = options.weight_decay if name == "kernel" else 0.0
+            weights[i] = (
+                weights[i]
+                - rate * means[i] / (np.sqrt(squares[i]) + options.adam_epsilon)
+                - PEAK * decay * weights[i]
+            )
+    return weights
+
+
+# === The update ===
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"bias_correction": True},
+        {"weight_decay": 0.0},
+        {"weight_decay": 0.5, "bias_correction": True},
+        {"clip_norm": 0.0},
+        {"clip_norm": 0.01, "adam_epsilon": 1e-2},
+        {"adam_epsilon": 0.1, "clip_norm": 0.0},
+        {"adam_beta1": 0.5, "adam_beta2": 0.6, "bias_correction": True},
+    ],
+    ids=str,
+)
+def test_the_update_follows_the_equations(changes):
+    gradients = [draw(seed, 10.0 ** (seed - 3)) for seed in (1, 2, 3, 4)]
+    adam = build(**changes)
+    for step in gradients:
+        apply(adam, step)
+    expected = adam_in_numpy(gradients, adam.settings)
+    for found, wanted in zip(values(adam.weights), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_every_choice_changes_the_weights():
+    gradients = [draw(seed) for seed in (1, 2, 3)]
+    choices = [
+        {}, {"bias_correction": True}, {"weight_decay": 0.0},
+        {"clip_norm": 0.1}, {"clip_norm": 0.0}, {"adam_epsilon": 0.1},
+        {"adam_beta1": 0.5}, {"adam_beta2": 0.5},
+    ]  # fmt: skip
+    outcomes = set()
+    for changes in choices:
+        adam = build(**changes)
+        for step in gradients:
+            apply(adam, step)
+        outcomes.add(values(adam.weights)[0].tobytes())
+    assert len(outcomes) == len(choices)
+
+
+def test_weight_decay_spares_layer_norm_and_biases():
+    adam = build(weight_decay=0.5)
+    apply(adam, [np.zeros(shape, np.float32) for shape in SHAPES.values()])
+    kernel, *others = values(adam.weights)
+    expected, *untouched = draw(0)
+    np.testing.assert_allclose(kernel, expected * (1 - PEAK * 0.5), rtol=1e-6)
+    for found, wanted in zip(others, untouched, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "path, expected",
+    [
+        ("transformer_layer_0/query/kernel", True),
+        ("token_embedding/embeddings", True),
+        ("position_embedding/position_embeddings", True),
+        ("transformer_layer_0/query/bias", False),
+        ("embeddings_layer_norm/gamma", False),
+        ("embeddings_layer_norm/beta", False),
+        ("beta_model/kernel", True),
+    ],
+)
+def test_weights_are_known_by_the_last_part_of_their_path(path, expected):
+    class Weight:
+        pass
+
+    weight = Weight()
+    weight.path = path
+    assert optimizer.decays(weight) == expected
+
+
+def test_all_of_bert_but_norms_and_biases_decays():
+    backbone = encoders.bert().backbone
+    spared = [w for w in backbone.weights if not optimizer.decays(w)]
+    assert all(len(w.shape) == 1 or "bias" in w.path for w in spared)
+    # a block: 6 dense biases, 2 norms; embeddings: 1 norm; pooler: 1 bias
+    assert len(spared) == 3 * (6 + 2 * 2) + 2 + 1
+
+
+def test_the_gradient_is_clipped_by_its_norm_over_all_weights():
+    large = draw(1, 50.0)
+    norm = np.sqrt(sum(np.sum(g**2) for g in large))
+    clipped, same = build(clip_norm=1.0), build(clip_norm=0.0)
+    assert apply(clipped, large) == pytest.approx(norm, rel=1e-5)
+    apply(same, [g / norm for g in large])
+    for one, other in zip(
+        values(clipped.squares), values(same.squares), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+def test_a_small_gradient_is_not_made_larger():
+    adam = build(clip_norm=1.0)
+    small = draw(1, 1e-3)
+    apply(adam, small)
+    for mean, gradient in zip(values(adam.means), small):
+        np.testing.assert_allclose(mean, 0.1 * gradient, rtol=1e-5)
+
+
+def test_the_rate_is_that_of_the_step_counted_from_0():
+    seen = []
+    adam = build(rate=lambda step: seen.append(int(step)) or PEAK)
+    for _ in range(3):
+        adam.apply([tf.constant(g) for g in draw(1)])
+    assert seen == [0, 1, 2]
+    assert (int(adam.step), int(adam.updates)) == (3, 3)
+
+
+# === Half precision: overflows ===
+
+
+def scaled(adam, gradients):
+    """Gradients of the scaled loss."""
+    return [gradient * adam.loss_scale.numpy() for gradient in gradients]
+
+
+def test_a_scaled_loss_moves_the_weights_like_a_plain_one():
+    plain, half = build(), build(precision="mixed_float16")
+    for seed in (1, 2):
+        norm = apply(plain, draw(seed))
+        assert apply(half, scaled(half, draw(seed))) == pytest.approx(norm)
+    assert half.loss_scale.numpy() == optimizer.FIRST_LOSS_SCALE
+    for one, other in zip(values(plain.weights), values(half.weights)):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+@pytest.mark.parametrize("bias_correction", [False, True])
+def test_an_overflow_moves_nothing_and_halves_the_loss_scale(
+    bad, bias_correction
+):
+    options = {"precision": "mixed_float16", "bias_correction": bias_correction}
+    adam, undisturbed = build(**options), build(**options)
+    state = [*adam.weights, *adam.means, *adam.squares]
+    for one in (adam, undisturbed):
+        apply(one, scaled(one, draw(1)))
+    before = values(state)
+    overflow = draw(2)
+    overflow[1][0] = bad
+    assert not np.isfinite(apply(adam, overflow))
+    for found, wanted in zip(values(state), before, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert adam.loss_scale.numpy() == optimizer.FIRST_LOSS_SCALE / 2
+    assert (int(adam.step), int(adam.updates)) == (2, 1)
+    # A good gradient after it moves the weights as if nothing had been.
+    for one in (adam, undisturbed):
+        apply(one, scaled(one, draw(3)))
+    assert not np.array_equal(values(state)[0], before[0])
+    for found, wanted in zip(values(adam.weights), values(undisturbed.weights)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_the_loss_scale_never_falls_below_one():
+    adam = build(precision="mixed_float16")
+    adam.loss_scale.assign(1.0)
+    apply(adam, [gradient * np.inf for gradient in draw(1)])
+    assert adam.loss_scale.numpy() == 1.0
+
+
+def test_the_loss_scale_doubles_after_so_many_good_steps(monkeypatch):
+    assert optimizer.STEPS_TO_GROW == 2000
+    monkeypatch.setattr(optimizer, "STEPS_TO_GROW", 3)
+    adam = build(precision="mixed_float16")
+    bad = [gradient * np.inf for gradient in draw(1)]
+    scales = []
+    for good in (True, True, False, True, True, True, True):
+        apply(adam, scaled(adam, draw(1)) if good else bad)
+        scales.append(adam.loss_scale.numpy() / optimizer.FIRST_LOSS_SCALE)
+    assert scales == [1, 1, 0.5, 0.5, 0.5, 1, 1]
+
+
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16"])
+def test_only_float16_scales_its_loss(precision):
+    assert build(precision=precision).loss_scale.numpy() == 1.0
+
+
+# === The learning rate ===
+
+
+@pytest.mark.parametrize(
+    "schedule, warmup, expected",
+    [
+        ("constant", 0.0, {0: 1, 50: 1, 99: 1, 100: 1}),
+        ("constant", 0.1, {0: 0, 5: 0.5, 9: 0.9, 10: 1, 99: 1}),
+        ("linear", 0.0, {0: 1, 25: 0.75, 99: 0.01, 100: 0, 150: 0}),
+        ("linear", 0.1, {0: 0, 5: 0.5, 10: 0.9, 50: 0.5, 100: 0}),
+    ],
+)
+def test_the_learning_rate_follows_its_schedule(schedule, warmup, expected):
+    for step, part in expected.items():
+        rate = optimizer.learning_rate(
+            tf.constant(step, tf.int64), 2e-5, schedule, warmup, 100
+        )
+        assert float(rate) == pytest.approx(2e-5 * part, rel=1e-5, abs=1e-12)
+
+
+# === What is frozen is not in here ===
+
+
+@pytest.mark.parametrize("layers", ["0", "1", "all"])
+def test_a_frozen_weight_has_no_slot(layers):
+    encoder = encoders.bert()
+    head = heads.PooledHead(1, encoder.hidden, "cls", 0.1, 0, "float32")
+    network = heads.Network(encoder, {"rte": head})
+    trainable = split.parse(layers, "", len(encoder.blocks))
+    weights = split.freeze(network, trainable)
+    adam = optimizer.BertAdam(weights, None, settings.Settings())
+    slots = {name for name in adam.state() if name[:2] in ("m/", "v/")}
+    assert slots == {f"{s}/{weight.path}" for s in "mv" for weight in weights}
+    # step, updates, good_steps and loss_scale
+    assert len(adam.state()) == 4 + 2 * len(weights)
+    assert len(adam.means) == len(adam.squares) == len(weights)
+    for weight in split.frozen_weights(network, trainable):
+        assert f"m/{weight.path}" not in slots

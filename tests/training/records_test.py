@@ -1,0 +1,351 @@
+"""The run directory: its name, its owner, and what TensorBoard reads in it."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing import plugin_event_accumulator
+from tensorboard.plugins.hparams import plugin_data_pb2
+from tensorboard.util import tensor_util
+
+from tests.conftest import tiny_settings
+from tf_transfer.errors import UserError
+from tf_transfer.training import records
+
+IDENTITIES = {"model_identity": "tiny 1", "data_identity": "RTE sha256:0"}
+
+
+def key_of(replicas=1, identities=IDENTITIES, **changes):
+    settings = tiny_settings("runs", **changes)
+    return records.run_key(settings, identities, replicas)
+
+
+def name_of(**changes):
+    settings = tiny_settings("runs", **changes)
+    return records.run_name(settings, key_of(**changes))
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run directory that this process has locked."""
+    found = records.RunDirectory(str(tmp_path / "run"), key_of())
+    found.lock()
+    yield found
+    found.close()
+
+
+# === The name of a run ===
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lr": 2e-5}, {"seed": 1}, {"split_seed": 1}, {"batching": "grouped"},
+        {"dropout": 0.2}, {"precision": "mixed_bfloat16"},
+        {"strategy": "one_device"}, {"jit_compile": True},
+        {"deterministic": True}, {"trainable_layers": "2"},
+        {"blocks": "1-2"}, {"schedule": "linear"}, {"min_delta": 0.5},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_setting_that_can_change_a_number_changes_the_name(changes):
+    assert name_of(**changes) != name_of()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"out": "elsewhere"}, {"cache_dir": "cache"}, {"max_epochs": 9},
+        {"checkpoint_minutes": 1.0}, {"rerun": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_setting_that_changes_no_number_leaves_the_name(changes):
+    settings = dataclasses.replace(tiny_settings("runs"), **changes)
+    key = records.run_key(settings, IDENTITIES, 1)
+    assert records.run_name(settings, key) == name_of()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"replicas": 2},
+        {"identities": {**IDENTITIES, "model_identity": "tiny 2"}},
+        {"identities": {**IDENTITIES, "data_identity": "RTE sha256:1"}},
+    ],
+    ids=["replicas", "model", "data"],
+)
+def test_replicas_and_identities_change_the_name(changes):
+    settings = tiny_settings("runs")
+    assert records.run_name(settings, key_of(**changes)) != name_of()
+
+
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        ({}, False),
+        ({"schedule": "linear"}, True),
+        ({"warmup_fraction": 0.1}, True),
+    ],
+)
+def test_the_key_has_max_epochs_only_where_the_rate_looks_at_it(
+    changes, expected
+):
+    assert ("max_epochs" in key_of(**changes)) == expected
+    longer = key_of(max_epochs=99, **changes)
+    assert (longer != key_of(**changes)) == expected
+
+
+@pytest.mark.parametrize(
+    "model", ["/some/where/bert", "models/bert/", "../bert:v2", "a b"]
+)
+def test_a_name_is_one_folder_whatever_the_model(model):
+    name = name_of(model=model)
+    assert os.path.basename(name) == name
+    assert not set(name) & set('/\\: *?"<>|')
+
+
+def test_a_name_says_what_a_person_looks_for():
+    name = name_of(lr=2e-5, batch_size=16, seed=3)
+    assert name.startswith("lr=2e-05,batch=16,model=tiny,seed=3-")
+
+
+# === Finding ===
+
+
+def test_the_same_command_finds_its_run(tmp_path):
+    first = records.RunDirectory.find(str(tmp_path), "name", {}, rerun=False)
+    assert (first.result(), first.config()) == (None, None)
+    os.makedirs(first.path)
+    first.write_result({"task": "rte"})
+    again = records.RunDirectory.find(str(tmp_path), "name", {}, rerun=False)
+    assert again.path == first.path
+    assert again.result() == {"task": "rte"}
+
+
+def test_a_rerun_stands_beside_the_runs_that_are_whole(tmp_path):
+    names = []
+    for whole in (True, True, False, True):
+        run = records.RunDirectory.find(str(tmp_path), "name", {}, rerun=True)
+        names.append(os.path.basename(run.path))
+        os.makedirs(run.path, exist_ok=True)
+        if whole:
+            run.write_result({})
+    assert names == ["name", "name.2", "name.3", "name.3"]
+
+
+# === One owner ===
+
+OWNER = """
+import sys
+from tf_transfer.training import records
+run = records.RunDirectory({path!r}, {{}})
+run.lock()
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_processes_cannot_have_a_run_and_a_dead_one_has_none(tmp_path):
+    path = str(tmp_path / "run")
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER.format(path=path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert owner.stdout.readline() == "locked\n"
+        run = records.RunDirectory(path, {})
+        with pytest.raises(UserError) as error:
+            run.lock()
+        for words in (path, "another process", f"process {owner.pid} on "):
+            assert words in str(error.value)
+    finally:
+        owner.kill()
+        owner.communicate()
+    run.lock()
+    run.close()
+
+
+def test_a_closed_run_is_free(run):
+    other = records.RunDirectory(run.path, run.key)
+    with pytest.raises(UserError, match="another process"):
+        other.lock()
+    run.close()
+    other.lock()
+    other.close()
+
+
+@pytest.mark.parametrize(
+    "key, differing",
+    [
+        (key_of(lr=0.5), "lr"),
+        (key_of(dropout=0.5, seed=7), "dropout, seed"),
+        (key_of(schedule="linear"), "max_epochs, schedule"),
+    ],
+)
+def test_the_folder_of_another_config_is_refused(run, key, differing):
+    run.write_config(tiny_settings("runs"), {})
+    run.close()
+    with open(run.file("config.json"), "rb") as file:
+        before = file.read()
+    other = records.RunDirectory(run.path, key)
+    with pytest.raises(UserError, match=f"with another {differing}\\."):
+        other.lock()
+    with open(run.file("config.json"), "rb") as file:
+        assert file.read() == before
+    run.lock()  # its own config opens it again
+
+
+# === Files ===
+
+
+def test_the_config_says_what_ran(run):
+    run.write_config(tiny_settings("runs", lr=0.5), {"devices": ["CPU:0"]})
+    config = run.config()
+    assert config["settings"]["lr"] == 0.5
+    assert config["key"] == json.loads(json.dumps(run.key))
+    assert config["devices"] == ["CPU:0"]
+    assert {"python", "tensorflow", "keras"} <= config["versions"].keys()
+    assert {"approach", "git_commit", "command", "host"} <= config.keys()
+
+
+def test_epochs_are_a_line_each(run):
+    epochs = [{"epoch": 1, "validation": {"accuracy": 0.5}}, {"epoch": 2}]
+    run.write_epochs(epochs)
+    with open(run.file("epochs.jsonl")) as file:
+        assert [json.loads(line) for line in file] == epochs
+
+
+def test_predictions_come_back(run):
+    run.write_predictions({"test_logits": np.eye(3, dtype=np.float32)})
+    with np.load(run.file("predictions.npz")) as arrays:
+        np.testing.assert_array_equal(arrays["test_logits"], np.eye(3))
+
+
+def test_only_the_model_files_that_are_needed_are_kept(run):
+    arrays = {"kernel": np.ones(2, np.float32)}
+    entries = [run.write_model(f"epoch-{n}", arrays) for n in (1, 2, 3)]
+    run.keep_models([entries[1], None])
+    assert os.listdir(run.file("model")) == ["epoch-2.safetensors"]
+    np.testing.assert_array_equal(run.read_model(entries[1])["kernel"], [1, 1])
+    with pytest.raises(ValueError, match="No such file"):
+        run.read_model(entries[0])
+
+
+def test_a_damaged_result_is_named(run):
+    with open(run.file("result.json"), "w") as file:
+        file.write("{")
+    with pytest.raises(UserError, match=r"result\.json: is damaged"):
+        run.result()
+
+
+def test_a_reopened_run_has_no_result(run):
+    run.write_result({"task": "rte"})
+    run.reopen()
+    assert run.result() is None
+
+
+# === TensorBoard ===
+
+
+def log(run, first_step, points):
+    """Logs as one process does, from its start to its end."""
+    run.start_events(first_step, {"task": "rte", "lr": 1e-3, "seed": 0})
+    for tag, step, value in points:
+        run.scalar(tag, value, step)
+    run.flush()
+    run.close()
+
+
+def read_events(folder):
+    """TensorBoard's reader of a folder."""
+    reader = plugin_event_accumulator.EventAccumulator(folder)
+    reader.Reload()
+    return reader
+
+
+def points(folder):
+    """The points that TensorBoard shows, by tag."""
+    reader = read_events(folder)
+    return {
+        tag: [
+            (event.step, float(tensor_util.make_ndarray(event.tensor_proto)))
+            for event in reader.Tensors(tag)
+        ]
+        for tag in reader.PluginTagToContent("scalars")
+    }
+
+
+def test_tensorboard_reads_what_was_logged(run):
+    log(
+        run, 0,
+        [("train/loss", 1, 0.5), ("train/loss", 2, 0.25), ("time/x", 2, 7.0)],
+    )  # fmt: skip
+    assert points(run.path) == {
+        "train/loss": [(1, 0.5), (2, 0.25)], "time/x": [(2, 7.0)],
+    }  # fmt: skip
+
+
+def test_tensorboard_has_the_hyperparameters_for_its_table(run):
+    log(run, 0, [])
+    reader = read_events(run.path)
+    [content] = reader.PluginTagToContent("hparams").values()
+    data = plugin_data_pb2.HParamsPluginData.FromString(content)
+    found = data.session_start_info.hparams
+    assert found["task"].string_value == "rte"
+    assert found["lr"].number_value == pytest.approx(1e-3)
+
+
+def test_points_that_a_killed_process_logged_too_early_are_void(run):
+    """It was killed at step 5, and its last checkpoint stands at step 2."""
+    path, key = run.path, run.key
+    log(run, 0, [("train/loss", step, 1.0) for step in (1, 2, 3, 4, 5)])
+    log(
+        records.RunDirectory(path, key), 3,
+        [("train/loss", step, 2.0) for step in (3, 4)],
+    )  # fmt: skip
+    assert points(path)["train/loss"] == [
+        (1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0),
+    ]  # fmt: skip
+
+
+# === Without TensorFlow ===
+
+LIGHT = """
+import sys
+from tf_transfer.training import records
+run = records.RunDirectory({path!r}, {{}})
+run.lock()
+run.start_events(0, {{"lr": 1e-3}})
+run.scalar("train/loss", 1.0, 1)
+run.write_model("epoch-1", {{}})
+run.flush()
+run.close()
+print([name for name in ("tensorflow", "keras") if name in sys.modules])
+"""
+
+
+def test_records_are_written_without_tensorflow(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT.format(path=str(tmp_path / "run"))],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[]\n"
+    assert points(str(tmp_path / "run"))["train/loss"] == [(1, 1.0)]
+
+
+def test_a_mapped_file_is_not_our_own_memory(tmp_path):
+    size = 1 << 26  # 64 MB
+    with open(tmp_path / "cache", "wb") as file:
+        file.truncate(size)
+    before = records.own_memory()
+    mapped = np.memmap(tmp_path / "cache", np.uint8, "r")
+    assert not mapped.any()  # every page was read
+    assert records.own_memory() - before < size / 10
+    own = np.ones(size, np.uint8)
+    assert records.own_memory() - before > 0.9 * own.nbytes
