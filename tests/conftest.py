@@ -62,7 +62,9 @@ def tiny_run(tmp_path):
     from tf_transfer import glue
 
     def run(**changes):
-        settings = tiny_settings(changes.pop("out", tmp_path / "runs"), **changes)
+        settings = tiny_settings(
+            changes.pop("out", tmp_path / "runs"), **changes
+        )
         return glue.run(settings), run_folder(settings)
 
     return run

@@ -92,8 +92,6 @@ def scalars_of(folder):
     }
 
 
-
-
 # === What a run writes ===
 
 
@@ -170,9 +168,10 @@ def test_the_result_has_the_keys_of_the_contract(finished):
 
 def test_seconds_per_epoch_leave_out_the_epoch_that_traces(finished):
     result = finished[1]
-    assert result["seconds_per_epoch"] == epochs_of(finished[2])[1][
-        "train_seconds"
-    ]
+    assert (
+        result["seconds_per_epoch"]
+        == epochs_of(finished[2])[1]["train_seconds"]
+    )
 
 
 def test_tensorboard_shows_the_scalars_of_the_contract(finished):
@@ -186,9 +185,7 @@ def test_tensorboard_shows_the_scalars_of_the_contract(finished):
     assert scalars["time/epoch_seconds"] == pytest.approx(
         [line["train_seconds"] for line in lines]
     )
-    assert {float(rate) for rate in scalars["train/lr"]} == {
-        np.float32(1e-3)
-    }
+    assert {float(rate) for rate in scalars["train/lr"]} == {np.float32(1e-3)}
 
 
 # === What a run reports ===

@@ -74,9 +74,7 @@ def test_a_paper_imports_no_other_paper_and_no_tool(paper):
 
 
 def test_only_settings_and_entry_modules_know_flags():
-    found = files_where(
-        lambda tree: imports(tree) & {"absl.flags", "absl.app"}
-    )
+    found = files_where(lambda tree: imports(tree) & {"absl.flags", "absl.app"})
     allowed = {
         f"tf_transfer/{name}.py" for name in ("settings", *PAPERS, *TOOLS)
     }
@@ -103,9 +101,7 @@ def test_a_strategy_is_chosen_in_one_file():
             for node in ast.walk(tree)
         )
 
-    assert files_where(names_a_strategy) == {
-        "tf_transfer/training/strategy.py"
-    }
+    assert files_where(names_a_strategy) == {"tf_transfer/training/strategy.py"}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -52,7 +52,9 @@ def test_a_loaded_run_gives_the_logits_that_it_stored(rte, rte_run):
 def test_a_pair_of_texts_gets_a_label_and_its_probability(rte, capsys):
     predict.predict_texts(rte, ["It rains.", "It is wet."])
     word, score = capsys.readouterr().out.split()
-    examples = sources.Examples(np.arange(1), [["It rains."], ["It is wet."]], None)
+    examples = sources.Examples(
+        np.arange(1), [["It rains."], ["It is wet."]], None
+    )
     yes = 1 / (1 + np.exp(-rte.logits(examples)[0, 0]))
     assert word == ("not_entailment" if yes > 0.5 else "entailment")
     assert float(score) == pytest.approx(max(yes, 1 - yes), abs=1e-4)

@@ -6,9 +6,11 @@ import shlex
 
 import pytest
 
+from tf_transfer import benchmark
 from tf_transfer import glue
 from tf_transfer import predict
 from tf_transfer import report
+from tf_transfer import settings as settings_lib
 from tests import commands as commands_lib
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
@@ -31,7 +33,9 @@ def commands():
     shell = {}
     for name in ("README.md", "BUILD.md", "experiments/glue/README.md"):
         text = read(name).replace("\\\n", " ")
-        for line in re.findall(r"^(.*python -m tf_transfer.*|\$run .*)$", text, re.M):
+        for line in re.findall(
+            r"^(.*python -m tf_transfer.*|\$run .*)$", text, re.M
+        ):
             line = line.strip()
             if line.startswith("run="):
                 shell["$run"] = shlex.split(line)[0].removeprefix("run=")
@@ -56,7 +60,10 @@ def small(line, trained, tmp_path):
         line = line.replace(placeholder, value)
     _, _, module, *words = shlex.split(line[line.index("python -m") :])
     module = module.removeprefix("tf_transfer.")
-    if module in ("glue", "benchmark"):
+    if module == "benchmark":
+        return module, [*words, *SMALL.split()[:2], "--max_length=16",
+                        "--examples=8", "--rounds=1"]  # fmt: skip
+    if module == "glue":
         small = SMALL.replace("DIR", str(tmp_path)).split()
         if "4" in line:  # `tiny` has three blocks
             small.append("--trainable_layers=2")
@@ -83,6 +90,12 @@ def run_here(module, words):
         return 0
     main, define = {
         "glue": (glue.main, commands_lib.define_glue),
+        "benchmark": (
+            benchmark.main,
+            lambda: settings_lib.define_flags(
+                benchmark.BenchmarkSettings, "benchmark"
+            ),
+        ),
         "predict": (predict.main, predict.define_flags),
     }[module]
     return commands_lib.call(main, define, *words)
@@ -109,6 +122,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     import dataclasses
 
     known = {field.name for field in dataclasses.fields(glue.GlueSettings)}
+    known |= {"examples", "rounds"}
     known |= {
         "run", "text", "input", "output", "glue_test", "export", "flagfile",
         "help", "logdir", "run_slow",

@@ -1,13 +1,13 @@
 """Examples per second: this loop beside keras-nlp's own `fit`.
 
-    python -m tf_transfer.benchmark --task=rte --data=FOLDER --model=minilm --trainable_layers=2
+    python -m tf_transfer.benchmark --task=rte --data=FOLDER --model=minilm
 
 The same encoder weights, texts, batches, frozen blocks, dropout and optimizer
-(Adam with decoupled decay and clipping). `fit` gets the batches twice: padded as
-ours are, to the bucket of each batch, and all padded to `--max_length`, as its
-preprocessor would. Contestants take turns, every round in the same order; each
-has a warm-up epoch that is not counted. Shown is the median over the rounds,
-with the smallest and the largest.
+(Adam with decoupled decay and clipping). `fit` gets the batches twice: padded
+as ours are, to the bucket of each batch, and all padded to `--max_length`, as
+its preprocessor would. Contestants take turns, every round in the same order;
+each has a warm-up epoch that is not counted. Shown is the median over the
+rounds, with the smallest and the largest.
 """
 
 import dataclasses

@@ -37,9 +37,7 @@ MODULE = "glue"
 class GlueSettings(settings_lib.Settings):
     """The shared settings, and what GLUE adds."""
 
-    task: str = setting(
-        "rte", "The GLUE task.", choices=tuple(tasks.GLUE)
-    )
+    task: str = setting("rte", "The GLUE task.", choices=tuple(tasks.GLUE))
     pooling: str = setting(
         "cls",
         "What the head reads: [CLS] through the pooler, or the mean of all "
@@ -176,7 +174,10 @@ def read_splits(settings, task, source, encoder):
         "train": [("", train.take(kept[chosen]))],
         "validation": [("", train.take(held))] if len(held) else [],
         "test": [
-            (name.removeprefix("dev_") + "_" if number else "", source.read(name))
+            (
+                name.removeprefix("dev_") + "_" if number else "",
+                source.read(name),
+            )
             for number, name in enumerate(task.development)
         ],
     }

@@ -1,6 +1,6 @@
 """Uses a trained run: on a text, on a file, for GLUE's test set, or exported.
 
-    python -m tf_transfer.predict --run=DIR --text="It rains." --text="It is wet."
+    python -m tf_transfer.predict --run=DIR --text="Rain." --text="It is wet."
     python -m tf_transfer.predict --run=DIR --input=FILE.tsv
     python -m tf_transfer.predict --run=DIR --glue_test --output=DIR2
     python -m tf_transfer.predict --run=DIR --export=DIR3
@@ -42,8 +42,10 @@ def define_flags():
         "data", None, "Where --glue_test reads. Unset: the run's own source."
     )
     flags.DEFINE_string(
-        "output", None, "Where to write. Unset: --input's answers go to the "
-        "terminal, --glue_test's file into the run directory."
+        "output",
+        None,
+        "Where to write. Unset: --input's answers go to the "
+        "terminal, --glue_test's file into the run directory.",
     )
     flags.DEFINE_string("export", None, "Folder to write a SavedModel into.")
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
@@ -175,7 +177,8 @@ def predict_file(predictor, path, output):
     rows = zip(*examples.texts, answers)
     lines = ["\t".join([*task.texts, "label", "score"])]
     lines += [
-        "\t".join([*texts, word, f"{score:.4f}"]) for *texts, (word, score) in rows
+        "\t".join([*texts, word, f"{score:.4f}"])
+        for *texts, (word, score) in rows
     ]
     _write(output, lines)
 

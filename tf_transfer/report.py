@@ -59,13 +59,19 @@ def table(results):
     """The results as aligned text, sorted by task and share trained."""
     results = sorted(
         results,
-        key=lambda r: (r["task"], -r["trainable_parameters"], r["lr"], r["seed"]),
+        key=lambda r: (
+            r["task"],
+            -r["trainable_parameters"],
+            r["lr"],
+            r["seed"],
+        ),
     )
     rows = [COLUMNS, *map(row, results)]
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(cells, widths))
-        .rstrip()
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(cells, widths)
+        ).rstrip()
         for cells in rows
     )
 

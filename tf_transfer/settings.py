@@ -8,6 +8,7 @@ a `Settings` object and can be called from a notebook.
 """
 
 import dataclasses
+import math
 import os
 import re
 import sys
@@ -113,8 +114,8 @@ class Settings:
         2, "Stop when validation has not risen for so many epochs (0: never)."
     )
     min_delta: float = setting(
-        0.001, "A rise is more than this over the best so far (0.001 is 0.1 "
-        "points)."
+        0.001,
+        "A rise is more than this over the best so far (0.001 is 0.1 points).",
     )
     validation_fraction: float = setting(
         0.1, "Part of the training set that validates, stratified."
@@ -172,7 +173,9 @@ class Settings:
     @property
     def cache_folder(self):
         """Where fetched files are kept."""
-        root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser(
+            "~/.cache"
+        )
         return self.cache_dir or os.path.join(root, "tf_transfer")
 
     @property
@@ -214,6 +217,8 @@ def check(settings):
             raise UserError(
                 f"--{field.name}={value}: pick one of {', '.join(choices)}."
             )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"--{field.name}={value}: give a finite number.")
     if not re.fullmatch(r"all|\d+", settings.trainable_layers):
         raise UserError(
             f"--trainable_layers={settings.trainable_layers}: give `all` or "
@@ -227,7 +232,7 @@ def check(settings):
         raise UserError(
             "--blocks and --trainable_layers both say what trains: give one."
         )
-    if settings.lr is not None and not 0 < settings.lr < float("inf"):
+    if settings.lr is not None and settings.lr <= 0:
         raise UserError(
             f"--lr={settings.lr:g}: give a learning rate above 0, such as 2e-5."
         )

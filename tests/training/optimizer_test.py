@@ -26,8 +26,7 @@ def draw(seed, scale=1.0):
 
 def build(rate=lambda step: PEAK, **changes):
     weights = [
-        keras.Variable(value, name=name)
-        for name, value in zip(SHAPES, draw(0))
+        keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
     ]
     return optimizer.BertAdam(weights, rate, settings.Settings(**changes))
 

@@ -52,9 +52,7 @@ def launch(out, changes, config=None):
 def outcome(process):
     output = process.communicate()[0]
     assert process.returncode == 0, output
-    [line] = [
-        line for line in output.splitlines() if line.startswith("RESULT")
-    ]
+    [line] = [line for line in output.splitlines() if line.startswith("RESULT")]
     return json.loads(line.removeprefix("RESULT"))
 
 
@@ -93,7 +91,9 @@ def test_two_workers_give_the_losses_of_one(one_device, tmp_path):
     for found in map(outcome, workers):
         assert_same_numbers(found, one_device)
     results = [
-        folder for folder, _, files in os.walk(tmp_path) if "result.json" in files
+        folder
+        for folder, _, files in os.walk(tmp_path)
+        if "result.json" in files
     ]
     assert len(results) == 1
 

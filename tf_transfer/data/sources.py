@@ -292,8 +292,9 @@ class _RottenTomatoes:
         labels = np.asarray([label for _, label in rows], np.int64)
         is_test = np.zeros(len(rows), bool)
         for label in (0, 1):  # fixed: not drawn, so no seed can move it
-            is_test[np.flatnonzero(labels == label)[
-                ::ROTTEN_TOMATOES_TEST_SHARE]] = True
+            is_test[
+                np.flatnonzero(labels == label)[::ROTTEN_TOMATOES_TEST_SHARE]
+            ] = True
         everything = Examples(
             np.arange(len(rows)), [[text for text, _ in rows]], labels
         )

@@ -54,8 +54,10 @@ class Task:
     @property
     def units(self):
         """Output units: one for a score or a yes/no, else one a label."""
-        return 1 if self.labels is None or len(self.labels) == 2 else len(
-            self.labels
+        return (
+            1
+            if self.labels is None or len(self.labels) == 2
+            else len(self.labels)
         )
 
     @property

@@ -72,9 +72,12 @@ class Part:
     @property
     def parameters(self):
         """Number of scalars in its weights."""
-        return sum(weight.shape.num_elements() if hasattr(
-            weight.shape, "num_elements") else _size(weight)
-            for weight in self.weights)
+        return sum(
+            weight.shape.num_elements()
+            if hasattr(weight.shape, "num_elements")
+            else _size(weight)
+            for weight in self.weights
+        )
 
 
 def _size(weight):

@@ -118,9 +118,7 @@ class Checkpoints:
         """
         os.makedirs(self.folder, exist_ok=True)
         sha256 = write_arrays(self._path(step, "safetensors"), arrays)
-        write_json(
-            self._path(step, "json"), {"sha256": sha256, "state": state}
-        )
+        write_json(self._path(step, "json"), {"sha256": sha256, "state": state})
         self.keep(KEPT)
         return [self._read_json(step)["state"] for step in self._steps()]
 

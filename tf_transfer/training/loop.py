@@ -174,7 +174,9 @@ class Trainer:
         )
 
         def at(length):
-            return lambda: self._gradients(self._shaped(batch, length), *numbers)
+            return lambda: self._gradients(
+                self._shaped(batch, length), *numbers
+            )
 
         loss, *gradients = tf.switch_case(branch, list(map(at, self.buckets)))
         return loss, self.optimizer.apply(gradients)

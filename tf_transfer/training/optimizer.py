@@ -76,9 +76,7 @@ class BertAdam:
             "optimizer/good_steps": self.good_steps,
             "optimizer/loss_scale": self.loss_scale,
         }
-        for weight, mean, square in zip(
-            self.weights, self.means, self.squares
-        ):
+        for weight, mean, square in zip(self.weights, self.means, self.squares):
             state[f"m/{weight.path}"] = mean
             state[f"v/{weight.path}"] = square
         return state
@@ -121,7 +119,16 @@ class BertAdam:
             update(
                 weight.value,
                 self._update_one,
-                args=(mean, square, gradient, norm, rate, power1, power2, decay),
+                args=(
+                    mean,
+                    square,
+                    gradient,
+                    norm,
+                    rate,
+                    power1,
+                    power2,
+                    decay,
+                ),
                 group=False,
             )
         self._count(strategy, norm)

@@ -63,7 +63,9 @@ def run_name(settings, key):
     digest = hashlib.sha256(
         json.dumps(key, sort_keys=True, default=str).encode()
     ).hexdigest()
-    model = re.sub(r"[^\w.-]", "_", os.path.basename(settings.model.rstrip("/")))
+    model = re.sub(
+        r"[^\w.-]", "_", os.path.basename(settings.model.rstrip("/"))
+    )
     return (
         f"lr={settings.lr:g},batch={settings.batch_size},model={model},"
         f"seed={settings.seed}-{digest[:10]}"
@@ -289,9 +291,7 @@ class RunDirectory:
         self._events = RecordWriter(open(self.file(name), "ab", 1 << 20))
         self._event(file_version="brain.Event:2")
         self._event(
-            session_log=event_pb2.SessionLog(
-                status=event_pb2.SessionLog.START
-            ),
+            session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START),
             step=step,
         )
         trial = os.path.basename(self.path)  # else equal ones are merged
@@ -304,12 +304,8 @@ class RunDirectory:
         """Logs a number."""
         summary = summary_pb2.Summary()
         entry = summary.value.add(tag=tag)
-        entry.metadata.CopyFrom(
-            scalar_metadata.create_summary_metadata("", "")
-        )
-        entry.tensor.CopyFrom(
-            tensor_util.make_tensor_proto(np.float32(value))
-        )
+        entry.metadata.CopyFrom(scalar_metadata.create_summary_metadata("", ""))
+        entry.tensor.CopyFrom(tensor_util.make_tensor_proto(np.float32(value)))
         self._event(summary=summary, step=step)
 
     def flush(self):

@@ -49,12 +49,16 @@ class Run:
         self._saved_at = time.monotonic()
 
     def _weights_of_any_phase(self):
-        return {
-            weight.path: weight
+        weights = [
+            weight
             for part in split.parts(self.network)
             if any(phase.trainable.includes(part.name) for phase in self.phases)
             for weight in part.weights
-        }
+        ]
+        by_path = {weight.path: weight for weight in weights}
+        if len(by_path) != len(weights):
+            raise ValueError("two weights of the network share a path")
+        return by_path
 
     # === From beginning to end ===
 
@@ -167,7 +171,9 @@ class Run:
             with self._bar(phase, plan) as bar:
                 ended = trainer.train(
                     left,
-                    lambda *chunk: self._after_chunk(bar, plan, stopper, *chunk),
+                    lambda *chunk: self._after_chunk(
+                        bar, plan, stopper, *chunk
+                    ),
                 )
             if ended:
                 self._leave()
@@ -397,6 +403,9 @@ class Run:
         if not self.devices.is_chief:
             return
         arrays = {name: _value(v) for name, v in self._state().items()}
+        if not all(np.isfinite(array).all() for array in arrays.values()):
+            # The step's loss was still good: it was the update that broke.
+            raise loop.not_finite("state", self.progress.total_steps)
         arrays |= {f"best/{n}": a for n, a in self.best_logits.items()}
         # Two saves at one step (a signal at an epoch's end) differ by turn.
         number = self.progress.total_steps * 2 + (self.progress.step == 0)
