@@ -1,5 +1,6 @@
 """What stops a run loses nothing, and the same command goes on."""
 
+import dataclasses
 import errno
 import glob
 import json
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
+
+from tensorboard.backend.event_processing import plugin_event_accumulator
 
 from tf_transfer import glue
 from tf_transfer.errors import Interrupted
@@ -341,3 +344,40 @@ def test_a_full_disk_ends_the_run_with_the_last_good_checkpoint(
     )
     assert bool(checkpoints(folder)) == (share > 0.3)
     assert_continues(settings, folder, undisturbed)
+
+
+# === What a resume leaves in the records ===
+
+
+def test_tensorboard_keeps_every_epoch_of_a_run_that_was_extended(
+    one_block, tmp_path
+):
+    settings = dataclasses.replace(settings_in(tmp_path / "runs"), max_epochs=2)
+    glue.run(settings)
+    glue.run(dataclasses.replace(settings, max_epochs=3))
+    events = plugin_event_accumulator.EventAccumulator(run_folder(settings))
+    events.Reload()
+    assert len(events.Tensors("validation/accuracy")) == 3
+    assert len(events.Tensors("time/epoch_seconds")) == 3
+
+
+def test_a_smaller_max_epochs_still_ends_the_epoch_that_was_begun(
+    begun, tmp_path
+):
+    settings, folder = begun
+    result = glue.run(dataclasses.replace(settings, max_epochs=1))
+    assert result["epochs_run"] == 2
+    assert len(losses(folder)) == 2
+
+
+def test_the_config_keeps_how_a_run_began_and_every_start(begun):
+    settings, folder = begun
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        first = json.load(file)
+    glue.run(settings)
+    with open(path) as file:
+        config = json.load(file)
+    assert config["started"] == first["started"]
+    assert [first["starts"][0]] == config["starts"][:1]
+    assert len(config["starts"]) == 2

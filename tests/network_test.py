@@ -6,6 +6,7 @@ import socket
 import threading
 
 import pytest
+import requests
 
 from tf_transfer import network
 
@@ -37,6 +38,14 @@ def server():
         thread.join()
 
 
+@pytest.mark.parametrize("status", network.REFUSALS)
+def test_a_gateway_s_refusal_is_a_problem(status, monkeypatch):
+    answer = requests.Response()
+    answer.status_code = status
+    monkeypatch.setattr(network.requests, "head", lambda *_, **__: answer)
+    assert network.problem("http://localhost") == f"status {status}"
+
+
 @pytest.mark.parametrize("page", ["page", "missing"])
 def test_a_server_that_answers_is_no_problem(server, page):
     assert network.problem(f"{server}/{page}") is None
@@ -59,8 +68,11 @@ def test_a_server_that_says_nothing_is_a_problem(monkeypatch):
 def test_a_look_up_that_never_ends_is_a_problem(monkeypatch):
     monkeypatch.setattr(network, "SECONDS", 0.1)
     release = threading.Event()
-    monkeypatch.setattr(
-        network.requests, "head", lambda *_, **__: release.wait()
-    )
+
+    def hang(*unused, **unused_options):
+        release.wait()
+        raise requests.ConnectionError
+
+    monkeypatch.setattr(network.requests, "head", hang)
     assert network.problem("http://localhost") == "no answer"
     release.set()

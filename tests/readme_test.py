@@ -65,7 +65,7 @@ def small(line, trained, tmp_path):
                         "--examples=8", "--rounds=1"]  # fmt: skip
     if module == "glue":
         small = SMALL.replace("DIR", str(tmp_path)).split()
-        if "4" in line:  # `tiny` has three blocks
+        if re.search("trainable_layers=4|last_4", line):  # `tiny` has 3
             small.append("--trainable_layers=2")
         if "--strategy=mirrored" in words:
             small.append("--cpu_devices=2")

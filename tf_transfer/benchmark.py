@@ -69,13 +69,17 @@ def run(settings):
 def _ours(settings, devices, network, phase, weights):
     import tensorflow as tf
 
+    from tf_transfer.training import dropout
     from tf_transfer.training import loop
 
     optimizer = loop.build_optimizer(
         devices, weights, lambda step: tf.constant(settings.lr), settings
     )
     [objective] = phase.objectives
-    trainer = loop.Trainer(devices, network, optimizer, objective, settings)
+    trainer = loop.Trainer(
+        devices, network, optimizer, objective,
+        dropout.DropoutSeeds(network.layers), settings,
+    )  # fmt: skip
     plan = trainer.plan(1)
     return plan, lambda: trainer.train(plan, lambda *chunk: False)
 

@@ -5,6 +5,7 @@ import threading
 import requests
 
 SECONDS = 20
+REFUSALS = (407, 502, 503, 504)  # a proxy's or a gateway's
 
 
 def problem(url):
@@ -17,8 +18,11 @@ def problem(url):
 
     def knock():
         try:
-            requests.head(url, timeout=SECONDS / 2, allow_redirects=True)
-            found[0] = None
+            answer = requests.head(
+                url, timeout=SECONDS / 2, allow_redirects=True
+            )
+            refused = answer.status_code in REFUSALS
+            found[0] = f"status {answer.status_code}" if refused else None
         except requests.RequestException as error:
             found[0] = type(error).__name__
 

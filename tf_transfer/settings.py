@@ -362,6 +362,11 @@ def guarded(main):
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}.", file=sys.stderr)
+        sys.exit(1)
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         sys.exit(130)

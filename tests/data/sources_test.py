@@ -432,6 +432,21 @@ def test_tfds_without_a_network_says_what_to_do(tfds_over, monkeypatch, task):
         assert words in str(error.value)
 
 
+def test_a_download_that_fails_is_a_line_and_no_traceback(
+    tfds_over, monkeypatch
+):
+    import tensorflow_datasets as tfds
+
+    def fail(self, url):
+        raise ConnectionResetError("the line went dead")
+
+    monkeypatch.setattr(
+        tfds.download.DownloadManager, "download_and_extract", fail
+    )
+    with pytest.raises(UserError, match="could not prepare glue/rte .the line"):
+        open_source("rte", "tfds").read("train")
+
+
 # === Rotten Tomatoes ===
 
 

@@ -111,7 +111,16 @@ def free_ports(count):
     return ports
 
 
-def test_multi_worker_without_tf_config_says_what_to_set(monkeypatch):
+CHIEF = {
+    "cluster": {"chief": ["a:1"], "worker": ["b:1"]},
+    "task": {"type": "worker", "index": 0},
+}
+
+
+@pytest.mark.parametrize("value", [None, "{", "{}", json.dumps(CHIEF)])
+def test_a_tf_config_that_will_not_do_says_what_to_set(value, monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
+    if value is not None:
+        monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(UserError, match="set TF_CONFIG"):
         strategy.set_up(tiny_settings("runs", strategy="multi_worker"))

@@ -72,7 +72,8 @@ def divide(labels, fraction, seed):
         Sorted row numbers to train on, and to validate on.
     """
     order = _stratified_order(labels, seed)
-    count = int(round(len(labels) * fraction))
+    # The larger rest validates: 7,695 of CoLA's 8,551 at a tenth.
+    count = len(labels) - int(len(labels) * (1 - fraction) + 1e-6)
     if fraction > 0:
         count = min(max(count, 1), len(labels) - 1)
     return np.sort(order[count:]), np.sort(order[:count])

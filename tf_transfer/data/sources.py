@@ -226,13 +226,18 @@ class _Tfds:
         import tensorflow_datasets as tfds
 
         self.task = task
-        self.builder = tfds.builder(f"glue/{task.tfds}")
+        known = logging.get_verbosity()
+        logging.set_verbosity(logging.ERROR)  # it warns of an empty folder
+        try:
+            self.builder = tfds.builder(f"glue/{task.tfds}")
+        finally:
+            logging.set_verbosity(known)
         self.identity = f"tfds {self.builder.info.full_name}"
 
     def read(self, split):
         if not self.builder.is_prepared():
             self._reach()
-            self.builder.download_and_prepare()
+            self._prepare()
         import tensorflow_datasets as tfds
 
         rows = list(
@@ -248,6 +253,17 @@ class _Tfds:
             ],
             None if split.startswith("test") else _array(self.task, labels),
         )
+
+    def _prepare(self):
+        try:
+            self.builder.download_and_prepare()
+        except Exception as error:  # of many libraries
+            first = (str(error).strip() or type(error).__name__).split("\n")[0]
+            raise UserError(
+                f"--data=tfds: could not prepare {self.builder.name}/"
+                f"{self.task.tfds} ({first[:200]}).\nRun the command again, "
+                "or give --data=FOLDER with the official GLUE files."
+            ) from error
 
     def _reach(self):
         """Raises `UserError` in seconds; TFDS would try again for minutes."""

@@ -30,7 +30,7 @@ class PooledHead(keras.layers.Layer):
                 stddev=0.02, seed=seed
             ),
             dtype="float32",  # half-precision logits would coarsen the loss
-            name="logits",
+            name=f"{self.name}_logits",
         )
         self.dense.build((None, hidden))
         self.built = True

@@ -118,7 +118,10 @@ class Checkpoints:
         """
         os.makedirs(self.folder, exist_ok=True)
         sha256 = write_arrays(self._path(step, "safetensors"), arrays)
-        write_json(self._path(step, "json"), {"sha256": sha256, "state": state})
+        write_json(
+            self._path(step, "json"),
+            {"sha256": sha256, "state_sha256": _hash(state), "state": state},
+        )
         self.keep(KEPT)
         return [self._read_json(step)["state"] for step in self._steps()]
 
@@ -158,6 +161,8 @@ class Checkpoints:
         for step in reversed(steps):
             try:
                 content = self._read_json(step)
+                if _hash(content["state"]) != content["state_sha256"]:
+                    raise ValueError("its state is damaged")
                 arrays = read_arrays(
                     self._path(step, "safetensors"), content["sha256"]
                 )
@@ -166,7 +171,7 @@ class Checkpoints:
                     for damaged in (s for s in steps if s > step):
                         os.remove(self._path(damaged, "json"))
                 return arrays, content["state"]
-            except (ValueError, KeyError, OSError) as error:
+            except (ValueError, TypeError, KeyError, OSError) as error:
                 warn(f"Checkpoint at step {step} cannot be used: {error}.")
         if steps:
             raise UserError(
@@ -174,6 +179,11 @@ class Checkpoints:
                 "run's folder and run the same command to begin anew."
             )
         return None
+
+
+def _hash(state):
+    text = json.dumps(state, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _sync_folder(folder):

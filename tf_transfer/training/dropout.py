@@ -13,9 +13,16 @@ import tensorflow as tf
 
 
 class DropoutSeeds:
-    """Takes over the seeds of all dropout layers below `layers`."""
+    """Takes over the seeds of all dropout layers of a network.
+
+    One a network: whoever takes over last is who the layers ask.
+
+    Attributes:
+        phase: int. Each phase counts its steps anew, and draws other masks.
+    """
 
     def __init__(self, layers):
+        self.phase = 0
         self._base = None
         self._drawn = 0
         for layer in layers:
@@ -35,7 +42,8 @@ class DropoutSeeds:
         """
         # The two words of a stateless seed are hashed by Philox: different
         # words, however close, give unrelated masks.
-        place = tf.cast(step, tf.int64) * 4096 + tf.cast(replica, tf.int64)
+        step = tf.cast(step, tf.int64) + self.phase * 2**40
+        place = step * 4096 + tf.cast(replica, tf.int64)
         self._base, self._drawn = (seed, place), 0
         try:
             yield

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from tf_transfer.data import batches
 from tf_transfer.errors import UserError
-from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.optimizer import BertAdam
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
@@ -39,10 +38,11 @@ class Trainer:
         network: `heads.Network`, frozen as the phase wants it.
         optimizer: `BertAdam` over what trains.
         objective: `phases.Objective`.
+        seeds: `dropout.DropoutSeeds` of the network.
         settings: `settings.Settings`.
     """
 
-    def __init__(self, devices, network, optimizer, objective, settings):
+    def __init__(self, devices, network, optimizer, objective, seeds, settings):
         self.devices = devices
         self.network = network
         self.optimizer = optimizer
@@ -50,7 +50,7 @@ class Trainer:
         self.settings = settings
         self.pad = network.encoder.special.pad
         self.buckets = self._buckets_in_use()
-        self.seeds = DropoutSeeds(network.layers)
+        self.seeds = seeds
         self._gradients = (
             tf.function(self._loss_and_gradients, jit_compile=True)
             if settings.jit_compile
@@ -134,7 +134,8 @@ class Trainer:
 
     def _check_finite(self, records):
         good = np.isfinite(records[:, 0])
-        if not self.optimizer.scales_loss:
+        # Loss scaling skips an overflow, but at scale 1 it is none of its.
+        if float(self.optimizer.loss_scale.numpy()) <= 1.0:
             good &= np.isfinite(records[:, 1])
         if good.all():
             return
@@ -202,7 +203,9 @@ class Trainer:
             each = self.objective.loss(batch["labels"], logits)
             loss = tf.reduce_sum(each * batch["weights"])
             scaled = loss * loss_scale
-        gradients = tape.gradient(scaled, weights)
+        gradients = tape.gradient(
+            scaled, weights, unconnected_gradients="zero"
+        )  # another objective's head has none
         # Dense, so that every bucket's branch returns the same.
         return [loss, *(tf.convert_to_tensor(g) for g in gradients)]
 

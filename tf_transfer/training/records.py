@@ -207,25 +207,44 @@ class RunDirectory:
         known = self.config() or {}
         then, now = known.get("versions", {}), versions()
         names = [name for name in now if then and then.get(name) != now[name]]
-        for name in ("devices", "threads", "replicas"):
+        details = {**details, "git_commit": git_commit()}
+        for name in ("devices", "threads", "replicas", "git_commit"):
             if name in known and known[name] != _plain(details[name]):
                 names.append(name)
         return names
 
     def write_config(self, settings, details):
-        """Writes `config.json`: once, when the run begins."""
+        """Writes `config.json` when a process starts on the run.
+
+        What it says of versions, devices and command is what the run began
+        with; `starts` has a line for every process that went on with it.
+        """
+        known = self.config() or {}
+        now = {
+            **details,
+            "versions": versions(),
+            "git_commit": git_commit(),
+            "command": sys.argv,
+            "host": socket.gethostname(),
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+        start = {
+            name: now[name]
+            for name in (
+                "started", "host", "command", "git_commit", "versions",
+                "devices", "threads", "concurrent_runs",
+            )
+            if name in now
+        }  # fmt: skip
         checkpoint.write_json(
             self.file("config.json"),
             {
+                **now,
+                **known,
                 "settings": dataclasses.asdict(settings),
                 "approach": settings.approach,
                 "key": _plain(self.key),
-                **details,
-                "versions": versions(),
-                "git_commit": git_commit(),
-                "command": sys.argv,
-                "host": socket.gethostname(),
-                "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+                "starts": [*known.get("starts", []), start],
             },
         )
 
@@ -281,7 +300,8 @@ class RunDirectory:
         """Opens an event file; what another one says from `step` on is void.
 
         Args:
-            step: the first step that this process will log.
+            step: the first step that this process will log; its
+                predecessor's points from there on were never saved.
             hyperparameters: dict for TensorBoard's HParams table.
         """
         name = (

@@ -20,6 +20,7 @@ from tf_transfer.models import split
 from tf_transfer.training import loop
 from tf_transfer.training import memory
 from tf_transfer.training import progress as progress_lib
+from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.optimizer import learning_rate
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.stopping import Stopper
@@ -46,6 +47,7 @@ class Run:
         self.moving = self._weights_of_any_phase()
         self.best_logits = {}
         self.signals = StopSignals()
+        self.seeds = DropoutSeeds(network.layers)
         self._saved_at = time.monotonic()
 
     def _weights_of_any_phase(self):
@@ -75,14 +77,16 @@ class Run:
         if self.progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was begun with other encoder "
-                "weights than --model gives now. Use --rerun to begin anew."
+                "weights than --model gives now. Remove that folder to begin "
+                "anew."
             )
         self.progress.frozen_sha256 = frozen
         self.progress.started_in.append(self.progress.total_epochs)
         if self.devices.is_chief:
             self.directory.write_epochs(self.progress.epochs)
+            done = self.progress.total_steps
             self.directory.start_events(
-                self.progress.total_steps, self._hyperparameters()
+                done + 1 if done else 0, self._hyperparameters()
             )
         with self.signals:
             while self.progress.phase < len(self.phases):
@@ -120,6 +124,7 @@ class Run:
         """Trains the current phase to its end, from arrays if resumed."""
         progress, phase = self.progress, self.phases[self.progress.phase]
         weights = split.freeze(self.network, phase.trainable)
+        self.seeds.phase = progress.phase
         trainers = self._build(phase, weights)
         stopper = Stopper(phase.patience, phase.min_delta)
         if progress.stopper:
@@ -130,7 +135,8 @@ class Run:
             progress.started_in = sorted(
                 {*progress.started_in, progress.total_epochs}
             )
-        reason = self._reason_to_stop(phase, stopper)
+        begun = progress.step or progress.turn  # an epoch is always ended
+        reason = "" if begun else self._reason_to_stop(phase, stopper)
         while not reason:
             for turn in range(progress.turn, len(trainers)):
                 progress.turn = turn
@@ -155,7 +161,7 @@ class Run:
         return [
             loop.Trainer(
                 self.devices, self.network, self.optimizer, objective,
-                self.settings,
+                self.seeds, self.settings,
             )
             for objective in phase.objectives
         ]  # fmt: skip
@@ -209,14 +215,12 @@ class Run:
         if self.devices.is_chief:
             bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.4f}")
             bar.update(int(counts.sum()))
-            first = progress.total_steps - len(counts)
-            self.directory.scalar(
-                "train/loss", np.average(losses, weights=counts),
-                progress.total_steps,
-            )  # fmt: skip
-            self.directory.scalar(
-                "train/lr", self.optimizer.rate(tf.constant(first)), first
-            )
+            last_step = self.optimizer.step - 1
+            for tag, value in (
+                ("train/loss", np.average(losses, weights=counts)),
+                ("train/lr", self.optimizer.rate(last_step)),
+            ):
+                self.directory.scalar(tag, value, progress.total_steps)
             self.directory.flush()
         minutes = (time.monotonic() - self._saved_at) / 60
         due = minutes >= self.settings.checkpoint_minutes

@@ -37,7 +37,13 @@ def execute(settings, module, parent, identities, devices, facts, prepare):
         if devices.is_chief:
             print(
                 f"Already done: {directory.path}\n{_summary(result)}\n"
-                "Use --rerun to run it anew beside it."
+                + (
+                    f"It has run {result['epochs_run']} epochs, more than "
+                    f"--max_epochs={settings.max_epochs}. "
+                    if result["epochs_run"] > settings.max_epochs
+                    else ""
+                )
+                + "Use --rerun to run it anew beside it."
             )
         return result
     network, phases, sizes = prepare()

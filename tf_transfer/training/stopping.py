@@ -7,8 +7,8 @@ import dataclasses
 class Stopper:
     """Wang's rule: stop when validation has not risen for two epochs.
 
-    A rise is more than `min_delta` above the best score so far, the best
-    being the last score that was itself a rise: a slow creep does not count.
+    A rise is more than `min_delta` above the best score so far: a slow creep
+    does not count, however far it gets.
     The epoch with the highest score, the first of equals, is the best epoch,
     whether it was a rise or not.
 
@@ -19,17 +19,14 @@ class Stopper:
 
     patience: int
     min_delta: float
-    reference: float | None = None
     waited: int = 0
     best: float | None = None
     best_epoch: int = 0
 
     def see(self, epoch, score):
         """Takes the score of an epoch. Returns whether it is the best."""
-        if self.reference is None or score > self.reference + self.min_delta:
-            self.reference, self.waited = score, 0
-        else:
-            self.waited += 1
+        rose = self.best is None or score > self.best + self.min_delta
+        self.waited = 0 if rose else self.waited + 1
         if self.best is None or score > self.best:
             self.best, self.best_epoch = score, epoch
             return True

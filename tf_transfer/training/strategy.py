@@ -61,12 +61,7 @@ def _split_cpu(count):
 
 def _choose(name):
     if name == "multi_worker":  # first: it must find TensorFlow untouched
-        if "TF_CONFIG" not in os.environ:
-            raise UserError(
-                "--strategy=multi_worker: set TF_CONFIG in each process, "
-                'such as {"cluster": {"worker": ["host1:12345", '
-                '"host2:12345"]}, "task": {"type": "worker", "index": 0}}.'
-            )
+        _cluster()  # or an error that says what to set
         return tf.distribute.MultiWorkerMirroredStrategy()
     gpus = tf.config.list_logical_devices("GPU")
     cpus = tf.config.list_logical_devices("CPU")
@@ -78,6 +73,24 @@ def _choose(name):
             [device.name for device in gpus or cpus], across
         )
     return tf.distribute.get_strategy()
+
+
+def _cluster():
+    """Which worker of how many this process is, from TF_CONFIG."""
+    try:
+        config = json.loads(os.environ["TF_CONFIG"])
+        index, workers = config["task"]["index"], config["cluster"]["worker"]
+        good = set(config["cluster"]) == {"worker"}
+        good &= config["task"]["type"] == "worker" and index < len(workers)
+    except (KeyError, TypeError, ValueError):
+        good = False
+    if not good:
+        raise UserError(
+            "--strategy=multi_worker: set TF_CONFIG in each process, with "
+            'workers only, such as {"cluster": {"worker": ["host1:12345", '
+            '"host2:12345"]}, "task": {"type": "worker", "index": 0}}.'
+        )
+    return int(index), len(workers)
 
 
 class Devices:
@@ -95,9 +108,7 @@ class Devices:
         self.replicas = strategy.num_replicas_in_sync
         self.worker, self.workers = 0, 1
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            config = json.loads(os.environ["TF_CONFIG"])
-            self.worker = int(config["task"]["index"])
-            self.workers = len(config["cluster"]["worker"])
+            self.worker, self.workers = _cluster()
         self.local_replicas = self.replicas // self.workers
         self._sum = None
 
