@@ -5,6 +5,7 @@ A part trains as a whole or not at all.
 """
 
 import dataclasses
+import math
 
 from tf_transfer.errors import UserError
 
@@ -72,19 +73,7 @@ class Part:
     @property
     def parameters(self):
         """Number of scalars in its weights."""
-        return sum(
-            weight.shape.num_elements()
-            if hasattr(weight.shape, "num_elements")
-            else _size(weight)
-            for weight in self.weights
-        )
-
-
-def _size(weight):
-    size = 1
-    for dimension in weight.shape:
-        size *= dimension
-    return size
+        return sum(math.prod(weight.shape) for weight in self.weights)
 
 
 def parts(network):
