@@ -171,3 +171,22 @@ def test_in_mixed_precision_the_weights_stay_float32():
     assert {keras.backend.standardize_dtype(w.dtype) for w in weights} == {
         "float32"
     }
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_only_the_first_token_is_the_first_of_all(encoder, first):
+    batch = batch_of(encoder, encoders.PAIRS)
+    top = len(encoder.blocks)
+    x = encoder.embed(batch["ids"], batch["segments"], training=False)
+    whole = encoder.run_blocks(x, batch["mask"], first, top, False)
+    short = encoder.run_blocks(x, batch["mask"], first, top, False, True)
+    assert short.shape[1] == 1
+    np.testing.assert_allclose(short, whole[:, :1], atol=1e-6)
+
+
+def test_below_the_top_block_every_token_is_kept(encoder):
+    batch = batch_of(encoder, encoders.PAIRS)
+    x = encoder.embed(batch["ids"], batch["segments"], training=False)
+    top = len(encoder.blocks)
+    below = encoder.run_blocks(x, batch["mask"], 1, top - 1, False, True)
+    assert below.shape == x.shape

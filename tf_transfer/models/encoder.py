@@ -2,8 +2,8 @@
 
     embeddings -> block 1 ... block L -> pooler
 
-The layers are keras-nlp's own; what is ours is that they can be called one by
-one, so that a run may stop at a cut, and that both families look alike:
+The layers are keras-nlp's own; what is ours is that they are run one by one
+(`blocks`), so that a run may stop at a cut, and that both families look alike:
 keras-nlp's RoBERTa has no pooler, so it gets a new one, a dense tanh layer, as
 in the classifier that the authors of "What Would Elsa Do?" used.
 
@@ -20,6 +20,7 @@ import keras_nlp  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 from tf_transfer.data.tokens import Special  # noqa: E402
+from tf_transfer.models import blocks  # noqa: E402
 
 
 class Encoder:
@@ -123,24 +124,34 @@ class Encoder:
         x = backbone.embeddings_layer_norm(x)
         return backbone.embeddings_dropout(x, training=training)
 
-    def run_blocks(self, x, mask, first, last, training):
+    def run_blocks(self, x, mask, first, last, training, first_only=False):
         """Runs blocks `first` to `last`, counted from 1, both included.
 
         Args:
             x: float [batch, length, hidden].
             mask: bool [batch, length]. False on padding.
+            first_only: whether [CLS] is all that is read of the top block,
+                L: then that block computes nothing else, which is about a
+                sixth of its work. Says nothing to the blocks below.
 
         Returns:
-            float [batch, length, hidden].
+            float [batch, length, hidden]; length 1 with `first_only`, if
+            block L is among them.
         """
-        for block in self.blocks[first - 1 : last]:
-            x = block(x, padding_mask=mask, training=training)
+        top = len(self.blocks)
+        for number in range(first, last + 1):
+            x = blocks.run(
+                self.blocks[number - 1], x, mask, training,
+                first_only and number == top,
+            )  # fmt: skip
         return x
 
-    def __call__(self, ids, segments, mask, training):
-        """Hidden states above the last block, float [batch, length, hidden]."""
+    def __call__(self, ids, segments, mask, training, first_only=False):
+        """Hidden states above the last block, as `run_blocks` gives them."""
         x = self.embed(ids, segments, training)
-        return self.run_blocks(x, mask, 1, len(self.blocks), training)
+        return self.run_blocks(
+            x, mask, 1, len(self.blocks), training, first_only
+        )
 
     def pool(self, x):
         """[CLS] through the pooler, float [batch, hidden]."""

@@ -84,8 +84,9 @@ class Network:
         """
         head = self.heads[name]
         x = self.encoder(
-            batch["ids"], batch["segments"], batch["mask"], training
-        )
+            batch["ids"], batch["segments"], batch["mask"], training,
+            first_only=head.pooling == "cls",
+        )  # fmt: skip
         if head.pooling == "cls":
             pooled = self.encoder.pool(x)
         else:
