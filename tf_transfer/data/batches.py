@@ -15,6 +15,7 @@ BUCKETS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
 EVALUATION_BATCH = 64
 PREFETCH = 8
+GATHERERS = 2  # threads that gather batches ahead of the step
 
 
 @dataclasses.dataclass
@@ -222,6 +223,12 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
             np.repeat(plan.lengths, local_replicas),
         )
     )
-    return dataset.map(
-        gather, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-    ).prefetch(PREFETCH * local_replicas)
+    options = tf.data.Options()
+    # Its thread sleeps for longer and longer, up to a minute, and the end of
+    # an iterator waits until it wakes: longer than many an epoch.
+    options.autotune.enabled = False
+    return (
+        dataset.map(gather, num_parallel_calls=GATHERERS, deterministic=True)
+        .prefetch(PREFETCH * local_replicas)
+        .with_options(options)
+    )

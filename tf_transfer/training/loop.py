@@ -1,8 +1,10 @@
 """The loop: one step for every paper, strategy and precision.
 
 A chunk of steps runs inside one TensorFlow program, so that Python is asked
-once in about half a second and nothing is copied to the host in between. Each
-bucket length has a branch of its own in that program, with static shapes.
+once in about half a second and nothing is copied to the host in between. It
+is traced once: the length of a batch is left open, which costs no time (a
+branch a bucket with static shapes was no faster, and took far longer to
+trace). XLA still compiles one program a bucket, when it meets it.
 """
 
 import time
@@ -49,7 +51,6 @@ class Trainer:
         self.objective = objective
         self.settings = settings
         self.pad = network.encoder.special.pad
-        self.buckets = self._buckets_in_use()
         self.seeds = seeds
         self._gradients = (
             tf.function(self._loss_and_gradients, jit_compile=True)
@@ -63,9 +64,6 @@ class Trainer:
 
     def plan(self, epoch):
         """The batches of an epoch, counted from 1 over the whole run."""
-        return self._plan(epoch, self.buckets)
-
-    def _plan(self, epoch, buckets):
         return batches.plan_epoch(
             self.objective.train.tokens.lengths,
             self.settings.batch_size,
@@ -73,13 +71,8 @@ class Trainer:
             self.settings.seed,
             epoch,
             self.devices.replicas,
-            buckets,
+            batches.buckets_up_to(self.settings.max_length),
         )
-
-    def _buckets_in_use(self):
-        """The buckets of the first epoch: a rarer one is not worth a trace."""
-        every = batches.buckets_up_to(self.settings.max_length)
-        return tuple(int(b) for b in np.unique(self._plan(1, every).lengths))
 
     def train(self, plan, after_chunk):
         """Trains on a plan.
@@ -107,15 +100,11 @@ class Trainer:
                 )
             )
         )
-        branches = np.searchsorted(self.buckets, plan.lengths).astype(np.int32)
         done, size = 0, 1
         while done < len(plan):
             stop = min(done + size, len(plan))
             began = time.perf_counter()
-            ahead = np.resize(branches[done:stop], LONGEST_CHUNK)
-            records = self._chunk(
-                iterator, tf.constant(ahead), tf.constant(stop - done)
-            ).numpy()
+            records = self._chunk(iterator, tf.constant(stop - done)).numpy()
             seconds = time.perf_counter() - began
             self._check_finite(records)
             counts = plan.counts[done:stop]
@@ -144,53 +133,33 @@ class Trainer:
         what = "loss" if not np.isfinite(records[first, 0]) else "gradient"
         raise not_finite(what, step)
 
-    def _run_chunk(self, iterator, branches, count):
+    def _run_chunk(self, iterator, count):
         """Trains `count` steps; returns float32 [count, 2]: loss, norm.
 
         Args:
             iterator: over distributed batches.
-            branches: int32 [LONGEST_CHUNK], the first `count` of which say
-                to which bucket each batch is padded. Its shape is fixed, so
-                that the program is traced once.
             count: int32 [].
         """
         strategy = self.devices.strategy
         records = tf.TensorArray(tf.float32, count, element_shape=[2])
         for index in tf.range(count):
-            loss, norm = strategy.run(
-                self._step, args=(next(iterator), branches[index])
-            )
+            loss, norm = strategy.run(self._step, args=(next(iterator),))
             loss = strategy.reduce("SUM", loss, axis=None)
             norm = strategy.reduce("MEAN", norm, axis=None)
             records = records.write(index, tf.stack([loss, norm]))
         return records.stack()
 
-    def _step(self, batch, branch):
-        """One replica's step: the bucket's gradients, then one update."""
+    @tf.autograph.experimental.do_not_convert  # traced sooner
+    def _step(self, batch):
+        """One replica's step: gradients, then one update."""
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        numbers = (
+        loss, *gradients = self._gradients(
+            batch,
             tf.identity(self.optimizer.step),
             tf.identity(self.optimizer.loss_scale),
             tf.convert_to_tensor(replica),
         )
-
-        def at(length):
-            return lambda: self._gradients(
-                self._shaped(batch, length), *numbers
-            )
-
-        loss, *gradients = tf.switch_case(branch, list(map(at, self.buckets)))
         return loss, self.optimizer.apply(gradients)
-
-    def _shaped(self, batch, length):
-        """The batch with its shapes made static."""
-        size = -(-self.settings.batch_size // self.devices.replicas)
-        return {
-            name: tf.ensure_shape(
-                tensor, [size, length][: tensor.shape.rank or 2]
-            )
-            for name, tensor in batch.items()
-        }
 
     def _loss_and_gradients(self, batch, step, loss_scale, replica):
         weights = [weight.value for weight in self.optimizer.weights]
@@ -206,7 +175,7 @@ class Trainer:
         gradients = tape.gradient(
             scaled, weights, unconnected_gradients="zero"
         )  # another objective's head has none
-        # Dense, so that every bucket's branch returns the same.
+        # Dense: embeddings are clipped and decayed like all else.
         return [loss, *(tf.convert_to_tensor(g) for g in gradients)]
 
     # === Evaluation ===
