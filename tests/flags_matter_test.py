@@ -142,6 +142,9 @@ NUMBERS = {
 }
 SHOWN.update(NUMBERS)
 
+# Only dropout tells a live prefix from a cached one, where none is rounded.
+CACHED = {"frozen_prefix": "cached", "cache_dtype": "float32"}
+
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_flag_changes_a_number(name, base, tmp_path):
@@ -151,6 +154,14 @@ def test_a_flag_changes_a_number(name, base, tmp_path):
         changes["trainable_layers"] = "all"
     changed = run(tmp_path / "runs", **changes)
     assert differ(numbers(changed), numbers(base))
+
+
+@shows("frozen_prefix", "cache_dtype")
+def test_a_cached_prefix_and_its_dtype_change_a_number(base, tmp_path):
+    cached = run(tmp_path, **CACHED)
+    coarse = run(tmp_path, **{**CACHED, "cache_dtype": "bfloat16"})
+    assert differ(numbers(cached), numbers(base))
+    assert differ(numbers(cached), numbers(coarse))
 
 
 @shows("rerun", "out")
@@ -326,6 +337,17 @@ def test_what_pip_fetches_is_looked_for_in_the_cache(
     [what] = changes.values()
     with pytest.raises(UserError, match=f"{what} in {tmp_path}/cache"):
         run(tmp_path / "runs", cache_dir=str(tmp_path / "cache"), **changes)
+
+
+@shows("cache_limit_gb")
+@pytest.mark.parametrize("limit, stored", [(None, True), (0.0, False)])
+def test_no_more_is_stored_than_the_limit_says(limit, stored, tmp_path):
+    folder = tmp_path / "cache"
+    run(
+        tmp_path / "runs", max_epochs=1, cache_dir=str(folder),
+        cache_limit_gb=limit, **CACHED,
+    )  # fmt: skip
+    assert any(folder.glob("prefix/*/vectors.bin")) == stored
 
 
 @shows("describe")

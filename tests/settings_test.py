@@ -22,7 +22,7 @@ FLAG_FILES = sorted(
     )
 )
 
-ENTRIES = ("benchmark", "glue", "predict", "report")
+ENTRIES = ("benchmark", "cache", "glue", "predict", "report")
 
 
 def parsed(*arguments):
@@ -129,10 +129,28 @@ def test_max_epochs_names_a_run_only_where_the_rate_looks_at_it(
 
 def test_what_cannot_change_a_number_is_not_hashed():
     everything = {field.name for field in dataclasses.fields(GlueSettings)}
-    assert everything - set(GlueSettings(schedule="linear").hashed()) == {
+    settings = GlueSettings(
+        schedule="linear", trainable_layers="1", frozen_prefix="cached"
+    )
+    assert everything - set(settings.hashed()) == {
         "model", "data",  # their content is hashed, wherever it lies
-        "out", "cache_dir", "checkpoint_minutes", "rerun", "describe",
+        "out", "cache_dir", "cache_limit_gb", "checkpoint_minutes", "rerun",
+        "describe",
     }  # fmt: skip
+
+
+def test_a_cached_prefix_counts_only_where_there_is_one():
+    def hashed(**changes):
+        return GlueSettings(**changes).hashed()
+
+    last = {"trainable_layers": "1"}
+    cached = {"frozen_prefix": "cached"}
+    half = {"cache_dtype": "bfloat16"}
+    assert hashed(**cached, **half) == hashed()
+    assert hashed(**last, **half) == hashed(**last)
+    assert hashed(**last)["frozen_prefix"] == "live"
+    assert hashed(**last, **cached)["frozen_prefix"] == "cached"
+    assert hashed(**last, **cached) != hashed(**last, **cached, **half)
 
 
 def test_the_cache_is_where_the_flag_or_the_user_wants_it(monkeypatch):

@@ -46,8 +46,9 @@ def row(result):
 
     seconds = result["seconds_per_epoch"]
     trained, total = result["trainable_parameters"], result["total_parameters"]
+    cached = " cached" if result["prefix_seconds"] is not None else ""
     return (
-        result["task"], result["approach"], f"{result['lr']:g}",
+        result["task"], result["approach"] + cached, f"{result['lr']:g}",
         str(result["batch_size"]), str(result["seed"]), metric,
         score("validation"), score("test"), str(result["epochs_run"]),
         f"{seconds:.1f}" if seconds else "-", f"{trained:,}",

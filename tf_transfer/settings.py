@@ -128,6 +128,30 @@ class Settings:
     seed: int = setting(0, "Seed of initial weights, order and dropout.")
     split_seed: int = setting(0, "Seed of the split and of the subset.")
 
+    # === The frozen blocks ===
+    frozen_prefix: str = setting(
+        "live",
+        "`live` runs the frozen blocks below what trains at every step, with "
+        "dropout, as the papers do. `cached` runs them once, without dropout, "
+        "stores what they put out, and reads it in this run and in every "
+        "later one: many times faster, and its scores may differ a little.",
+        choices=("live", "cached"),
+        hashed=False,  # what it comes to is: see `runs_cached`
+    )
+    cache_dtype: str = setting(
+        "float16",
+        "To what the stored states are rounded.",
+        choices=("float16", "bfloat16", "float32"),
+        hashed=False,
+    )
+    cache_limit_gb: float = setting(
+        None,
+        "Most that all stored states may take; the longest unused ones go "
+        "first, and what finds no room is run at every step. Unset: half of "
+        "the free disk, 50 at most.",
+        hashed=False,
+    )
+
     # === How it runs ===
     precision: str = setting(
         "float32",
@@ -152,8 +176,8 @@ class Settings:
     out: str = setting("runs", "Root of the run directories.", hashed=False)
     cache_dir: str = setting(
         "",
-        "Folder for what pip fetches. Unset: tf_transfer in the user's cache "
-        "folder.",
+        "Folder for stored states and for what pip fetches. Unset: "
+        "tf_transfer in the user's cache folder.",
         hashed=False,
     )
     checkpoint_minutes: float = setting(
@@ -172,11 +196,8 @@ class Settings:
 
     @property
     def cache_folder(self):
-        """Where fetched files are kept."""
-        root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser(
-            "~/.cache"
-        )
-        return self.cache_dir or os.path.join(root, "tf_transfer")
+        """Where stored states and fetched files are kept."""
+        return cache_folder(self.cache_dir)
 
     @property
     def approach(self):
@@ -186,6 +207,12 @@ class Settings:
         if self.trainable_layers == "all":
             return "fine_tuning"
         return f"last_{self.trainable_layers}"
+
+    @property
+    def runs_cached(self):
+        """Whether there is a frozen prefix, and it is run once."""
+        fine_tuning = self.approach == "fine_tuning"
+        return self.frozen_prefix == "cached" and not fine_tuning
 
     def resolve(self):
         """Settings with every default filled in. Checks them all first."""
@@ -205,7 +232,16 @@ class Settings:
         }
         if self.schedule == "constant" and self.warmup_fraction == 0:
             del values["max_epochs"]
+        values["frozen_prefix"] = "cached" if self.runs_cached else "live"
+        if self.runs_cached:
+            values["cache_dtype"] = self.cache_dtype
         return values
+
+
+def cache_folder(cache_dir):
+    """What `--cache_dir` means: itself, or the user's cache folder."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return cache_dir or os.path.join(root, "tf_transfer")
 
 
 def check(settings):
@@ -253,6 +289,8 @@ def check(settings):
                 f"--{name}={getattr(settings, name):g}: give a value from 0 "
                 "up to, but not, 1."
             )
+    if settings.cache_limit_gb is not None:
+        _at_least(settings, "cache_limit_gb", 0)
     for name in ("adam_epsilon", "checkpoint_minutes"):
         value = getattr(settings, name)
         if not value > 0:
@@ -324,7 +362,9 @@ def import_tensorflow():
     error is set aside meanwhile; a failure shows it.
     """
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # Not even "errors": what fails is raised anyway, and float16 on a CPU
+    # without its own units is one to oneDNN.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     sys.stderr.flush()
     kept = os.dup(2)

@@ -47,7 +47,7 @@ def test_the_states_are_those_of_the_whole_backbone(encoder, texts):
 def test_the_pooler_of_bert_is_its_own(bert):
     batch = batch_of(bert, encoders.PAIRS)
     np.testing.assert_allclose(
-        bert.pool(states(bert, batch)),
+        bert.pooler(states(bert, batch)[:, 0]),
         whole(bert, batch)["pooled_output"],
         atol=1e-6,
     )
@@ -59,7 +59,7 @@ def test_the_pooler_of_roberta_is_a_new_tanh_layer_on_the_first_token():
     kernel, bias = (weight.numpy() for weight in encoder.pooler.weights)
     assert kernel.shape == (16, 16) and not bias.any()
     expected = np.tanh(x[:, 0] @ kernel)
-    np.testing.assert_allclose(encoder.pool(x), expected, atol=1e-6)
+    np.testing.assert_allclose(encoder.pooler(x[:, 0]), expected, atol=1e-6)
 
 
 def test_the_pooler_of_roberta_is_drawn_from_the_seed():

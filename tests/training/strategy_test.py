@@ -77,18 +77,23 @@ def test_two_logical_devices_give_the_losses_of_one(one_device, tmp_path):
     assert_same_numbers(outcome(process), one_device)
 
 
-def test_two_workers_give_the_losses_of_one(one_device, tmp_path):
+def two_workers(out, changes):
+    """What each of two worker processes finds."""
     ports = free_ports(2)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
     workers = [
         launch(
-            tmp_path,
-            {"strategy": "multi_worker"},
+            out,
+            {"strategy": "multi_worker", **changes},
             {"cluster": cluster, "task": {"type": "worker", "index": index}},
         )
         for index in (0, 1)
     ]
-    for found in map(outcome, workers):
+    return list(map(outcome, workers))
+
+
+def test_two_workers_give_the_losses_of_one(one_device, tmp_path):
+    for found in two_workers(tmp_path, {}):
         assert_same_numbers(found, one_device)
     results = [
         folder
@@ -96,6 +101,37 @@ def test_two_workers_give_the_losses_of_one(one_device, tmp_path):
         if "result.json" in files
     ]
     assert len(results) == 1
+
+
+# Two workers that share a cache folder: one builds, the other waits. With the
+# limit, half of the rows run the prefix at every step.
+LAST = {"trainable_layers": "1"}
+CACHED = {**LAST, "frozen_prefix": "cached", "cache_dtype": "float32"}
+
+
+@pytest.fixture(scope="module")
+def one_device_live(tmp_path_factory):
+    return outcome(launch(tmp_path_factory.mktemp("one"), LAST))
+
+
+@pytest.mark.parametrize("limit", [1.0, 1e-4])
+def test_two_logical_devices_give_the_losses_of_one_from_a_cache(
+    limit, one_device_live, tmp_path
+):
+    changes = {
+        **CACHED, "cache_limit_gb": limit, "strategy": "mirrored",
+        "cpu_devices": 2, "cache_dir": str(tmp_path / "cache"),
+    }  # fmt: skip
+    assert_same_numbers(outcome(launch(tmp_path, changes)), one_device_live)
+
+
+def test_two_workers_give_the_losses_of_one_from_a_cache(
+    one_device_live, tmp_path
+):
+    changes = {**CACHED, "cache_dir": str(tmp_path / "cache")}
+    for found in two_workers(tmp_path, changes):
+        assert_same_numbers(found, one_device_live)
+    assert len(list(tmp_path.glob("cache/prefix/*/rows-*.npz"))) == 1
 
 
 def test_one_device_gives_the_same_losses(one_device, tmp_path):

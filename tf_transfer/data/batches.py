@@ -19,6 +19,23 @@ GATHERERS = 2  # threads that gather batches ahead of the step
 
 
 @dataclasses.dataclass
+class States:
+    """What a frozen prefix put out for the examples of a split, stored.
+
+    Attributes:
+        vectors: a tensor [vectors, hidden], mapped from a file or in memory.
+        starts: int64 [examples]. Each example's first vector.
+        have: bool [examples]. Which ones are stored.
+        is_pooled: whether an example has one vector, not one a token.
+    """
+
+    vectors: object
+    starts: np.ndarray
+    have: np.ndarray
+    is_pooled: bool
+
+
+@dataclasses.dataclass
 class Split:
     """Tokenised examples with their labels.
 
@@ -26,11 +43,13 @@ class Split:
         tokens: `tokens.Tokens`.
         labels: int64 or float32 [examples]; zeros where hidden.
         ids: int64 [examples]. Row numbers in the source.
+        states: `States`, or None where every block is run.
     """
 
     tokens: object
     labels: np.ndarray
     ids: np.ndarray
+    states: States | None = None
 
     def __len__(self):
         return len(self.ids)
@@ -184,6 +203,11 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
         `mask` bool [batch, length], `labels` [batch], `weights` float32
         [batch], which are 1 / (examples of the whole batch) or 0, so that
         weighted sums over replicas are means over the batch.
+
+        With stored states also `states` [batch, length, hidden], or
+        [batch, hidden] where pooled. Then `ids` and `segments` are left out
+        if every example is stored; if not, `have` bool [batch] is beside
+        them, and what stands in `states` where it is False means nothing.
     """
     worker, workers = part
     weights = (
@@ -195,27 +219,7 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
     def spread(array):  # [steps, batch] -> [steps * replicas, batch of one]
         return array[:, own].reshape(len(plan) * local_replicas, -1)
 
-    tokens = split.tokens
-    flat = tf.constant(tokens.flat)
-    starts = tf.constant(tokens.starts)
-    lengths = tf.constant(tokens.lengths)
-    firsts = tf.constant(tokens.firsts)
-    labels = tf.constant(split.labels)
-
-    def gather(rows, weights, length):
-        place = tf.range(length)
-        mask = tf.sequence_mask(tf.gather(lengths, rows), length)
-        index = tf.gather(starts, rows)[:, None] + tf.cast(place, tf.int64)
-        index = tf.where(mask, index, 0)
-        second = place[None] >= tf.gather(firsts, rows)[:, None]
-        return {
-            "ids": tf.where(mask, tf.gather(flat, index), pad),
-            "segments": tf.cast(second & mask, tf.int32),
-            "mask": mask,
-            "labels": tf.gather(labels, rows),
-            "weights": weights,
-        }
-
+    gather = _gatherer(split, pad)
     dataset = tf.data.Dataset.from_tensor_slices(
         (
             spread(plan.rows),
@@ -232,3 +236,47 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
         .prefetch(PREFETCH * local_replicas)
         .with_options(options)
     )
+
+
+def _gatherer(split, pad):
+    """A function (rows, weights, length) to a padded batch."""
+    tokens, states = split.tokens, split.states
+    lengths = tf.constant(tokens.lengths)
+    labels = tf.constant(split.labels)
+    if states is None or not states.have.all():
+        flat = tf.constant(tokens.flat)
+        starts = tf.constant(tokens.starts)
+        firsts = tf.constant(tokens.firsts)
+    if states is not None:
+        have = tf.constant(states.have)
+        state_starts = tf.constant(np.where(states.have, states.starts, 0))
+
+    def index_of(starts, mask):
+        """Where the tokens of each text are; 0 on padding."""
+        index = starts[:, None] + tf.range(tf.shape(mask)[1], dtype=tf.int64)
+        return tf.where(mask, index, 0)
+
+    def gather(rows, weights, length):
+        place = tf.range(length)
+        mask = tf.sequence_mask(tf.gather(lengths, rows), length)
+        batch = {
+            "mask": mask,
+            "labels": tf.gather(labels, rows),
+            "weights": weights,
+        }
+        if states is None or not states.have.all():
+            index = index_of(tf.gather(starts, rows), mask)
+            second = place[None] >= tf.gather(firsts, rows)[:, None]
+            batch["ids"] = tf.where(mask, tf.gather(flat, index), pad)
+            batch["segments"] = tf.cast(second & mask, tf.int32)
+        if states is not None:
+            index = tf.gather(state_starts, rows)
+            stored = tf.gather(have, rows)
+            if not states.is_pooled:
+                index = index_of(index, mask & stored[:, None])
+            batch["states"] = tf.gather(states.vectors, index)
+            if not states.have.all():
+                batch["have"] = stored
+        return batch
+
+    return gather

@@ -86,6 +86,11 @@ class Encoder:
         """Every layer that holds weights or dropout."""
         return [*self.embedding_layers, *self.blocks, self.pooler]
 
+    @property
+    def compute_dtype(self):
+        """In which the blocks compute."""
+        return self.blocks[0].compute_dtype
+
     def tokenize(self, texts):
         """Ids of each text, without special tokens.
 
@@ -152,7 +157,3 @@ class Encoder:
         return self.run_blocks(
             x, mask, 1, len(self.blocks), training, first_only
         )
-
-    def pool(self, x):
-        """[CLS] through the pooler, float [batch, hidden]."""
-        return self.pooler(x[:, 0])

@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-POOLINGS = ("cls", "mean")
+from tf_transfer.models.prefix import Prefix
+from tf_transfer.models.prefix import mean_pool
 
 
 class PooledHead(keras.layers.Layer):
@@ -71,39 +72,50 @@ class Network:
         """Every weight, bottom first."""
         return [weight for layer in self.layers for weight in layer.weights]
 
-    def logits(self, name, batch, training):
+    def prefix(self, name, trainable, dtype):
+        """What is frozen below all that trains, as head `name` needs it.
+
+        Args:
+            trainable: `split.Trainable`.
+            dtype: to which its output is rounded.
+        """
+        keeps = "tokens"
+        if trainable.cut == len(self.encoder.blocks):
+            keeps = {"cls": "first", "mean": "mean"}[self.heads[name].pooling]
+        return Prefix((trainable.cut,), keeps, dtype)
+
+    def logits(self, name, batch, training, prefix=None):
         """Logits of the head `name`.
 
         Args:
-            batch: dict of `ids`, `segments`, `mask`, each [batch, length].
-            training: whether dropout is active, in every block, frozen ones
-                too, as in the code that the papers used.
+            batch: dict of `ids`, `segments`, `mask`, each [batch, length];
+                with `prefix`, of `mask` and `states`, its whole output.
+            training: whether dropout is active, in every block that is run,
+                frozen ones too, as in the code that the papers used.
+            prefix: `Prefix` that has been run, or None to run everything.
 
         Returns:
             float32 [batch, units].
         """
-        head = self.heads[name]
-        x = self.encoder(
-            batch["ids"], batch["segments"], batch["mask"], training,
-            first_only=head.pooling == "cls",
-        )  # fmt: skip
-        if head.pooling == "cls":
-            pooled = self.encoder.pool(x)
+        head, encoder = self.heads[name], self.encoder
+        if prefix is None:
+            cut = 0
+            x = encoder.embed(batch["ids"], batch["segments"], training)
         else:
-            pooled = mean_pool(x, batch["mask"])
-        return head(pooled, training=training)
-
-
-def mean_pool(x, mask):
-    """Mean over the tokens that are not padding, in float32.
-
-    Args:
-        x: float [batch, length, hidden].
-        mask: bool [batch, length].
-
-    Returns:
-        float32 [batch, hidden].
-    """
-    weight = tf.cast(mask, tf.float32)[:, :, None]
-    total = tf.reduce_sum(tf.cast(x, tf.float32) * weight, axis=1)
-    return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)
+            cut = prefix.cut
+            mean = prefix.keeps == "mean"  # stays precise, as when run live
+            x = tf.cast(
+                batch["states"], tf.float32 if mean else encoder.compute_dtype
+            )
+        if prefix is None or prefix.keeps == "tokens":
+            x = encoder.run_blocks(
+                x, batch["mask"], cut + 1, len(encoder.blocks), training,
+                first_only=head.pooling == "cls",
+            )  # fmt: skip
+            if head.pooling == "mean":
+                x = mean_pool(x, batch["mask"])
+            else:
+                x = x[:, 0]
+        if head.pooling == "cls":
+            x = encoder.pooler(x)
+        return head(x, training=training)

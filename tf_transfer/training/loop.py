@@ -42,9 +42,13 @@ class Trainer:
         objective: `phases.Objective`.
         seeds: `dropout.DropoutSeeds` of the network.
         settings: `settings.Settings`.
+        prefix: `models.prefix.Prefix` whose output is in the splits, or None.
     """
 
-    def __init__(self, devices, network, optimizer, objective, seeds, settings):
+    def __init__(
+        self, devices, network, optimizer, objective, seeds, settings,
+        prefix=None,
+    ):  # fmt: skip
         self.devices = devices
         self.network = network
         self.optimizer = optimizer
@@ -52,6 +56,7 @@ class Trainer:
         self.settings = settings
         self.pad = network.encoder.special.pad
         self.seeds = seeds
+        self.prefix = prefix
         self._gradients = (
             tf.function(self._loss_and_gradients, jit_compile=True)
             if settings.jit_compile
@@ -154,12 +159,22 @@ class Trainer:
         """One replica's step: gradients, then one update."""
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         loss, *gradients = self._gradients(
-            batch,
+            self._complete(batch),
             tf.identity(self.optimizer.step),
             tf.identity(self.optimizer.loss_scale),
             tf.convert_to_tensor(replica),
         )
         return loss, self.optimizer.apply(gradients)
+
+    def _complete(self, batch):
+        """The batch with its whole prefix, run here where it is not stored."""
+        if self.prefix is None:
+            return batch
+        states = self.prefix.complete(
+            self.network.encoder, batch, same_shape=self.settings.jit_compile
+        )
+        kept = ("mask", "labels", "weights")
+        return {**{name: batch[name] for name in kept}, "states": states}
 
     def _loss_and_gradients(self, batch, step, loss_scale, replica):
         weights = [weight.value for weight in self.optimizer.weights]
@@ -167,8 +182,9 @@ class Trainer:
             tape.watch(weights)
             with self.seeds.at(self.settings.seed, step, replica):
                 logits = self.network.logits(
-                    self.objective.name, batch, training=True
-                )
+                    self.objective.name, batch, training=True,
+                    prefix=self.prefix,
+                )  # fmt: skip
             each = self.objective.loss(batch["labels"], logits)
             loss = tf.reduce_sum(each * batch["weights"])
             scaled = loss * loss_scale
@@ -188,13 +204,13 @@ class Trainer:
         )  # fmt: skip
 
     def _predict_batch(self, batch):
-        strategy = self.devices.strategy
-        return strategy.run(
-            lambda batch: self.network.logits(
-                self.objective.name, batch, training=False
-            ),
-            args=(batch,),
-        )
+        def logits(batch):
+            return self.network.logits(
+                self.objective.name, self._complete(batch), training=False,
+                prefix=self.prefix,
+            )  # fmt: skip
+
+        return self.devices.strategy.run(logits, args=(batch,))
 
 
 def predict(devices, program, split, pad, max_length):

@@ -13,7 +13,11 @@ class Progress:
         total_steps, total_epochs: over all phases.
         loss_sum, seen: of the turn so far.
         train_seconds: of the turn so far.
-        elapsed: seconds of training, over all starts.
+        elapsed: seconds of training and of building a prefix cache, over
+            all starts.
+        prefix_seconds, prefix_build_seconds: as in `result.json`.
+        prefix_stops: dict from phase and objective to `Prefix.stops`: a
+            resume goes on with the same.
         started_in: total epochs in which a process started: they trace.
         stopper: of the phase.
         best: where the weights of the best epoch are, with its record.
@@ -32,6 +36,9 @@ class Progress:
     seen: int = 0
     train_seconds: float = 0.0
     elapsed: float = 0.0
+    prefix_seconds: float = 0.0
+    prefix_build_seconds: float = 0.0
+    prefix_stops: dict = dataclasses.field(default_factory=dict)
     started_in: list = dataclasses.field(default_factory=list)
     stopper: dict = None
     best: dict = None

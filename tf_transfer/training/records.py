@@ -50,12 +50,7 @@ def run_key(settings, identities, replicas):
         identities: dict with the identity of `model` and `data`.
         replicas: over how many the batch is spread.
     """
-    return {
-        **settings.hashed(),
-        **identities,
-        "replicas": replicas,
-        "frozen_prefix": "live",
-    }
+    return {**settings.hashed(), **identities, "replicas": replicas}
 
 
 def run_name(settings, key):

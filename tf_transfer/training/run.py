@@ -19,6 +19,7 @@ from tf_transfer.errors import UserError
 from tf_transfer.models import split
 from tf_transfer.training import loop
 from tf_transfer.training import memory
+from tf_transfer.training import prefix_cache
 from tf_transfer.training import progress as progress_lib
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.optimizer import learning_rate
@@ -115,6 +116,7 @@ class Run:
             "batch_size": settings.batch_size, "seed": settings.seed,
             "model": settings.model, "dropout": settings.dropout,
             "schedule": settings.schedule, "precision": settings.precision,
+            "frozen_prefix": "cached" if settings.runs_cached else "live",
         }  # fmt: skip
         if hasattr(settings, "task"):
             shown["task"] = settings.task
@@ -125,6 +127,8 @@ class Run:
         progress, phase = self.progress, self.phases[self.progress.phase]
         weights = split.freeze(self.network, phase.trainable)
         self.seeds.phase = progress.phase
+        if arrays:  # before a prefix is told by what its weights are
+            self._assign(self.moving, arrays)
         trainers = self._build(phase, weights)
         stopper = Stopper(phase.patience, phase.min_delta)
         if progress.stopper:
@@ -161,10 +165,33 @@ class Run:
         return [
             loop.Trainer(
                 self.devices, self.network, self.optimizer, objective,
-                self.seeds, self.settings,
+                self.seeds, self.settings, prefix,
             )
-            for objective in phase.objectives
+            for prefix, objective in self._with_prefix(phase)
         ]  # fmt: skip
+
+    def _with_prefix(self, phase):
+        """Objectives with their frozen prefix, or with None to run it live."""
+        objectives = [(None, objective) for objective in phase.objectives]
+        if not self.settings.runs_cached or phase.trainable.embeddings:
+            return objectives
+        progress = self.progress
+        cache = prefix_cache.PrefixCache(
+            self.settings, self.devices, self.network
+        )
+        for number, (_, objective) in enumerate(objectives):
+            name = f"{progress.phase} {objective.name}"
+            is_new = name not in progress.prefix_stops
+            prefix, objective, cost = cache.attach(
+                objective, phase.trainable, progress.prefix_stops.get(name)
+            )
+            objectives[number] = (prefix, objective)
+            progress.prefix_stops[name] = list(prefix.stops)
+            progress.prefix_seconds += cost.paid
+            progress.elapsed += cost.paid
+            if is_new:
+                progress.prefix_build_seconds += cost.original
+        return objectives
 
     # === A turn: one pass over one objective's data ===
 
@@ -372,6 +399,7 @@ class Run:
         ]
         parts = split.parts(self.network)
         moving = self.phases[-1].trainable
+        cached = bool(progress.prefix_stops)
         return {
             "validation": best["validation"],
             "test": best["test"],
@@ -382,8 +410,10 @@ class Run:
             "phases": progress.finished,
             "train_seconds": progress.elapsed,
             "seconds_per_epoch": float(np.mean(timed)) if timed else None,
-            "prefix_seconds": None,
-            "prefix_build_seconds": None,
+            "prefix_seconds": progress.prefix_seconds if cached else None,
+            "prefix_build_seconds": (
+                progress.prefix_build_seconds if cached else None
+            ),
             "trainable_parameters": sum(
                 p.parameters for p in parts if moving.includes(p.name)
             ),

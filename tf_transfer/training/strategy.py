@@ -136,6 +136,31 @@ class Devices:
             lambda context: dataset_function()
         )
 
+    def run_local(self, program, dataset):
+        """Runs a program on this worker's replicas, without the others.
+
+        Args:
+            program: function from a batch to a tensor, without collectives.
+            dataset: as many consecutive elements as there are replicas here
+                make one batch.
+
+        Yields:
+            The output for a whole batch, an array.
+        """
+        here = self.local_replicas
+        for group in dataset.batch(here, drop_remainder=True):
+            parts = [{n: v[i] for n, v in group.items()} for i in range(here)]
+            values = parts[0]
+            if here > 1:
+                values = (
+                    self.strategy.experimental_distribute_values_from_function(
+                        lambda c: parts[c.replica_id_in_sync_group % here]
+                    )
+                )
+            outputs = self.strategy.run(program, args=(values,))
+            outputs = self.strategy.experimental_local_results(outputs)
+            yield np.concatenate([output.numpy() for output in outputs])
+
     def agree(self, *values):
         """The sum of each value over all workers; waits for all of them.
 

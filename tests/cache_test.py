@@ -1,0 +1,95 @@
+"""The cache tool lists, checks and clears, and leaves alone what is used."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from tf_transfer import cache
+from tf_transfer.training import prefix_store
+from tests import commands
+
+
+@pytest.fixture
+def store(tmp_path):
+    return prefix_store.Store(str(tmp_path))
+
+
+def entry(store, weights, rows=3):
+    key = {
+        "weights": weights, "stops": [4, 5], "keeps": "tokens",
+        "dtype": "float16", "hidden": 8,
+    }  # fmt: skip
+    made = store.open(key, "minilm")
+    hashes = [n.to_bytes(16, "big") for n in range(rows)]
+    vectors = [np.full((5, 8), n, np.float16) for n in range(rows)]
+    made.append(hashes, [5] * rows, vectors, 1.0)
+    made.close()
+    return made
+
+
+def call(tmp_path, *arguments):
+    return commands.call(
+        cache.main, cache.define_flags, f"--cache_dir={tmp_path}", *arguments
+    )
+
+
+def test_it_lists_what_is_stored_the_least_lately_used_first(
+    store, tmp_path, capsys
+):
+    new, old = entry(store, "new"), entry(store, "old", rows=4)
+    os.utime(old.file("using.lock"), (0, 0))
+    assert call(tmp_path) == 0
+    _, header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == " ".join(cache.COLUMNS).split()
+    assert [line.split()[:6] for line in lines] == [
+        [e.name, "minilm", "4+5", "tokens", "float16", rows]
+        for e, rows in ((old, "4"), (new, "3"))
+    ]
+
+
+def test_an_empty_cache_says_so(tmp_path, capsys):
+    assert call(tmp_path) == 0
+    assert "nothing stored" in capsys.readouterr().out
+
+
+def test_check_names_what_is_damaged(store, tmp_path, capsys):
+    whole, cut = entry(store, "whole"), entry(store, "cut")
+    os.truncate(cut.vectors_file, 11 * 8 * 2)
+    assert call(tmp_path, "--check") == 0
+    said = capsys.readouterr().out
+    assert f"{whole.name}: whole, 3 texts." in said
+    assert f"{cut.name}: 1 of 3 texts and 0 lists" in said
+
+
+def test_clear_removes_all_but_what_a_run_uses(store, tmp_path, capsys):
+    free, used = entry(store, "free"), entry(store, "used")
+    used.use()
+    assert call(tmp_path, "--clear") == 0
+    assert [e.name for e in store.entries()] == [used.name]
+    said = capsys.readouterr().out
+    assert f"{free.name}: removed" in said
+    assert f"{used.name}: a run is using it" in said
+
+
+@pytest.mark.parametrize("by", ["--entry", "--unused_days"])
+def test_clear_removes_what_the_flags_mean(by, store, tmp_path):
+    old, new = entry(store, "old"), entry(store, "new")
+    days = time.time() - 10 * 86400
+    os.utime(old.file("using.lock"), (days, days))
+    flag = {"--entry": f"--entry={old.name[:8]}", "--unused_days": by + "=5"}
+    assert call(tmp_path, "--clear", flag[by]) == 0
+    assert [e.name for e in store.entries()] == [new.name]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [(["--entry=zz"], "--entry=zz"), (["--check", "--clear"], "Give one of")],
+)
+def test_what_cannot_be_is_an_error(
+    arguments, message, store, tmp_path, capsys
+):
+    entry(store, "one")
+    assert call(tmp_path, *arguments) == 1
+    assert message in capsys.readouterr().err

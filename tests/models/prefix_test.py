@@ -1,0 +1,120 @@
+"""A prefix is the lower part of the encoder, in inference mode, rounded."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.models import encoders
+from tests.models.encoders import batch_of
+from tf_transfer.models import heads
+from tf_transfer.models import split
+from tf_transfer.models.prefix import Prefix
+from tf_transfer.models.prefix import digests
+from tf_transfer.models.prefix import mean_pool
+
+
+@pytest.fixture(scope="module", params=encoders.FAMILIES)
+def encoder(request):
+    return encoders.FAMILIES[request.param]()
+
+
+@pytest.fixture(scope="module")
+def batch(encoder):
+    return batch_of(encoder, encoders.PAIRS)
+
+
+def below(encoder, batch, cut):
+    """What the encoder has above block `cut`, in inference mode."""
+    x = encoder.embed(batch["ids"], batch["segments"], training=False)
+    return encoder.run_blocks(x, batch["mask"], 1, cut, training=False)
+
+
+def without(batch, *names):
+    return {name: batch[name] for name in batch if name not in names}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_it_is_the_lower_blocks_rounded(encoder, batch, cut):
+    found = Prefix((cut,), "tokens", "float16").run(encoder, batch)
+    assert found.dtype == tf.float16
+    np.testing.assert_array_equal(
+        found, tf.cast(below(encoder, batch, cut), tf.float16)
+    )
+
+
+def test_one_vector_a_text_where_no_block_trains(encoder, batch):
+    top = len(encoder.blocks)
+    whole = below(encoder, batch, top)
+    first = Prefix((top,), "first", "float32").run(encoder, batch)
+    np.testing.assert_allclose(first, whole[:, 0], atol=1e-6)
+    mean = Prefix((top,), "mean", "float32").run(encoder, batch)
+    np.testing.assert_allclose(mean, mean_pool(whole, batch["mask"]), atol=1e-6)
+
+
+def test_a_deeper_cut_goes_on_from_the_rounded_states_of_a_shallower(
+    encoder, batch
+):
+    deep = Prefix((1, 2), "tokens", "float16")
+    shallow = deep.source.run(encoder, batch)
+    found = deep.run(
+        encoder, {**without(batch, "ids", "segments"), "states": shallow}
+    )
+    x = tf.cast(shallow, tf.float32)
+    expected = encoder.run_blocks(x, batch["mask"], 2, 2, training=False)
+    np.testing.assert_array_equal(found, tf.cast(expected, tf.float16))
+    # From the text it takes the same way: the numbers are the same.
+    np.testing.assert_array_equal(found, deep.run(encoder, batch))
+
+
+@pytest.mark.parametrize("same_shape", [False, True])
+@pytest.mark.parametrize("keeps", ["tokens", "mean"])
+def test_gaps_are_filled_with_what_would_have_been_stored(
+    encoder, batch, same_shape, keeps
+):
+    prefix = Prefix((len(encoder.blocks),), keeps, "float16")
+    whole = prefix.run(encoder, batch)
+    have = np.arange(len(whole)) % 2 == 0
+    spoilt = tf.where(
+        have.reshape([-1] + [1] * (whole.shape.rank - 1)), whole, 7
+    )
+    found = prefix.complete(
+        encoder, {**batch, "states": spoilt, "have": tf.constant(have)},
+        same_shape,
+    )  # fmt: skip
+    np.testing.assert_array_equal(found[have], whole[have])
+    np.testing.assert_allclose(found, whole, atol=2e-3)
+
+
+def test_the_logits_above_a_float32_prefix_are_those_of_a_live_run(
+    encoder, batch
+):
+    for pooling in ("cls", "mean"):
+        head = heads.PooledHead(
+            2, encoder.hidden, pooling, 0.0, 0, "float32", name="head"
+        )
+        network = heads.Network(encoder, {"head": head})
+        live = network.logits("head", batch, training=False)
+        for last in range(len(encoder.blocks) + 1):
+            trainable = split.parse(str(last), "", len(encoder.blocks))
+            prefix = network.prefix("head", trainable, "float32")
+            assert prefix.cut == len(encoder.blocks) - last
+            states = prefix.run(encoder, batch)
+            assert states.shape.rank == (3 if last else 2)
+            above = network.logits(
+                "head",
+                {"mask": batch["mask"], "states": states},
+                training=False, prefix=prefix,
+            )  # fmt: skip
+            np.testing.assert_allclose(above, live, atol=1e-5)
+
+
+def test_a_digest_covers_what_is_below_its_cut_and_no_more():
+    encoder = encoders.bert()
+    before = digests(encoder)
+    assert len(set(before)) == len(encoder.blocks) + 1
+    assert digests(encoders.bert()) == before
+    weight = encoder.blocks[1].weights[0]
+    weight.assign(weight + 1e-3)
+    after = digests(encoder)
+    changed = [one != other for one, other in zip(before, after)]
+    assert changed == [False, False] + [True] * (len(encoder.blocks) - 1)

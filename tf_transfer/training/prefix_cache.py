@@ -1,0 +1,419 @@
+"""`--frozen_prefix=cached`: the frozen blocks run once, training reads.
+
+The prefix runs over every text of a phase in inference mode, in large batches
+sorted by length, and what it puts out is stored (`prefix_store`). Only rows
+that are not there yet are built, so another seed, rate, head, batch size or
+subset starts at once. A deeper cut goes on from a shallower one on disk.
+
+Rows that find no room run the prefix at every step instead, in the same mode
+and rounding: numbers do not depend on the disk.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import inspect
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from tf_transfer.data import batches
+from tf_transfer.data import tokens as tokens_lib
+from tf_transfer.errors import UserError
+from tf_transfer.models import blocks
+from tf_transfer.models import encoder as encoder_lib
+from tf_transfer.models import prefix as prefix_lib
+from tf_transfer.training import prefix_store
+
+BATCH_TOKENS = 16384  # of a batch that the prefix is run on, padding included
+SEGMENT_BYTES = 2**28  # committed at a time: what a kill loses at most
+SEGMENT_SECONDS = 60
+
+
+@dataclasses.dataclass
+class Cost:
+    """Seconds that a prefix cost.
+
+    Attributes:
+        paid: by this process, building and waiting for a build.
+        original: what the rows took that are used, whoever built them.
+    """
+
+    paid: float
+    original: float
+
+
+class PrefixCache:
+    """Stores and reads the frozen prefixes of one network.
+
+    Args:
+        settings: `settings.Settings`.
+        devices: `strategy.Devices`.
+        network: `heads.Network`.
+    """
+
+    def __init__(self, settings, devices, network):
+        self.settings = settings
+        self.devices = devices
+        self.encoder = network.encoder
+        self.network = network
+        self.store = prefix_store.Store(settings.cache_folder)
+        self.digests = prefix_lib.digests(network.encoder)
+
+    def attach(self, objective, trainable, stops=None):
+        """An objective whose splits hold the states of its prefix.
+
+        Args:
+            objective: `phases.Objective`.
+            trainable: `split.Trainable`: what is above the prefix.
+            stops: of the `Prefix` that this run began with, or None to
+                choose by what is on disk.
+
+        Returns:
+            (`Prefix`, `Objective`, `Cost`).
+
+        Raises:
+            UserError: a state does not fit the dtype.
+        """
+        prefix = self.network.prefix(
+            objective.name, trainable, self.settings.cache_dtype
+        )
+        texts = _Texts(objective)
+        stops = tuple(stops or self._choose(prefix, texts))
+        prefix = dataclasses.replace(prefix, stops=stops)
+        began = time.perf_counter()
+        entry = self._open(prefix)
+        paid = self._fill(entry, prefix, texts)
+        found = entry.find(texts.hashes)
+        self._tell(entry, found, texts, paid)
+        vectors = self._vectors(entry)
+
+        def with_states(part):
+            here = found[texts.rows_of(part)]
+            return dataclasses.replace(
+                part,
+                states=batches.States(
+                    vectors, _starts(entry, here), here >= 0,
+                    is_pooled=prefix.keeps != "tokens",
+                ),
+            )  # fmt: skip
+
+        original = float(entry.seconds[np.unique(found[found >= 0])].sum())
+        objective = dataclasses.replace(
+            objective,
+            train=with_states(objective.train),
+            evaluation={
+                kind: [(name, with_states(part)) for name, part in splits]
+                for kind, splits in objective.evaluation.items()
+            },
+        )
+        paid = time.perf_counter() - began if paid else 0.0
+        return prefix, objective, Cost(paid, original)
+
+    # === Which entry ===
+
+    def _key(self, prefix):
+        """Everything that shapes what the prefix puts out for a row."""
+        return {
+            "code": code_version(),
+            "weights": self.digests[prefix.cut],
+            "stops": list(prefix.stops),
+            "keeps": prefix.keeps,
+            "dtype": prefix.dtype,
+            "precision": self.settings.precision,
+            "hidden": self.encoder.hidden,
+        }
+
+    def _open(self, prefix):
+        return self.store.open(self._key(prefix), self.settings.model)
+
+    def _choose(self, prefix, texts):
+        """The stops that need the least work, the same on all workers.
+
+        First an entry that has every row; then going on from the deepest
+        shallower one that has; then an entry that has some; then the text.
+        """
+        whole, sources, partial = [], [], []
+        for entry in self.store.entries():
+            stops = tuple(entry.key["stops"])
+            share = np.mean(entry.find(texts.hashes) >= 0)
+            same = dataclasses.replace(prefix, stops=stops)
+            source = prefix_lib.Prefix(stops, "tokens", prefix.dtype)
+            if stops[-1] == prefix.cut and entry.key == self._key(same):
+                (whole if share == 1 else partial).append((-share, stops))
+            elif stops[-1] < prefix.cut and entry.key == self._key(source):
+                if share == 1:
+                    sources.append((-stops[-1], len(stops), stops))
+        if whole:
+            stops = min((len(stops), stops) for _, stops in whole)[1]
+        elif sources:
+            stops = (*min(sources)[2], prefix.cut)
+        elif partial and min(partial)[0] < 0:
+            stops = min(partial)[1]
+        else:
+            stops = prefix.stops
+        mine = [
+            float(stop in stops and self.devices.is_chief)
+            for stop in range(prefix.cut + 1)
+        ]
+        agreed = self.devices.agree(*mine)
+        return tuple(int(stop) for stop in np.flatnonzero(agreed))
+
+    # === Building ===
+
+    def _fill(self, entry, prefix, texts):
+        """Builds the rows that are missing. Returns whether any were."""
+        if self._lacks(entry, texts) is None:
+            return False
+        with entry.building(self._say):
+            entry.load()  # another process may have built them meanwhile
+            missing = self._lacks(entry, texts)
+            if missing is not None:
+                self._build(entry, prefix, texts, missing)
+        return True
+
+    def _lacks(self, entry, texts):
+        """Which of the texts' distinct rows are missing, or None.
+
+        Rows that are damaged are left out of the entry, and said so.
+        """
+        found = entry.find(texts.hashes)
+        damaged = entry.damaged(np.unique(found[found >= 0]))
+        if entry.unreadable or damaged:
+            self._say(
+                f"{entry.folder}: {len(damaged)} rows and "
+                f"{len(entry.unreadable)} lists of rows are damaged. They are "
+                "built again."
+            )
+            entry.forget(damaged)
+            found = entry.find(texts.hashes)
+        missing = np.flatnonzero((found < 0) & texts.is_distinct)
+        return missing if len(missing) else None
+
+    def _build(self, entry, prefix, texts, missing):
+        """Runs the prefix over missing rows, as many as find room."""
+        vectors = texts.split.tokens.lengths[missing].astype(np.int64)
+        if prefix.keeps != "tokens":
+            vectors = np.ones_like(vectors)
+        sizes = vectors * entry.vector_bytes + prefix_store.ROW_BYTES
+        source = self._source(prefix)
+        kept = {entry.folder, *([source.folder] if source else ())}
+        room = self.store.make_room(
+            int(sizes.sum()), self.settings.cache_limit_gb, kept
+        )
+        fits = np.cumsum(sizes) <= room
+        if fits.any():
+            try:
+                self._run_over(entry, prefix, source, texts, missing[fits])
+            except prefix_store.DiskFull:
+                self._say(f"{entry.folder}: the disk is full.")
+        if source:
+            source.close()
+
+    def _source(self, prefix):
+        """The entry that the prefix goes on from, if it goes on from one."""
+        if prefix.source is None:
+            return None
+        return self._open(prefix.source)
+
+    def _run_over(self, entry, prefix, source, texts, rows):
+        """Runs the prefix over rows of `texts`, a segment at a time."""
+        part = texts.take(rows)
+        costs = np.zeros(len(rows))  # of what the source took
+        if source is not None:
+            found = source.find([texts.hashes[row] for row in rows])
+            source.forget(source.damaged(np.unique(found[found >= 0])))
+            found = source.find([texts.hashes[row] for row in rows])
+            have = found >= 0
+            costs[have] = source.seconds[found[have]]
+            if have.any():
+                part.states = batches.States(
+                    self._vectors(source), _starts(source, found), have, False
+                )
+        began = time.perf_counter()
+        done, vectors, size = [], [], 0
+        for row, values in self._outputs(prefix, part):
+            self._check(values, texts, rows[row], prefix)
+            done.append(row)
+            vectors.append(values)
+            size += values.nbytes
+            seconds = time.perf_counter() - began
+            if (
+                size >= SEGMENT_BYTES
+                or seconds > SEGMENT_SECONDS
+                or len(done) == len(rows)
+            ):
+                entry.append(
+                    [texts.hashes[rows[row]] for row in done],
+                    [len(values) for values in vectors],
+                    vectors,
+                    seconds + costs[done].sum(),
+                )
+                began = time.perf_counter()
+                done, vectors, size = [], [], 0
+
+    def _outputs(self, prefix, part):
+        """Yields (row of the part, [vectors, hidden]), the longest first."""
+        devices, replicas = self.devices, self.devices.local_replicas
+        size = max(1, BATCH_TOKENS // self.settings.max_length)
+        size = -(-min(size, len(part)) // replicas) * replicas
+        plan = batches.plan_evaluation(
+            part.tokens.lengths, size, replicas,
+            batches.buckets_up_to(self.settings.max_length),
+        )  # fmt: skip
+        dataset = batches.pipeline(
+            part, plan, self.encoder.special.pad, local_replicas=replicas
+        )
+        program = tf.function(
+            functools.partial(prefix.run, self.encoder),
+            reduce_retracing=True, autograph=False,
+        )  # fmt: skip
+        inputs = ("ids", "segments", "mask", "states", "have")
+        with tqdm.tqdm(
+            total=int(part.tokens.lengths.sum()),
+            desc=f"running {prefix.cut} frozen blocks once", unit=" tokens",
+            unit_scale=True, leave=False, file=sys.stderr,
+            disable=None if devices.is_chief else True,
+        ) as bar:  # fmt: skip
+            outputs = devices.run_local(
+                program,
+                dataset.map(lambda b: {n: b[n] for n in inputs if n in b}),
+            )
+            for step, values in enumerate(outputs):
+                count = plan.counts[step]
+                for row, value in zip(plan.rows[step, :count], values):
+                    length = part.tokens.lengths[row]
+                    yield (
+                        row,
+                        value[:length] if value.ndim == 2 else value[None],
+                    )
+                    bar.update(int(length))
+
+    def _check(self, values, texts, row, prefix):
+        if np.isfinite(values.astype(np.float32)).all():
+            return
+        name, example = texts.where(row)
+        raise UserError(
+            f"--cache_dtype={prefix.dtype}: what the frozen blocks put out "
+            f"for {name} example {example} is not finite or too large for it. "
+            + (
+                "Give --cache_dtype=bfloat16 or float32, or "
+                "--frozen_prefix=live."
+                if prefix.dtype == "float16"
+                else "The encoder's weights may be damaged."
+            )
+        )
+
+    # === Reading ===
+
+    def _vectors(self, entry):
+        """An entry's vectors as a tensor, mapped: nothing is read yet."""
+        dtype, hidden = tf.as_dtype(entry.key["dtype"]), entry.hidden
+        with tf.device("CPU:0"):
+            if not entry.end:
+                return tf.zeros([1, hidden], dtype)
+            return tf.raw_ops.ImmutableConst(
+                dtype=dtype,
+                shape=[entry.end, hidden],
+                memory_region_name=entry.vectors_file,
+            )
+
+    def _say(self, line):
+        if self.devices.is_chief:
+            print(line, flush=True)
+
+    def _tell(self, entry, found, texts, built):
+        left = int((found < 0).sum())
+        self._say(
+            f"Prefix cache: {len(found) - left:,} of {len(found):,} texts in "
+            f"{prefix_store.size_text(entry.bytes)}"
+            f"{', built now' if built else ''}: {entry.folder}"
+        )
+        if left:
+            limit = self.store.limit(self.settings.cache_limit_gb)
+            self._say(
+                f"{left:,} texts do not fit --cache_limit_gb "
+                f"({prefix_store.size_text(limit)}) or the disk: their frozen "
+                "blocks run at every step."
+            )
+
+
+def _starts(entry, found):
+    """First vectors of rows; anything where a row is missing."""
+    if not len(entry.starts):
+        return np.zeros(len(found), np.int64)
+    return entry.starts[found]
+
+
+class _Texts:
+    """The texts of all splits of an objective, one behind the other.
+
+    Attributes:
+        split: `batches.Split` of all of them, training texts first.
+        hashes: see `prefix_store.row_hashes`.
+        is_distinct: bool [texts]. False on a text that was there before.
+    """
+
+    def __init__(self, objective):
+        self.parts = [("train", objective.train)]
+        for kind, splits in objective.evaluation.items():
+            self.parts += [(f"{name}{kind}", part) for name, part in splits]
+        sizes = [len(part) for _, part in self.parts]
+        self.begins = np.cumsum([0, *sizes])
+        tokens = [part.tokens for _, part in self.parts]
+        offsets = np.cumsum([0, *(len(t.flat) for t in tokens)])
+        self.split = batches.Split(
+            tokens_lib.Tokens(
+                np.concatenate([t.flat for t in tokens]),
+                np.concatenate([t.starts + o for t, o in zip(tokens, offsets)]),
+                np.concatenate([t.lengths for t in tokens]),
+                np.concatenate([t.firsts for t in tokens]),
+            ),
+            np.zeros(sum(sizes)),
+            np.concatenate([part.ids for _, part in self.parts]),
+        )
+        self.hashes = prefix_store.row_hashes(self.split.tokens)
+        seen = {}
+        for row, known in enumerate(self.hashes):
+            seen.setdefault(known, row)
+        self.is_distinct = np.zeros(len(self.hashes), bool)
+        self.is_distinct[list(seen.values())] = True
+
+    def rows_of(self, part):
+        """Where a split's texts are."""
+        for begin, (_, known) in zip(self.begins, self.parts):
+            if known is part:
+                return slice(begin, begin + len(part))
+        raise KeyError("no such split")
+
+    def take(self, rows):
+        """A `batches.Split` of some texts."""
+        tokens = self.split.tokens
+        return batches.Split(
+            tokens_lib.Tokens(
+                tokens.flat, tokens.starts[rows], tokens.lengths[rows],
+                tokens.firsts[rows],
+            ),
+            self.split.labels[rows],
+            self.split.ids[rows],
+        )  # fmt: skip
+
+    def where(self, row):
+        """A text's split and its number in the source."""
+        part = int(np.searchsorted(self.begins, row, side="right")) - 1
+        return self.parts[part][0], self.split.ids[row]
+
+
+@functools.lru_cache
+def code_version():
+    """A hash of the code that computes a prefix, and of what it runs on."""
+    digest = hashlib.sha256()
+    for module in (blocks, encoder_lib, prefix_lib):
+        digest.update(inspect.getsource(module).encode())
+    for package in ("keras", "keras-hub"):
+        digest.update(importlib.metadata.version(package).encode())
+    return digest.hexdigest()[:16]
