@@ -7,6 +7,7 @@ import shlex
 import pytest
 
 from tf_transfer import benchmark
+from tf_transfer import cache
 from tf_transfer import glue
 from tf_transfer import predict
 from tf_transfer import report
@@ -15,6 +16,10 @@ from tests import commands as commands_lib
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
 
+DOCUMENTS = (
+    "README.md", "BUILD.md", "experiments/glue/README.md",
+    "experiments/prefix_cache/README.md",
+)  # fmt: skip
 SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
 PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2"}
 
@@ -31,7 +36,7 @@ def blocks():
 def commands():
     """Every `python -m` line of README, BUILD and the experiments."""
     shell = {}
-    for name in ("README.md", "BUILD.md", "experiments/glue/README.md"):
+    for name in DOCUMENTS:
         text = read(name).replace("\\\n", " ")
         for line in re.findall(
             r"^(.*python -m tf_transfer.*|\$run .*)$", text, re.M
@@ -60,9 +65,14 @@ def small(line, trained, tmp_path):
         line = line.replace(placeholder, value)
     _, _, module, *words = shlex.split(line[line.index("python -m") :])
     module = module.removeprefix("tf_transfer.")
+    if module == "cache":
+        return module, [*words, f"--cache_dir={tmp_path}"]
     if module == "benchmark":
-        return module, [*words, *SMALL.split()[:2], "--max_length=16",
-                        "--examples=8", "--rounds=1"]  # fmt: skip
+        few = f"--max_length=16 --examples=8 --rounds=1 --out={tmp_path}"
+        if "--shape=12x768" in words:
+            words[words.index("--shape=12x768")] = "--shape=4x64"
+        words = ["--batch_size=4" if "--batch" in w else w for w in words]
+        return module, [*words, *SMALL.split()[:2], *few.split()]
     if module == "glue":
         small = SMALL.replace("DIR", str(tmp_path)).split()
         if re.search("trainable_layers=4|last_4", line):  # `tiny` has 3
@@ -96,6 +106,7 @@ def run_here(module, words):
                 benchmark.BenchmarkSettings, "benchmark"
             ),
         ),
+        "cache": (cache.main, cache.define_flags),
         "predict": (predict.main, predict.define_flags),
     }[module]
     return commands_lib.call(main, define, *words)
@@ -122,12 +133,12 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     import dataclasses
 
     known = {field.name for field in dataclasses.fields(glue.GlueSettings)}
-    known |= {"examples", "rounds"}
+    known |= {"examples", "rounds", "shape", "check", "clear", "glue"}
     known |= {
         "run", "text", "input", "output", "glue_test", "export", "flagfile",
         "help", "logdir", "run_slow",
     }  # fmt: skip
-    for name in ("README.md", "BUILD.md", "experiments/glue/README.md"):
+    for name in DOCUMENTS:
         text = read(name)
         named = set(re.findall(r"--([a-z_]+[a-z])", text))
         assert named <= known | {"no-deps"} | {"no"}, name

@@ -56,6 +56,7 @@ def table(entries):
     """The entries as aligned text, the least lately used first."""
     rows = [COLUMNS]
     for entry in entries:
+        entry.load()
         used = datetime.datetime.fromtimestamp(entry.used_at)
         rows.append(
             (
@@ -73,6 +74,7 @@ def table(entries):
 
 def check(entry):
     """One line on what is damaged in an entry."""
+    entry.load()
     damaged = entry.damaged(np.array(sorted(entry.rows.values()), np.int64))
     if not damaged and not entry.unreadable:
         return f"{entry.name}: whole, {len(entry.rows):,} texts."

@@ -95,13 +95,13 @@ def run(settings):
     )  # fmt: skip
 
 
-def build_network(settings, task, devices):
-    """Encoder and head, under the strategy's scope."""
+def build_network(settings, task, devices, encoder=None):
+    """Encoder (loaded, unless given) and head, under the strategy's scope."""
     from tf_transfer.models import heads
     from tf_transfer.models import loading
 
     with devices.strategy.scope():
-        encoder = loading.load(
+        encoder = encoder or loading.load(
             settings.model, settings.cache_folder, settings.dropout,
             settings.precision, settings.seed,
         )  # fmt: skip
@@ -118,12 +118,12 @@ def build_network(settings, task, devices):
     return heads.Network(encoder, {task.name: head})
 
 
-def prepare(settings, task, source, devices):
+def prepare(settings, task, source, devices, encoder=None):
     """Network, phases and split sizes of a run."""
     from tf_transfer.models import split
     from tf_transfer.training import phases
 
-    network = build_network(settings, task, devices)
+    network = build_network(settings, task, devices, encoder)
     trainable = split.parse(
         settings.trainable_layers, settings.blocks, len(network.encoder.blocks)
     )

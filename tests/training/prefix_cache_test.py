@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from tf_transfer import glue
 from tf_transfer.data import batches
+from tf_transfer.errors import Interrupted
 from tf_transfer.errors import UserError
 from tf_transfer.models import prefix as prefix_lib
 from tf_transfer.models import tiny
@@ -98,6 +99,14 @@ def entry_files(tmp_path, name):
     return glob.glob(str(tmp_path / "cache" / "prefix" / "*" / name))
 
 
+def entries(tmp_path):
+    """The entries of this test's cache, with their rows."""
+    found = prefix_store.Store(str(tmp_path / "cache")).entries()
+    for entry in found:
+        entry.load()
+    return found
+
+
 # === Faithful ===
 
 
@@ -177,7 +186,7 @@ def test_only_missing_rows_are_built_and_appended(run, work, tmp_path):
     few = work.pop()[1]
     run(**CACHED, max_train_examples=24, max_epochs=1)
     [(stops, more, _)] = work
-    [entry] = prefix_store.Store(str(tmp_path / "cache")).entries()
+    [entry] = entries(tmp_path)
     assert stops == (1,) and 12 <= more <= 16  # but for texts seen before
     assert len(entry.rows) == few + more
     assert len(entry_files(tmp_path, "vectors.bin")) == 1
@@ -187,8 +196,7 @@ def test_only_missing_rows_are_built_and_appended(run, work, tmp_path):
 def test_a_text_that_stands_twice_is_stored_once(run, work, tmp_path):
     result = run(**CACHED, max_epochs=1)
     [file] = entry_files(tmp_path, "vectors.bin")
-    store = prefix_store.Store(str(tmp_path / "cache"))
-    [entry] = store.entries()
+    [entry] = entries(tmp_path)
     assert len(entry.rows) == work[0][1] == len(entry.starts)
     assert os.path.getsize(file) == entry.lengths.sum() * entry.hidden * 4
     assert result[2]["prefix_build_seconds"] == pytest.approx(
@@ -222,11 +230,11 @@ def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(run, work, tmp_path):
     assert [(stops, disk) for stops, _, disk in work] == [
         ((0,), False), ((0, 1), True), ((0, 1, 2), True),
     ]  # fmt: skip
-    store = prefix_store.Store(str(tmp_path / "cache"))
-    keeps = {tuple(e.key["stops"]): e.key["keeps"] for e in store.entries()}
+    found = entries(tmp_path)
+    keeps = {tuple(e.key["stops"]): e.key["keeps"] for e in found}
     assert keeps == {(0,): "tokens", (0, 1): "tokens", (0, 1, 2): "first"}
     # Its original cost holds that of what it went on from.
-    cost = {len(e.key["stops"]): e.seconds.sum() for e in store.entries()}
+    cost = {len(e.key["stops"]): e.seconds.sum() for e in found}
     assert cost[1] < cost[2] < cost[3]
 
 
@@ -337,9 +345,11 @@ def test_damage_is_found_said_and_built_again(
     assert_same(again, whole)
     assert len(work) == 1
     lost_silently = name.startswith("rows") and damage is os.remove
-    assert lost_silently != ("damaged" in capsys.readouterr().out)
+    said = capsys.readouterr().out.count("damaged")
+    assert said == (0 if lost_silently else 1)
     run(**CACHED, seed=3)
     assert len(work) == 1  # whole from now on
+    assert "damaged" not in capsys.readouterr().out
 
 
 # A build that is killed: before its first segment, and between two.
@@ -390,6 +400,35 @@ def test_a_build_that_is_killed_goes_on_where_it_was(
     assert_same(again, whole)
 
 
+def test_a_signal_in_a_build_keeps_what_is_built_and_leaves(
+    run, work, monkeypatch, tmp_path
+):
+    whole = run(**CACHED, cache_dir=str(tmp_path / "other"))
+    texts = work.pop()[1]
+    original, seen = prefix_cache.PrefixCache._check, []
+
+    def check(self, *arguments):
+        seen.append(arguments)
+        if len(seen) == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+        original(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prefix_cache.PrefixCache, "_check", check)
+        with pytest.raises(Interrupted, match="the same command continues"):
+            run(**CACHED, rerun=True)
+    work.clear()
+    again = run(**CACHED, rerun=True)
+    assert [count for _, count, _ in work] == [texts - 5]
+    assert_same(again, whole)
+
+
+def test_a_finished_run_holds_nothing(run, tmp_path):
+    run(**CACHED, max_epochs=1)
+    [entry] = entries(tmp_path)
+    assert entry.drop()
+
+
 @pytest.mark.parametrize("value", [1e5, np.nan])
 def test_a_value_that_does_not_fit_names_the_example(
     value, run, monkeypatch, tmp_path
@@ -429,8 +468,8 @@ def test_a_resumed_run_goes_on_from_the_prefix_it_began_with(
         patch.setattr(run_lib.Run, "_end_epoch", interrupt)
         with pytest.raises(KeyboardInterrupt):
             run(**half, rerun=True)
-    for entry in prefix_store.Store(str(tmp_path / "cache")).entries():
-        prefix_store.shutil.rmtree(entry.folder)
+    for entry in entries(tmp_path):
+        assert entry.drop()  # what was interrupted uses nothing any more
     run(**half, trainable_layers="2")
     work.clear()
     resumed = run(**half, rerun=True)

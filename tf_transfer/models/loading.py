@@ -64,6 +64,30 @@ def load(model, cache_folder, dropout, precision="float32", seed=0):
     return encoder.Encoder(backbone, tokenizer, seed)
 
 
+def random_like(like, blocks, hidden, dropout, precision="float32", seed=0):
+    """A BERT of a given shape with random weights, to measure time with.
+
+    Args:
+        like: `Encoder` whose tokeniser it takes.
+        blocks, hidden: its shape: heads of 64, and four times as wide inside.
+    """
+    import keras_nlp
+
+    from tf_transfer.models import encoder
+
+    backbone = keras_nlp.models.BertBackbone(
+        vocabulary_size=like.tokenizer.vocabulary_size(),
+        num_layers=blocks,
+        num_heads=hidden // 64,
+        hidden_dim=hidden,
+        intermediate_dim=4 * hidden,
+        dropout=dropout,
+        dtype=precision,
+        max_sequence_length=like.longest,
+    )
+    return encoder.Encoder(backbone, like.tokenizer, seed)
+
+
 def _from_preset(place, options):
     import keras_nlp
 

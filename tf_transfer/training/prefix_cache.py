@@ -23,6 +23,7 @@ import tqdm
 
 from tf_transfer.data import batches
 from tf_transfer.data import tokens as tokens_lib
+from tf_transfer.errors import Interrupted
 from tf_transfer.errors import UserError
 from tf_transfer.models import blocks
 from tf_transfer.models import encoder as encoder_lib
@@ -54,15 +55,18 @@ class PrefixCache:
         settings: `settings.Settings`.
         devices: `strategy.Devices`.
         network: `heads.Network`.
+        is_stopped: function that says whether to leave: asked in a build.
     """
 
-    def __init__(self, settings, devices, network):
+    def __init__(self, settings, devices, network, is_stopped=lambda: False):
         self.settings = settings
         self.devices = devices
         self.encoder = network.encoder
         self.network = network
         self.store = prefix_store.Store(settings.cache_folder)
         self.digests = prefix_lib.digests(network.encoder)
+        self.is_stopped = is_stopped
+        self._opened = []
 
     def attach(self, objective, trainable, stops=None):
         """An objective whose splits hold the states of its prefix.
@@ -129,7 +133,15 @@ class PrefixCache:
         }
 
     def _open(self, prefix):
-        return self.store.open(self._key(prefix), self.settings.model)
+        entry = self.store.open(self._key(prefix), self.settings.model)
+        self._opened.append(entry)
+        return entry
+
+    def close(self):
+        """Nothing is in use any more: it may be dropped to make room."""
+        for entry in self._opened:
+            entry.close()
+        self._opened = []
 
     def _choose(self, prefix, texts):
         """The stops that need the least work, the same on all workers.
@@ -140,14 +152,18 @@ class PrefixCache:
         whole, sources, partial = [], [], []
         for entry in self.store.entries():
             stops = tuple(entry.key["stops"])
+            is_source = stops[-1] < prefix.cut
+            other = prefix_lib.Prefix(
+                stops, "tokens" if is_source else prefix.keeps, prefix.dtype
+            )
+            if stops[-1] > prefix.cut or entry.key != self._key(other):
+                continue
+            entry.load()
             share = np.mean(entry.find(texts.hashes) >= 0)
-            same = dataclasses.replace(prefix, stops=stops)
-            source = prefix_lib.Prefix(stops, "tokens", prefix.dtype)
-            if stops[-1] == prefix.cut and entry.key == self._key(same):
+            if not is_source:
                 (whole if share == 1 else partial).append((-share, stops))
-            elif stops[-1] < prefix.cut and entry.key == self._key(source):
-                if share == 1:
-                    sources.append((-stops[-1], len(stops), stops))
+            elif share == 1:
+                sources.append((-stops[-1], len(stops), stops))
         if whole:
             stops = min((len(stops), stops) for _, stops in whole)[1]
         elif sources:
@@ -167,32 +183,35 @@ class PrefixCache:
 
     def _fill(self, entry, prefix, texts):
         """Builds the rows that are missing. Returns whether any were."""
-        if self._lacks(entry, texts) is None:
+        missing, damage = self._lacks(entry, texts)
+        if not len(missing) and not damage:
             return False
         with entry.building(self._say):
             entry.load()  # another process may have built them meanwhile
-            missing = self._lacks(entry, texts)
-            if missing is not None:
+            missing, damage = self._lacks(entry, texts)
+            if damage:
+                self._say(f"{entry.folder}: {damage} Built again.")
+                entry.discard_unreadable()
+            if len(missing):
                 self._build(entry, prefix, texts, missing)
         return True
 
     def _lacks(self, entry, texts):
-        """Which of the texts' distinct rows are missing, or None.
+        """Which of the texts' distinct rows are missing, and what is damaged.
 
-        Rows that are damaged are left out of the entry, and said so.
+        Damaged rows are left out of the entry.
         """
         found = entry.find(texts.hashes)
         damaged = entry.damaged(np.unique(found[found >= 0]))
-        if entry.unreadable or damaged:
-            self._say(
-                f"{entry.folder}: {len(damaged)} rows and "
-                f"{len(entry.unreadable)} lists of rows are damaged. They are "
-                "built again."
+        entry.forget(damaged)
+        damage = ""
+        if damaged or entry.unreadable:
+            damage = (
+                f"{len(damaged):,} rows and {len(entry.unreadable)} lists of "
+                "rows are damaged."
             )
-            entry.forget(damaged)
-            found = entry.find(texts.hashes)
-        missing = np.flatnonzero((found < 0) & texts.is_distinct)
-        return missing if len(missing) else None
+        found = entry.find(texts.hashes)
+        return np.flatnonzero((found < 0) & texts.is_distinct), damage
 
     def _build(self, entry, prefix, texts, missing):
         """Runs the prefix over missing rows, as many as find room."""
@@ -234,27 +253,17 @@ class PrefixCache:
                 part.states = batches.States(
                     self._vectors(source), _starts(source, found), have, False
                 )
-        began = time.perf_counter()
-        done, vectors, size = [], [], 0
+        segment = _Segment(entry)
         for row, values in self._outputs(prefix, part):
             self._check(values, texts, rows[row], prefix)
-            done.append(row)
-            vectors.append(values)
-            size += values.nbytes
-            seconds = time.perf_counter() - began
-            if (
-                size >= SEGMENT_BYTES
-                or seconds > SEGMENT_SECONDS
-                or len(done) == len(rows)
-            ):
-                entry.append(
-                    [texts.hashes[rows[row]] for row in done],
-                    [len(values) for values in vectors],
-                    vectors,
-                    seconds + costs[done].sum(),
+            segment.add(texts.hashes[rows[row]], values, costs[row])
+            if self.is_stopped():
+                segment.commit()
+                raise Interrupted(
+                    "Stopped. What the frozen blocks put out so far is kept, "
+                    "and the same command continues there."
                 )
-                began = time.perf_counter()
-                done, vectors, size = [], [], 0
+        segment.commit()
 
     def _outputs(self, prefix, part):
         """Yields (row of the part, [vectors, hidden]), the longest first."""
@@ -347,6 +356,45 @@ def _starts(entry, found):
     if not len(entry.starts):
         return np.zeros(len(found), np.int64)
     return entry.starts[found]
+
+
+class _Segment:
+    """Rows on their way into an entry."""
+
+    def __init__(self, entry):
+        self.entry = entry
+        self._begin()
+
+    def _begin(self):
+        self.hashes, self.vectors, self.size, self.cost = [], [], 0, 0.0
+        self.began = time.perf_counter()
+
+    def add(self, known, vectors, cost):
+        """Adds a row; commits if there is enough.
+
+        Args:
+            known: its hash.
+            vectors: [vectors, hidden].
+            cost: seconds that were spent on it before.
+        """
+        self.hashes.append(known)
+        self.vectors.append(vectors)
+        self.size += vectors.nbytes
+        self.cost += cost
+        if self.size >= SEGMENT_BYTES or self._seconds() > SEGMENT_SECONDS:
+            self.commit()
+
+    def _seconds(self):
+        return time.perf_counter() - self.began
+
+    def commit(self):
+        """Makes what was added last."""
+        if self.hashes:
+            lengths = [len(vectors) for vectors in self.vectors]
+            self.entry.append(
+                self.hashes, lengths, self.vectors, self._seconds() + self.cost
+            )
+        self._begin()
 
 
 class _Texts:

@@ -78,7 +78,8 @@ class DiskFull(Exception):
 class Entry:
     """One prefix's output, of however many texts have been run through it.
 
-    Open it with `Store.open`; it stays in use until `close`.
+    Open it with `Store.open`; it stays in use until `close`. One that
+    `Store.entries` lists has no rows until `load`.
 
     Attributes:
         key: dict. What shapes the content.
@@ -97,7 +98,6 @@ class Entry:
         self.hidden = key["hidden"]
         self.vector_bytes = key["hidden"] * BYTES[key["dtype"]]
         self._using = None
-        self.load()
 
     @property
     def name(self):
@@ -162,6 +162,12 @@ class Entry:
         return self.file("vectors.bin")
 
     # === Reading ===
+
+    def discard_unreadable(self):
+        """Removes damaged lists of rows. Call it inside of `building`."""
+        for name in self.unreadable:
+            os.remove(self.file(name))
+        self.unreadable = []
 
     def find(self, hashes):
         """Indices of rows, -1 where there is none."""
@@ -351,6 +357,7 @@ class Store:
                     )
                 entry = Entry(folder)
                 entry.use()
+                entry.load()
             except FileNotFoundError:
                 continue  # another process has just dropped it
             # The lock may be on a folder that was dropped before it was had.

@@ -48,6 +48,7 @@ class Run:
         self.moving = self._weights_of_any_phase()
         self.best_logits = {}
         self.signals = StopSignals()
+        self.cache = None
         self.seeds = DropoutSeeds(network.layers)
         self._saved_at = time.monotonic()
 
@@ -89,10 +90,13 @@ class Run:
             self.directory.start_events(
                 done + 1 if done else 0, self._hyperparameters()
             )
-        with self.signals:
-            while self.progress.phase < len(self.phases):
-                self._run_phase(arrays)
-                arrays = None
+        try:
+            with self.signals:
+                while self.progress.phase < len(self.phases):
+                    self._run_phase(arrays)
+                    arrays = None
+        finally:
+            self._close_cache()
         if self._hash_frozen() != frozen:
             raise UserError(
                 "A frozen weight moved during training: this is a bug in "
@@ -176,13 +180,15 @@ class Run:
         if not self.settings.runs_cached or phase.trainable.embeddings:
             return objectives
         progress = self.progress
-        cache = prefix_cache.PrefixCache(
-            self.settings, self.devices, self.network
-        )
+        self._close_cache()
+        self.cache = prefix_cache.PrefixCache(
+            self.settings, self.devices, self.network,
+            is_stopped=lambda: self.signals.came,
+        )  # fmt: skip
         for number, (_, objective) in enumerate(objectives):
             name = f"{progress.phase} {objective.name}"
             is_new = name not in progress.prefix_stops
-            prefix, objective, cost = cache.attach(
+            prefix, objective, cost = self.cache.attach(
                 objective, phase.trainable, progress.prefix_stops.get(name)
             )
             objectives[number] = (prefix, objective)
@@ -192,6 +198,10 @@ class Run:
             if is_new:
                 progress.prefix_build_seconds += cost.original
         return objectives
+
+    def _close_cache(self):
+        if self.cache is not None:
+            self.cache.close()
 
     # === A turn: one pass over one objective's data ===
 

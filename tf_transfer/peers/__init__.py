@@ -1,0 +1,1 @@
+"""What a user would otherwise run, for the benchmark to measure beside ours."""
