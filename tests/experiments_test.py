@@ -87,6 +87,7 @@ def measured(layers, seconds, cache):
             "batch_size": 16, "precision": "float32", "max_length": 128,
         },
         "median_seconds": seconds,
+        "examples": 256,
         "matmul_peak": {"TensorFlow": 4e11, "PyTorch": 2e11},
         "share_of_peak": {"ours, live": 0.5},
         "cache": cache,
@@ -112,10 +113,10 @@ def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
     )
     _, _, last, fine_tuning = module.table(str(tmp_path)).splitlines()
     assert [cell.strip() for cell in last.strip("|").split("|")] == [
-        "minilm", "last 2", "16, float32", "4.00", "2.00", "-", "6.00 x",
+        "minilm", "last 2", "16", "256", "4.00", "2.00", "-", "6.00 x",
         "4.00 x", "2.00 x", "2.00 x", "20.0", "10.0", "50%",
     ]  # fmt: skip
     assert [cell.strip() for cell in fine_tuning.strip("|").split("|")] == [
-        "minilm", "all", "16, float32", "4.00", "-", "-", "3.00 x", "2.00 x",
+        "minilm", "all", "16", "256", "4.00", "-", "-", "3.00 x", "2.00 x",
         "-", "1.00 x", "-", "-", "50%",
     ]  # fmt: skip

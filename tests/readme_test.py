@@ -21,7 +21,7 @@ DOCUMENTS = (
     "experiments/prefix_cache/README.md",
 )  # fmt: skip
 SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
-PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2"}
+PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
 
 
 def read(name):
@@ -133,7 +133,8 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     import dataclasses
 
     known = {field.name for field in dataclasses.fields(glue.GlueSettings)}
-    known |= {"examples", "rounds", "shape", "check", "clear", "glue"}
+    known |= {"examples", "rounds", "shape", "check", "clear"}
+    known |= {"glue", "norun"}
     known |= {
         "run", "text", "input", "output", "glue_test", "export", "flagfile",
         "help", "logdir", "run_slow",

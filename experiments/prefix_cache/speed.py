@@ -1,4 +1,4 @@
-"""The measurements of `tf_transfer.benchmark`, as one Markdown table.
+"""The float32 measurements of `tf_transfer.benchmark`, as a Markdown table.
 
     python experiments/prefix_cache/speed.py runs/benchmark
 
@@ -14,7 +14,7 @@ import sys
 from tf_transfer import benchmark
 
 COLUMNS = (
-    "encoder", "trains", "batch, precision", "ours live, s", "ours cached, s",
+    "encoder", "trains", "batch", "examples", "ours live, s", "ours cached, s",
     "keras-nlp, longest", "keras-nlp, 128", "Hugging Face",
     "Hugging Face, 10 epochs with the build",
     "Hugging Face at equal products", "build, s", "pays after, epochs",
@@ -41,7 +41,8 @@ def cells(result):
     return (
         settings["shape"] or os.path.basename(settings["model"]),
         "all" if layers == "all" else f"last {layers}",
-        f"{settings['batch_size']}, {settings['precision']}",
+        str(settings["batch_size"]),
+        str(result["examples"]),
         f"{live:.2f}",
         f"{ours:.2f}" if cache else "-",
         ratio("keras-nlp fit, padded to longest"),
@@ -60,11 +61,13 @@ def table(folder):
     results = []
     for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
         with open(path, encoding="utf-8") as file:
-            results.append(json.load(file))
+            result = json.load(file)
+        if result["settings"]["precision"] == "float32":
+            results.append(result)
     results.sort(
         key=lambda r: (
             r["settings"]["shape"], -r["settings"]["batch_size"],
-            r["settings"]["precision"], r["settings"]["trainable_layers"],
+            r["settings"]["trainable_layers"],
         )
     )  # fmt: skip
     rows = [COLUMNS, ["---"] * len(COLUMNS), *map(cells, results)]
