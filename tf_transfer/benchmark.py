@@ -116,6 +116,8 @@ class Bench:
 
     def contestants(self):
         """A dict from name to a function that trains one epoch."""
+        from tf_transfer.peers import peaks
+
         found = {LIVE: self._ours(self.objective)}
         if not self.moving.embeddings:
             found[CACHED] = self._cached()
@@ -124,8 +126,6 @@ class Bench:
         )
         limit = self.settings.max_length
         found[f"keras-nlp fit, padded to {limit}"] = self._keras(limit)
-        from tf_transfer.peers import peaks
-
         if peaks.has_torch():
             found[HUGGING_FACE] = self._hugging_face()
         else:
@@ -206,22 +206,12 @@ def _of_all_lengths(part, count):
     """So many texts of a split, evenly spaced over its texts by length."""
     import numpy as np
 
-    from tf_transfer.data import batches
-    from tf_transfer.data import tokens
-
     order = np.argsort(part.tokens.lengths, kind="stable")
     count = min(count, len(order))
     rows = np.sort(
         order[np.linspace(0, len(order) - 1, count).round().astype(int)]
     )
-    old = part.tokens
-    return batches.Split(
-        tokens.Tokens(
-            old.flat, old.starts[rows], old.lengths[rows], old.firsts[rows]
-        ),
-        part.labels[rows],
-        part.ids[rows],
-    )
+    return part.take(rows)
 
 
 def run(settings):
@@ -256,6 +246,7 @@ def run(settings):
     operations = {LIVE: bench.operations(cached=False)}
     result = {
         "settings": dataclasses.asdict(settings),
+        "approach": settings.approach,
         "versions": records.versions(),
         "threads": len(os.sched_getaffinity(0)),
         "examples": int(bench.plan.counts.sum()),
@@ -352,18 +343,13 @@ def chart(result, path):
     axes.set_xlabel(f"seconds for {result['examples']} examples")
     axes.set_title(
         f"{settings['task']}, {settings['shape'] or settings['model']}, "
-        f"{glue.GlueSettings(**_glue_part(settings)).approach}, "
+        f"{result['approach']}, "
         f"batch {settings['batch_size']}"
     )
     axes.margins(x=0.12)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
-
-
-def _glue_part(settings):
-    known = {field.name for field in dataclasses.fields(glue.GlueSettings)}
-    return {name: value for name, value in settings.items() if name in known}
 
 
 def main():

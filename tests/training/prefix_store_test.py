@@ -302,6 +302,15 @@ def test_the_limit_without_a_flag_is_half_of_the_disk_at_most_50_gb(
     assert store.limit(1.5) == 1.5e9
 
 
+def test_an_entry_that_another_process_drops_meanwhile_is_just_gone(store):
+    fill(store, "one")
+    [ours], [theirs] = store.entries(), store.entries()
+    assert theirs.drop()
+    ours.load()
+    assert (ours.rows, ours.bytes, ours.used_at) == ({}, 0, 0.0)
+    assert ours.drop()
+
+
 def test_a_folder_that_was_dropped_while_it_was_opened_is_made_anew(
     store, monkeypatch
 ):

@@ -54,6 +54,10 @@ class Split:
     def __len__(self):
         return len(self.ids)
 
+    def take(self, rows):
+        """Some of the examples, without stored states."""
+        return Split(self.tokens.take(rows), self.labels[rows], self.ids[rows])
+
 
 @dataclasses.dataclass
 class Plan:

@@ -46,6 +46,12 @@ class Tokens:
     def __len__(self):
         return len(self.lengths)
 
+    def take(self, rows):
+        """Some of the texts, over the same flat array."""
+        return Tokens(
+            self.flat, self.starts[rows], self.lengths[rows], self.firsts[rows]
+        )
+
 
 def encode(tokenize, special, texts, max_length, name=""):
     """Tokenises and packs texts or pairs of texts.

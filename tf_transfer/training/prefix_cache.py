@@ -91,9 +91,9 @@ class PrefixCache:
         prefix = dataclasses.replace(prefix, stops=stops)
         began = time.perf_counter()
         entry = self._open(prefix)
-        paid = self._fill(entry, prefix, texts)
+        has_built = self._fill(entry, prefix, texts)
         found = entry.find(texts.hashes)
-        self._tell(entry, found, texts, paid)
+        self._tell(entry, found, texts, has_built)
         vectors = self._vectors(entry)
 
         def with_states(part):
@@ -115,7 +115,7 @@ class PrefixCache:
                 for kind, splits in objective.evaluation.items()
             },
         )
-        paid = time.perf_counter() - began if paid else 0.0
+        paid = time.perf_counter() - began if has_built else 0.0
         return prefix, objective, Cost(paid, original)
 
     # === Which entry ===
@@ -201,16 +201,13 @@ class PrefixCache:
 
         Damaged rows are left out of the entry.
         """
-        found = entry.find(texts.hashes)
-        damaged = entry.damaged(np.unique(found[found >= 0]))
-        entry.forget(damaged)
+        found, lost = entry.find_sound(texts.hashes)
         damage = ""
-        if damaged or entry.unreadable:
+        if lost or entry.unreadable:
             damage = (
-                f"{len(damaged):,} rows and {len(entry.unreadable)} lists of "
-                "rows are damaged."
+                f"{lost:,} rows and {len(entry.unreadable)} lists of rows are "
+                "damaged."
             )
-        found = entry.find(texts.hashes)
         return np.flatnonzero((found < 0) & texts.is_distinct), damage
 
     def _build(self, entry, prefix, texts, missing):
@@ -219,7 +216,7 @@ class PrefixCache:
         if prefix.keeps != "tokens":
             vectors = np.ones_like(vectors)
         sizes = vectors * entry.vector_bytes + prefix_store.ROW_BYTES
-        source = self._source(prefix)
+        source = self._open(prefix.source) if prefix.source else None
         kept = {entry.folder, *([source.folder] if source else ())}
         room = self.store.make_room(
             int(sizes.sum()), self.settings.cache_limit_gb, kept
@@ -230,23 +227,13 @@ class PrefixCache:
                 self._run_over(entry, prefix, source, texts, missing[fits])
             except prefix_store.DiskFull:
                 self._say(f"{entry.folder}: the disk is full.")
-        if source:
-            source.close()
-
-    def _source(self, prefix):
-        """The entry that the prefix goes on from, if it goes on from one."""
-        if prefix.source is None:
-            return None
-        return self._open(prefix.source)
 
     def _run_over(self, entry, prefix, source, texts, rows):
         """Runs the prefix over rows of `texts`, a segment at a time."""
-        part = texts.take(rows)
+        part = texts.split.take(rows)
         costs = np.zeros(len(rows))  # of what the source took
         if source is not None:
-            found = source.find([texts.hashes[row] for row in rows])
-            source.forget(source.damaged(np.unique(found[found >= 0])))
-            found = source.find([texts.hashes[row] for row in rows])
+            found, _ = source.find_sound([texts.hashes[row] for row in rows])
             have = found >= 0
             costs[have] = source.seconds[found[have]]
             if have.any():
@@ -281,18 +268,13 @@ class PrefixCache:
             functools.partial(prefix.run, self.encoder),
             reduce_retracing=True, autograph=False,
         )  # fmt: skip
-        inputs = ("ids", "segments", "mask", "states", "have")
         with tqdm.tqdm(
             total=int(part.tokens.lengths.sum()),
             desc=f"running {prefix.cut} frozen blocks once", unit=" tokens",
             unit_scale=True, leave=False, file=sys.stderr,
             disable=None if devices.is_chief else True,
         ) as bar:  # fmt: skip
-            outputs = devices.run_local(
-                program,
-                dataset.map(lambda b: {n: b[n] for n in inputs if n in b}),
-            )
-            for step, values in enumerate(outputs):
+            for step, values in enumerate(devices.run_local(program, dataset)):
                 count = plan.counts[step]
                 for row, value in zip(plan.rows[step, :count], values):
                     length = part.tokens.lengths[row]
@@ -437,18 +419,6 @@ class _Texts:
             if known is part:
                 return slice(begin, begin + len(part))
         raise KeyError("no such split")
-
-    def take(self, rows):
-        """A `batches.Split` of some texts."""
-        tokens = self.split.tokens
-        return batches.Split(
-            tokens_lib.Tokens(
-                tokens.flat, tokens.starts[rows], tokens.lengths[rows],
-                tokens.firsts[rows],
-            ),
-            self.split.labels[rows],
-            self.split.ids[rows],
-        )  # fmt: skip
 
     def where(self, row):
         """A text's split and its number in the source."""

@@ -140,9 +140,15 @@ class Entry:
     def _segment_names(self):
         return sorted(
             name
-            for name in os.listdir(self.folder)
+            for name in self._files()
             if re.fullmatch(r"rows-\d{5}\.npz", name)
         )
+
+    def _files(self):
+        """Names of its files; none if another process has just dropped it."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.listdir(self.folder)
+        return []
 
     @property
     def end(self):
@@ -152,9 +158,11 @@ class Entry:
     @property
     def bytes(self):
         """What its files take."""
-        return sum(
-            os.path.getsize(self.file(name)) for name in os.listdir(self.folder)
-        )
+        total = 0
+        for name in self._files():
+            with contextlib.suppress(FileNotFoundError):
+                total += os.path.getsize(self.file(name))
+        return total
 
     @property
     def vectors_file(self):
@@ -172,6 +180,16 @@ class Entry:
     def find(self, hashes):
         """Indices of rows, -1 where there is none."""
         return np.array([self.rows.get(row, -1) for row in hashes], np.int64)
+
+    def find_sound(self, hashes):
+        """As `find`, without rows that are damaged; and how many were.
+
+        They are forgotten.
+        """
+        found = self.find(hashes)
+        damaged = self.damaged(np.unique(found[found >= 0]))
+        self.forget(damaged)
+        return self.find(hashes), len(damaged)
 
     def damaged(self, indices):
         """Those of the given rows that are not as they were written."""
@@ -307,11 +325,17 @@ class Entry:
 
     def drop(self):
         """Removes it, unless a run uses it. Returns whether it is gone."""
-        with open(self.file("using.lock"), "a") as lock:
+        try:
+            lock = open(self.file("using.lock"), "a")
+        except FileNotFoundError:
+            return True  # another process was faster
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return False
+            if not os.path.exists(self.file("entry.json")):
+                return True
             # Out of sight first: a process that looks now finds all or none.
             away = f"{self.folder}.dropped-{os.getpid()}"
             os.rename(self.folder, away)
