@@ -16,6 +16,7 @@ import numpy as np
 from absl import flags
 
 from tf_transfer import settings as settings_lib
+from tf_transfer import text
 from tf_transfer.errors import UserError
 from tf_transfer.training import prefix_store
 
@@ -62,14 +63,10 @@ def table(entries):
             (
                 entry.name, entry.model, "+".join(map(str, entry.key["stops"])),
                 entry.key["keeps"], entry.key["dtype"], f"{len(entry.rows):,}",
-                prefix_store.size_text(entry.bytes), f"{used:%Y-%m-%d %H:%M}",
+                text.size(entry.bytes), f"{used:%Y-%m-%d %H:%M}",
             )
         )  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(
-        "  ".join(c.ljust(w) for c, w in zip(cells, widths)).rstrip()
-        for cells in rows
-    )
+    return text.aligned(rows)
 
 
 def check(entry):
@@ -87,7 +84,7 @@ def check(entry):
 
 def clear(entry):
     """Removes an entry; one line on it."""
-    size = prefix_store.size_text(entry.bytes)
+    size = text.size(entry.bytes)
     if entry.drop():
         return f"{entry.name}: removed, {size}."
     return f"{entry.name}: a run is using it. It stays."

@@ -21,18 +21,17 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
+from tf_transfer import text
 from tf_transfer.data import batches
-from tf_transfer.data import tokens as tokens_lib
 from tf_transfer.errors import Interrupted
 from tf_transfer.errors import UserError
 from tf_transfer.models import blocks
 from tf_transfer.models import encoder as encoder_lib
 from tf_transfer.models import prefix as prefix_lib
+from tf_transfer.training import prefix_rows
 from tf_transfer.training import prefix_store
 
 BATCH_TOKENS = 16384  # of a batch that the prefix is run on, padding included
-SEGMENT_BYTES = 2**28  # committed at a time: what a kill loses at most
-SEGMENT_SECONDS = 60
 
 
 @dataclasses.dataclass
@@ -86,7 +85,7 @@ class PrefixCache:
         prefix = self.network.prefix(
             objective.name, trainable, self.settings.cache_dtype
         )
-        texts = _Texts(objective)
+        texts = prefix_rows.Texts(objective)
         stops = tuple(stops or self._choose(prefix, texts))
         prefix = dataclasses.replace(prefix, stops=stops)
         began = time.perf_counter()
@@ -240,7 +239,7 @@ class PrefixCache:
                 part.states = batches.States(
                     self._vectors(source), _starts(source, found), have, False
                 )
-        segment = _Segment(entry)
+        segment = prefix_rows.Segment(entry)
         for row, values in self._outputs(prefix, part):
             self._check(values, texts, rows[row], prefix)
             segment.add(texts.hashes[rows[row]], values, costs[row])
@@ -321,14 +320,14 @@ class PrefixCache:
         left = int((found < 0).sum())
         self._say(
             f"Prefix cache: {len(found) - left:,} of {len(found):,} texts in "
-            f"{prefix_store.size_text(entry.bytes)}"
+            f"{text.size(entry.bytes)}"
             f"{', built now' if built else ''}: {entry.folder}"
         )
         if left:
             limit = self.store.limit(self.settings.cache_limit_gb)
             self._say(
                 f"{left:,} texts do not fit --cache_limit_gb "
-                f"({prefix_store.size_text(limit)}) or the disk: their frozen "
+                f"({text.size(limit)}) or the disk: their frozen "
                 "blocks run at every step."
             )
 
@@ -338,92 +337,6 @@ def _starts(entry, found):
     if not len(entry.starts):
         return np.zeros(len(found), np.int64)
     return entry.starts[found]
-
-
-class _Segment:
-    """Rows on their way into an entry."""
-
-    def __init__(self, entry):
-        self.entry = entry
-        self._begin()
-
-    def _begin(self):
-        self.hashes, self.vectors, self.size, self.cost = [], [], 0, 0.0
-        self.began = time.perf_counter()
-
-    def add(self, known, vectors, cost):
-        """Adds a row; commits if there is enough.
-
-        Args:
-            known: its hash.
-            vectors: [vectors, hidden].
-            cost: seconds that were spent on it before.
-        """
-        self.hashes.append(known)
-        self.vectors.append(vectors)
-        self.size += vectors.nbytes
-        self.cost += cost
-        if self.size >= SEGMENT_BYTES or self._seconds() > SEGMENT_SECONDS:
-            self.commit()
-
-    def _seconds(self):
-        return time.perf_counter() - self.began
-
-    def commit(self):
-        """Makes what was added last."""
-        if self.hashes:
-            lengths = [len(vectors) for vectors in self.vectors]
-            self.entry.append(
-                self.hashes, lengths, self.vectors, self._seconds() + self.cost
-            )
-        self._begin()
-
-
-class _Texts:
-    """The texts of all splits of an objective, one behind the other.
-
-    Attributes:
-        split: `batches.Split` of all of them, training texts first.
-        hashes: see `prefix_store.row_hashes`.
-        is_distinct: bool [texts]. False on a text that was there before.
-    """
-
-    def __init__(self, objective):
-        self.parts = [("train", objective.train)]
-        for kind, splits in objective.evaluation.items():
-            self.parts += [(f"{name}{kind}", part) for name, part in splits]
-        sizes = [len(part) for _, part in self.parts]
-        self.begins = np.cumsum([0, *sizes])
-        tokens = [part.tokens for _, part in self.parts]
-        offsets = np.cumsum([0, *(len(t.flat) for t in tokens)])
-        self.split = batches.Split(
-            tokens_lib.Tokens(
-                np.concatenate([t.flat for t in tokens]),
-                np.concatenate([t.starts + o for t, o in zip(tokens, offsets)]),
-                np.concatenate([t.lengths for t in tokens]),
-                np.concatenate([t.firsts for t in tokens]),
-            ),
-            np.zeros(sum(sizes)),
-            np.concatenate([part.ids for _, part in self.parts]),
-        )
-        self.hashes = prefix_store.row_hashes(self.split.tokens)
-        seen = {}
-        for row, known in enumerate(self.hashes):
-            seen.setdefault(known, row)
-        self.is_distinct = np.zeros(len(self.hashes), bool)
-        self.is_distinct[list(seen.values())] = True
-
-    def rows_of(self, part):
-        """Where a split's texts are."""
-        for begin, (_, known) in zip(self.begins, self.parts):
-            if known is part:
-                return slice(begin, begin + len(part))
-        raise KeyError("no such split")
-
-    def where(self, row):
-        """A text's split and its number in the source."""
-        part = int(np.searchsorted(self.begins, row, side="right")) - 1
-        return self.parts[part][0], self.split.ids[row]
 
 
 @functools.lru_cache

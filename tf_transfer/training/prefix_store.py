@@ -43,14 +43,6 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 CHECK_BAR_SECONDS = 2  # a check that takes longer shows a bar
 
 
-def size_text(count):
-    """Bytes as a person reads them."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:.3g} {unit}"
-    return f"{count:.0f} bytes"
-
-
 def row_hashes(tokens):
     """What rows are known by: a hash of the ids and of where segment 1 begins.
 

@@ -1,17 +1,9 @@
-"""A run from its phases to its records: train, evaluate, save, resume.
+"""A run from its phases to its records: train, evaluate, select."""
 
-The state of a run is what its checkpoint holds: the weights that move, the
-optimizer, and `Progress`. Everything else (plans, dropout masks, schedules)
-follows from the settings and the position.
-"""
-
-import dataclasses
-import hashlib
 import sys
 import time
 
 import numpy as np
-import tensorflow as tf
 import tqdm
 
 from tf_transfer.errors import Interrupted
@@ -24,6 +16,7 @@ from tf_transfer.training import progress as progress_lib
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.optimizer import learning_rate
 from tf_transfer.training.signals import StopSignals
+from tf_transfer.training.state import State
 from tf_transfer.training.stopping import Stopper
 
 
@@ -44,25 +37,15 @@ class Run:
         self.devices = devices
         self.network = network
         self.phases = phases
-        self.progress = progress_lib.Progress()
-        self.moving = self._weights_of_any_phase()
-        self.best_logits = {}
+        self.state = State(directory, devices, network, phases)
         self.signals = StopSignals()
         self.cache = None
         self.seeds = DropoutSeeds(network.layers)
-        self._saved_at = time.monotonic()
 
-    def _weights_of_any_phase(self):
-        weights = [
-            weight
-            for part in split.parts(self.network)
-            if any(phase.trainable.includes(part.name) for phase in self.phases)
-            for weight in part.weights
-        ]
-        by_path = {weight.path: weight for weight in weights}
-        if len(by_path) != len(weights):
-            raise ValueError("two weights of the network share a path")
-        return by_path
+    @property
+    def progress(self):
+        """Where the run stands."""
+        return self.state.progress
 
     # === From beginning to end ===
 
@@ -74,8 +57,8 @@ class Run:
             UserError: a loss is not finite, the disk is full, or a frozen
                 weight moved.
         """
-        arrays = self._restore()
-        frozen = self._hash_frozen()
+        arrays = self.state.restore()
+        frozen = self.state.frozen_sha256()
         if self.progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was begun with other encoder "
@@ -97,21 +80,13 @@ class Run:
                     arrays = None
         finally:
             self._close_cache()
-        if self._hash_frozen() != frozen:
+        if self.state.frozen_sha256() != frozen:
             raise UserError(
                 "A frozen weight moved during training: this is a bug in "
                 "tf_transfer. The result was not written."
             )
         self._finish()
         return self._facts()
-
-    def _hash_frozen(self):
-        digest = hashlib.sha256()
-        for weight in self.network.weights:
-            if weight.path not in self.moving:
-                digest.update(weight.path.encode())
-                digest.update(_value(weight).tobytes())
-        return digest.hexdigest()
 
     def _hyperparameters(self):
         settings = self.settings
@@ -132,13 +107,13 @@ class Run:
         weights = split.freeze(self.network, phase.trainable)
         self.seeds.phase = progress.phase
         if arrays:  # before a prefix is told by what its weights are
-            self._assign(self.moving, arrays)
+            self.state.assign_weights(arrays)
         trainers = self._build(phase, weights)
         stopper = Stopper(phase.patience, phase.min_delta)
         if progress.stopper:
             stopper = Stopper(**progress.stopper)
         if arrays:
-            self._assign(self._state(), arrays)
+            self.state.assign_all(arrays)
         else:
             progress.started_in = sorted(
                 {*progress.started_in, progress.total_epochs}
@@ -157,7 +132,7 @@ class Run:
         sizes = [len(o.train) for o in phase.objectives]
         steps = sum(-(-size // self.settings.batch_size) for size in sizes)
         total = steps * phase.max_epochs
-        self.optimizer = loop.build_optimizer(
+        self.state.optimizer = loop.build_optimizer(
             self.devices,
             weights,
             lambda step: learning_rate(
@@ -168,7 +143,7 @@ class Run:
         )  # fmt: skip
         return [
             loop.Trainer(
-                self.devices, self.network, self.optimizer, objective,
+                self.devices, self.network, self.state.optimizer, objective,
                 self.seeds, self.settings, prefix,
             )
             for prefix, objective in self._with_prefix(phase)
@@ -252,17 +227,17 @@ class Run:
         if self.devices.is_chief:
             bar.set_postfix_str(f"loss {progress.loss_sum / progress.seen:.4f}")
             bar.update(int(counts.sum()))
-            last_step = self.optimizer.step - 1
+            optimizer = self.state.optimizer
             for tag, value in (
                 ("train/loss", np.average(losses, weights=counts)),
-                ("train/lr", self.optimizer.rate(last_step)),
+                ("train/lr", optimizer.rate(optimizer.step - 1)),
             ):
                 self.directory.scalar(tag, value, progress.total_steps)
             self.directory.flush()
-        minutes = (time.monotonic() - self._saved_at) / 60
+        minutes = self.state.minutes_unsaved()
         due = minutes >= self.settings.checkpoint_minutes
         if stop or (due and progress.step < len(plan)):
-            self._save(stopper)
+            self.state.save(stopper)
         return stop
 
     def _evaluate(self, trainer):
@@ -327,26 +302,17 @@ class Run:
         else:
             best = stopper.see(progress.epoch, phase.score(line["validation"]))
         if best or phase.select == "last":
-            self.best_logits = self.latest_logits
+            self.state.best_logits = self.latest_logits
         if best and phase.select == "best":
-            self._keep_best(line)
+            self.state.keep_best(line)
         progress.epoch += 1
         progress.total_epochs += 1
         progress.turn = 0
         reason = self._reason_to_stop(phase, stopper)
-        self._save(stopper)
+        self.state.save(stopper)
         if not reason and self._asked_to_stop():
             self._leave()
         return reason
-
-    def _keep_best(self, line):
-        name = f"phase-{line['phase']}-epoch-{line['phase_epoch']}"
-        entry = {"file": name, "sha256": None}
-        if self.devices.is_chief:
-            entry = self.directory.write_model(
-                name, {path: _value(w) for path, w in self.moving.items()}
-            )
-        self.progress.best = {"line": line, "model": entry}
 
     def _reason_to_stop(self, phase, stopper):
         if stopper.should_stop:
@@ -373,13 +339,9 @@ class Run:
             }
         )
         if phase.select == "last":
-            self._keep_best(lines[-1])
+            self.state.keep_best(lines[-1])
         else:
-            self.devices.agree(0)  # the chief has written it
-            self._assign(
-                self.moving, self.directory.read_model(progress.best["model"])
-            )
-            self.devices.agree(0)  # nobody reads it any more
+            self.state.take_best()
         progress.phase += 1
         progress.epoch, progress.stopper = 1, None
 
@@ -391,7 +353,7 @@ class Run:
             self.directory.write_predictions(self._predictions())
 
     def _predictions(self):
-        arrays = dict(self.best_logits)
+        arrays = dict(self.state.best_logits)
         for objective in self.phases[-1].objectives:
             for name, splits in objective.evaluation.items():
                 for prefix, part in splits:
@@ -430,67 +392,7 @@ class Run:
             "total_parameters": sum(p.parameters for p in parts),
         }
 
-    # === Saving and resuming ===
-
-    def _assign(self, variables, arrays):
-        with self.devices.strategy.scope():
-            for name, variable in variables.items():
-                variable.assign(arrays[name])
-
-    def _state(self):
-        return {**self.moving, **self.optimizer.state()}
-
-    def _save(self, stopper):
-        """A checkpoint of this moment."""
-        self.progress.stopper = dataclasses.asdict(stopper)
-        self._saved_at = time.monotonic()
-        if not self.devices.is_chief:
-            return
-        arrays = {name: _value(v) for name, v in self._state().items()}
-        if not all(np.isfinite(array).all() for array in arrays.values()):
-            # The step's loss was still good: it was the update that broke.
-            raise loop.not_finite("state", self.progress.total_steps)
-        arrays |= {f"best/{n}": a for n, a in self.best_logits.items()}
-        # Two saves at one step (a signal at an epoch's end) differ by turn.
-        number = self.progress.total_steps * 2 + (self.progress.step == 0)
-        kept = self.directory.checkpoints.save(
-            number, arrays, dataclasses.asdict(self.progress)
-        )
-        self.directory.keep_models(
-            [state["best"]["model"] for state in kept if state["best"]]
-        )
-
-    def _restore(self):
-        """Takes over the newest whole checkpoint; returns its arrays."""
-
-        def check_best(state):
-            if state["best"]:
-                self.directory.read_model(state["best"]["model"])
-
-        chief = self.devices.is_chief
-        found = self.directory.checkpoints.newest(
-            self._warn if chief else lambda line: None, chief, check_best
-        )
-        if found is None:
-            return None
-        arrays, state = found
-        self.progress = progress_lib.Progress(**state)
-        self.best_logits = {
-            name.removeprefix("best/"): array
-            for name, array in arrays.items()
-            if name.startswith("best/")
-        }
-        if chief:
-            where = self.progress
-            print(
-                f"Continuing at epoch {where.epoch}, step {where.step} "
-                f"({where.total_steps} steps done).",
-                flush=True,
-            )
-        return arrays
-
-    def _warn(self, line):
-        print(f"{line} Falling back to the one before.", file=sys.stderr)
+    # === Leaving ===
 
     def _asked_to_stop(self):
         """Whether a signal came, to any of the workers."""
@@ -502,10 +404,3 @@ class Run:
             f"{self.progress.epoch}, step {self.progress.step}: "
             f"{self.directory.path}"
         )
-
-
-def _value(variable):
-    """A copy of a variable's value, from this worker's first replica."""
-    if hasattr(variable, "value") and not isinstance(variable, tf.Variable):
-        variable = variable.value  # Keras wraps TensorFlow's
-    return np.array(variable.numpy())

@@ -1,0 +1,33 @@
+"""Figures and tables as a person reads them on a screen."""
+
+
+def aligned(rows):
+    """Rows of strings as aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(cells, widths)
+        ).rstrip()
+        for cells in rows
+    )
+
+
+def size(count):
+    """Bytes, such as `141 MB`."""
+    for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= one:
+            return f"{count / one:.3g} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def duration(seconds):
+    """Seconds, such as `1 h 20 min`."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    days, hours = divmod(minutes // 60, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes % 60} min"
