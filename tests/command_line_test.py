@@ -62,6 +62,8 @@ def assert_helpful(message):
         ),
         ("glue", ["--flagfile=nowhere.flags"], ["nowhere.flags"]),
         ("report", ["nowhere"], ["nowhere", "no such folder"]),
+        ("sweep", [], ["Give one grid file"]),
+        ("sweep", ["nowhere.json"], ["nowhere.json", "embedded.json"]),
         ("predict", [], ["--run"]),
     ],
     ids=str,
@@ -287,7 +289,7 @@ def test_a_wheel_of_another_hash_is_refused_and_thrown_away(
 
 def test_a_report_on_no_finished_run_says_so(tmp_path, capfd):
     code = commands.call(
-        lambda: report.main(["report", str(tmp_path)]), lambda: None
+        lambda: report.main(["report", str(tmp_path)]), report.define_flags
     )
     assert code == 1
     assert f"error: {tmp_path}: holds no finished run" in (

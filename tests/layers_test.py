@@ -11,7 +11,7 @@ FILES = {
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
 PAPERS = ("glue",)
-TOOLS = ("benchmark", "cache", "predict", "report")
+TOOLS = ("benchmark", "cache", "predict", "report", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *TOOLS))
 LONGEST = 600  # lines
 

@@ -82,7 +82,7 @@ def small(line, trained, tmp_path):
         words = [w for w in words if w != "--strategy=multi_worker"]
         return module, [*words, *small]
     if module == "report":
-        return module, [trained[0]]
+        return module, [trained[0], f"--out={tmp_path}"]
     (tmp_path / "texts.tsv").write_text("sentence\nA film to remember.\n")
     replaced = {
         "--run=DIR": f"--run={trained[1]}",
@@ -96,8 +96,10 @@ def small(line, trained, tmp_path):
 def run_here(module, words):
     """Runs a command in this process, as its module would."""
     if module == "report":
-        report.main([module, *words])
-        return 0
+        return commands_lib.call(
+            lambda: report.main([module, words[0]]), report.define_flags,
+            *words[1:],
+        )  # fmt: skip
     main, define = {
         "glue": (glue.main, commands_lib.define_glue),
         "benchmark": (

@@ -22,7 +22,7 @@ FLAG_FILES = sorted(
     )
 )
 
-ENTRIES = ("benchmark", "cache", "glue", "predict", "report")
+ENTRIES = ("benchmark", "cache", "glue", "predict", "report", "sweep")
 
 
 def parsed(*arguments):

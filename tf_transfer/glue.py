@@ -21,7 +21,6 @@ validation epoch is the result; STS-B learns its raw scores by squared error.
 """
 
 import dataclasses
-import os
 
 from tf_transfer import settings as settings_lib
 from tf_transfer.data import tasks
@@ -66,6 +65,9 @@ class GlueSettings(settings_lib.Settings):
         )
 
 
+SETTINGS = GlueSettings
+
+
 def run(settings):
     """Trains and evaluates. Returns what `result.json` says.
 
@@ -74,25 +76,53 @@ def run(settings):
     """
     settings = settings.resolve()
     task = tasks.GLUE[settings.task]
-    from tf_transfer.data import sources
-    from tf_transfer.models import loading
     from tf_transfer.training import session
     from tf_transfer.training import strategy
 
-    source = sources.Source(task, settings.data, settings.cache_folder)
+    _source(settings)  # what is wrong with the data is said at once
+    devices = strategy.set_up(settings)
+    return session.execute(
+        settings, locate(settings, devices.replicas), devices,
+        {"task": task.name, "metric": task.metric},
+        lambda: build(settings, devices),
+    )  # fmt: skip
+
+
+def build(settings, devices):
+    """Network, phases and split sizes of a run."""
+    return prepare(
+        settings, tasks.GLUE[settings.task], _source(settings), devices
+    )
+
+
+def locate(settings, replicas):
+    """The run directory of resolved settings; nothing is loaded.
+
+    Args:
+        settings: `GlueSettings`, resolved.
+        replicas: over how many the batch is spread.
+    """
+    from tf_transfer.models import loading
+    from tf_transfer.training import records
+
     identities = {
         "model_identity": loading.identify(
             settings.model, settings.cache_folder
         ),
-        "data_identity": source.identity,
+        "data_identity": _source(settings).identity,
     }
-    devices = strategy.set_up(settings)
-    parent = os.path.join(settings.out, MODULE, task.name, settings.approach)
-    facts = {"task": task.name, "metric": task.metric}
-    return session.execute(
-        settings, MODULE, parent, identities, devices, facts,
-        lambda: prepare(settings, task, source, devices),
+    return records.locate(
+        settings, MODULE, [settings.task, settings.approach], identities,
+        replicas,
     )  # fmt: skip
+
+
+def _source(settings):
+    from tf_transfer.data import sources
+
+    return sources.Source(
+        tasks.GLUE[settings.task], settings.data, settings.cache_folder
+    )
 
 
 def build_network(settings, task, devices, encoder=None):

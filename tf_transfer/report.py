@@ -1,95 +1,257 @@
-"""A table of finished runs: score, seconds an epoch, trainable parameters.
+"""Tables, figures and verdicts out of run directories, beside the paper's.
 
     python -m tf_transfer.report runs
+    python -m tf_transfer.report runs --out=report --budgets=3600,7200
 
-Reads run directories only. A run without result.json is not finished and is
-counted, not shown.
+Prints the finished runs and writes report.md, report.html (one file), figures
+as PNG and SVG, tables.csv and summary.json below --out. Reads run directories
+only; or a summary.json, which gives the same report without the runs.
 """
 
+import importlib
+import json
 import os
+import sys
 
 from absl import app
+from absl import flags
 
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
 
-COLUMNS = (
-    "task", "approach", "lr", "batch", "seed", "metric", "validation", "test",
-    "epochs", "s/epoch", "trained", "share",
-)  # fmt: skip
+SECTIONS = ("glue",)  # modules with a section of their own
+BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
+SHOWN_LEFT_OUT = 20
 
 
-def find_runs(root):
-    """Results of the finished runs below `root`, and how many are not."""
-    from tf_transfer.training import records
-
-    results, unfinished = [], 0
-    for folder, folders, files in os.walk(root):
-        folders.sort()
-        if "config.json" not in files:
-            continue
-        folders.clear()
-        result = records.RunDirectory(folder, None).result()
-        if result is None:
-            unfinished += 1
-        else:
-            results.append(result)
-    return results, unfinished
-
-
-def row(result):
-    """One line of the table, as strings."""
-    metric = result["metric"]
-
-    def score(split):
-        return f"{result[split][metric]:.4f}" if result[split] else "-"
-
-    seconds = result["seconds_per_epoch"]
-    trained, total = result["trainable_parameters"], result["total_parameters"]
-    cached = " cached" if result["prefix_seconds"] is not None else ""
-    return (
-        result["task"], result["approach"] + cached, f"{result['lr']:g}",
-        str(result["batch_size"]), str(result["seed"]), metric,
-        score("validation"), score("test"), str(result["epochs_run"]),
-        f"{seconds:.1f}" if seconds else "-", f"{trained:,}",
-        f"{trained / total:.1%}",
+def define_flags():
+    """The flags of this command."""
+    module = {"module_name": sys.argv[0]}
+    flags.DEFINE_string(
+        "out", "", "Where the report goes. Unset: RUNS/report.", **module
+    )
+    flags.DEFINE_list(
+        "budgets", [],
+        "Seconds, such as 3600,7200: what each approach has reached within "
+        "them. Unset: quarters of the longest run.", **module,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "published", "experiments",
+        "Folder with the papers' figures (glue/published.json, ...).",
+        **module,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "document", "",
+        "Also replace the generated part of this Markdown file, and keep "
+        "summary.json and the figures beside it.", **module,
     )  # fmt: skip
 
 
-def table(results):
-    """The results as aligned text, sorted by task and share trained."""
-    results = sorted(
-        results,
-        key=lambda r: (
-            r["task"],
-            -r["trainable_parameters"],
-            r["lr"],
-            r["seed"],
-        ),
-    )
-    rows = [COLUMNS, *map(row, results)]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) for cell, width in zip(cells, widths)
-        ).rstrip()
-        for cells in rows
-    )
-
-
 def main(argv):
-    """Prints the table of the runs below a folder."""
+    """Reads the flags, prints the table, writes the report."""
+    from tf_transfer.reports import summary as summary_lib
+
+    values = flags.FLAGS
+    if len(argv) > 2:
+        raise UserError(f"{argv[2]!r}: give one folder of runs.")
     root = argv[1] if len(argv) > 1 else "runs"
-    if not os.path.isdir(root):
-        raise UserError(f"{root}: no such folder. Give the --out of your runs.")
-    results, unfinished = find_runs(root)
-    if not results:
-        raise UserError(f"{root}: holds no finished run.")
-    print(table(results))
-    if unfinished:
-        print(f"Not shown: {unfinished} unfinished.")
-    print(f"\nTo look closer: tensorboard --logdir {root}")
+    budgets = [_seconds(word) for word in values.budgets]
+    if os.path.isfile(root):
+        summary = summary_lib.read(root)
+    else:
+        summary = summary_lib.make(root, _bar)
+    print(summary_lib.screen_table(summary["runs"]))
+    _tell_left_out(summary["left_out"])
+    parts = compose(summary, values.published, budgets)
+    out = values.out or os.path.join(
+        root if os.path.isdir(root) else os.path.dirname(root), "report"
+    )
+    write(parts, summary, out)
+    if values.document:
+        write_document(values.document, parts, summary)
+    print(f"\nReport: {os.path.join(out, 'report.html')}")
+    if os.path.isdir(root):
+        print(f"To look closer: tensorboard --logdir {root}")
+
+
+def _bar(items, **options):
+    import tqdm
+
+    return tqdm.tqdm(items, leave=False, disable=None, delay=1, **options)
+
+
+def _seconds(word):
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise UserError(f"--budgets={word}: give seconds, such as 3600,7200.")
+    return value
+
+
+def _tell_left_out(left_out):
+    for path, reason in left_out[:SHOWN_LEFT_OUT]:
+        print(f"Not shown: {path} {reason}.")
+    if len(left_out) > SHOWN_LEFT_OUT:
+        print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
+
+
+# === What is in it ===
+
+
+def compose(summary, published_folder="experiments", budgets=()):
+    """The parts of a report.
+
+    Args:
+        summary: what `summary.make` gave.
+        published_folder: see `--published`.
+        budgets: seconds for the tables of fixed times.
+    """
+    from tf_transfer.reports import document
+    from tf_transfer.reports import studies
+
+    parts = [
+        document.Heading(1, "Report"),
+        document.Text(made(summary)),
+    ]
+    for module in sorted({record["module"] for record in summary["runs"]}):
+        if module not in SECTIONS:
+            continue
+        section = importlib.import_module(f"tf_transfer.reports.{module}")
+        records = [r for r in summary["runs"] if r["module"] == module]
+        found = studies.sort_into_studies(records)
+        published = read_published(published_folder, module)
+        if len(found) > 1:
+            parts += told_apart(module, found)
+        for study in found:
+            title = f"{module}: {study.model}"
+            if len(found) > 1:
+                title += f", study {study.name}"
+            parts.append(document.Heading(2, title))
+            parts += section.sections(study, summary, published, budgets)
+    if summary["left_out"]:
+        parts += [
+            document.Heading(2, "Left out"),
+            document.Items(
+                tuple(f"`{path}` {why}" for path, why in summary["left_out"])
+            ),
+        ]
+    return parts
+
+
+def made(summary):
+    """When, where and by which code the runs were made, as a sentence."""
+    facts = summary["made"]
+    versions = facts["versions"]
+    count = len(summary["runs"])
+    packages = ", ".join(
+        f"{name} {versions[name]}"
+        for name in ("tensorflow", "keras", "keras-hub")
+        if versions.get(name)
+    )
+    commits = ", ".join(f"`{commit[:10]}`" for commit in facts["commits"])
+    return (
+        f"{count} runs, reported on {facts['on']}. Machine: "
+        f"{facts['machine']}. {packages}."
+        + (f" Commit {commits}." if commits else "")
+    )
+
+
+def told_apart(module, found):
+    """What says that studies differ, and are not averaged together."""
+    from tf_transfer.reports import document
+    from tf_transfer.reports import studies
+
+    rows = [
+        (name, *(json.dumps(value) for value in values))
+        for name, values in studies.differences(found).items()
+    ]
+    names = [f"{s.name} ({len(s.records)} runs)" for s in found]
+    return [
+        document.Heading(2, f"{module}: {len(found)} studies"),
+        document.Text(
+            "These runs differ in more than approach, rate and seed. Each "
+            "study is reported by itself; nothing is averaged across."
+        ),
+        document.Table(
+            f"studies_{module}", "What differs", ("setting", *names), rows
+        ),
+    ]
+
+
+def read_published(folder, module):
+    """The paper's figures, or {} where they are not at hand."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for place in (folder, os.path.join(here, "experiments")):
+        path = os.path.join(place, module, "published.json")
+        if os.path.isfile(path):
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)
+    return {}
+
+
+# === Writing ===
+
+
+def write(parts, summary, out):
+    """Writes the report below `out`."""
+    from tf_transfer.reports import document
+    from tf_transfer.training import events
+
+    os.makedirs(out, exist_ok=True)
+    _write(out, "report.md", document.markdown(parts))
+    _write(out, "report.html", document.one_html(parts, "tf_transfer"))
+    _write(out, "tables.csv", document.tables_csv(parts))
+    _write(out, "summary.json", json.dumps(summary, indent=1) + "\n")
+    figures = [p for p in parts if isinstance(p, document.Figure)]
+    for figure in figures:
+        for kind in ("png", "svg"):
+            with open(os.path.join(out, f"{figure.name}.{kind}"), "wb") as file:
+                file.write(getattr(figure, kind))
+    events.write_overview(
+        out, {figure.name: (figure.caption, figure.png) for figure in figures}
+    )
+
+
+def _write(folder, name, text):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def write_document(path, parts, summary):
+    """Puts the report between the marks of a Markdown file.
+
+    Raises:
+        UserError: the file has no such marks.
+    """
+    from tf_transfer.reports import document
+
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise UserError(
+            f"--document={path}: has no generated part. Put the lines "
+            f"{BEGIN} and {END} where it should go."
+        )
+    folder = os.path.dirname(path)
+    _write(folder, os.path.basename(path), with_generated(text, parts))
+    _write(folder, "summary.json", json.dumps(summary, indent=1) + "\n")
+    for part in parts:
+        if isinstance(part, document.Figure):
+            with open(os.path.join(folder, f"{part.name}.png"), "wb") as file:
+                file.write(part.png)
+
+
+def with_generated(text, parts):
+    """A document whose generated part is these parts, the title left out."""
+    from tf_transfer.reports import document
+
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n\n{document.markdown(parts[1:])}\n{END}{after}"
 
 
 if __name__ == "__main__":
+    define_flags()
     app.run(lambda argv: settings_lib.guarded(lambda: main(argv)))

@@ -318,7 +318,7 @@ def _at_least(settings, name, least):
         raise UserError(f"--{name}={value}: give {least} or more.")
 
 
-def define_flags(cls, module):
+def define_flags(cls, module, values=flags.FLAGS):
     """Defines a flag for each field of `cls`, as key flags of `module`."""
     for field in dataclasses.fields(cls):
         default, help = field.default, field.metadata["help"]
@@ -327,7 +327,10 @@ def define_flags(cls, module):
             define, extra = flags.DEFINE_enum, (choices,)
         else:
             define, extra = _DEFINE[field.type], ()
-        define(field.name, default, *extra, help, module_name=module)
+        define(
+            field.name, default, *extra, help,
+            module_name=module, flag_values=values,
+        )  # fmt: skip
 
 
 _DEFINE = {
@@ -338,14 +341,34 @@ _DEFINE = {
 }
 
 
-def from_flags(cls):
+def from_flags(cls, values=flags.FLAGS):
     """The settings that the parsed flags give."""
     return cls(
         **{
-            field.name: flags.FLAGS[field.name].value
+            field.name: values[field.name].value
             for field in dataclasses.fields(cls)
         }
     )
+
+
+def parse(cls, words):
+    """The settings that a command's words give, apart from this process's.
+
+    Raises:
+        UserError: a flag or value that does not exist.
+    """
+    values = flags.FlagValues()
+    define_flags(cls, cls.__module__, values)
+    try:
+        strays = values(["command", *words])[1:]
+    except flags.UnrecognizedFlagError as error:
+        known = ", ".join(sorted(values))
+        raise UserError(f"{error} There are: {known}.") from None
+    except flags.Error as error:
+        raise UserError(str(error)) from None
+    if strays:
+        raise UserError(f"{strays[0]!r} is not a flag.")
+    return from_flags(cls, values)
 
 
 def start(main, cls=None):

@@ -15,6 +15,7 @@ import numpy as np
 
 from absl import logging
 
+from tf_transfer import files
 from tf_transfer import network
 from tf_transfer import wheels
 from tf_transfer.data import tasks
@@ -95,8 +96,7 @@ class _Folder:
             )
         digest = hashlib.sha256()
         for split in ("train", *task.development):
-            with open(self._path(split), "rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(bytes.fromhex(files.sha256(self._path(split))))
         self.identity = f"{task.folder} sha256:{digest.hexdigest()}"
 
     def _path(self, split):

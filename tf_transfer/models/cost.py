@@ -44,6 +44,23 @@ def block_operations(shape, texts, length, first_only=False):
     return projections, attention + output
 
 
+def forward_operations(shape, plan, bottom, top, first_only):
+    """Operations of running blocks over texts, without training.
+
+    Args:
+        plan: `batches.Plan`.
+        bottom, top: the blocks above `bottom`, up to `top`, are run.
+        first_only: see `block_operations`; of the encoder's top block.
+    """
+    total = 0
+    texts = plan.rows.shape[1]
+    for length in plan.lengths.tolist():
+        for number in range(bottom + 1, top + 1):
+            is_top = first_only and number == shape.blocks
+            total += sum(block_operations(shape, texts, length, is_top))
+    return total
+
+
 def epoch_operations(shape, plan, trainable, first_only, cached):
     """Operations of an epoch.
 

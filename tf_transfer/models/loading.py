@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 
+from tf_transfer import files as files_lib
 from tf_transfer import network
 from tf_transfer import wheels
 from tf_transfer.errors import UserError
@@ -170,9 +171,8 @@ def _hash_folder(folder):
             path = os.path.join(parent, name)
             if name.startswith(".") or name.endswith((".md", ".bin", ".onnx")):
                 continue
-            with open(path, "rb") as file:
-                part = hashlib.file_digest(file, "sha256").hexdigest()
-            digest.update(f"{os.path.relpath(path, folder)} {part}\n".encode())
+            part = f"{os.path.relpath(path, folder)} {files_lib.sha256(path)}"
+            digest.update(f"{part}\n".encode())
     return digest.hexdigest()
 
 

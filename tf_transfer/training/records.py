@@ -22,17 +22,14 @@ import sys
 import time
 
 import numpy as np
-from tensorboard.compat.proto import event_pb2
-from tensorboard.compat.proto import summary_pb2
-from tensorboard.plugins.hparams import summary_v2 as hparams
-from tensorboard.plugins.scalar import metadata as scalar_metadata
-from tensorboard.summary.writer.record_writer import RecordWriter
-from tensorboard.util import tensor_util
 
 from tf_transfer import __version__
 from tf_transfer.errors import UserError
 from tf_transfer.training import checkpoint
+from tf_transfer.training import events
 
+JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # a sweep tells its runs
+IDLE = (b"tf_transfer.sweep", b"tf_transfer.cache", b"tf_transfer.report")
 PACKAGES = (
     "tensorflow", "keras", "keras-hub", "keras-nlp", "tensorflow-text",
     "tensorflow-datasets", "numpy", "scipy", "scikit-learn",
@@ -51,6 +48,25 @@ def run_key(settings, identities, replicas):
         replicas: over how many the batch is spread.
     """
     return {**settings.hashed(), **identities, "replicas": replicas}
+
+
+def locate(settings, module, folders, identities, replicas):
+    """The directory of a run, known before anything is loaded.
+
+    Args:
+        settings: `settings.Settings`, resolved.
+        module: name of the paper's module.
+        folders: names between the module's folder and the run's.
+        identities, replicas: see `run_key`.
+
+    Returns:
+        `RunDirectory`.
+    """
+    key = {"module": module, **run_key(settings, identities, replicas)}
+    return RunDirectory.find(
+        os.path.join(settings.out, module, *folders),
+        run_name(settings, key), key, settings.rerun,
+    )  # fmt: skip
 
 
 def run_name(settings, key):
@@ -227,7 +243,7 @@ class RunDirectory:
             name: now[name]
             for name in (
                 "started", "host", "command", "git_commit", "versions",
-                "devices", "threads", "concurrent_runs",
+                "devices", "threads", "processor", "concurrent_runs",
             )
             if name in now
         }  # fmt: skip
@@ -299,29 +315,25 @@ class RunDirectory:
                 predecessor's points from there on were never saved.
             hyperparameters: dict for TensorBoard's HParams table.
         """
-        name = (
-            f"events.out.tfevents.{time.time():.6f}."
-            f"{socket.gethostname()}.{os.getpid()}"
-        )
-        self._events = RecordWriter(open(self.file(name), "ab", 1 << 20))
-        self._event(file_version="brain.Event:2")
-        self._event(
-            session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START),
-            step=step,
-        )
         trial = os.path.basename(self.path)  # else equal ones are merged
-        self._event(
-            summary=hparams.hparams_pb(hyperparameters, trial_id=trial),
-            step=step,
-        )
+        self._events = events.EventFile(self.path)
+        self._events.start(step, hyperparameters, trial)
 
     def scalar(self, tag, value, step):
         """Logs a number."""
-        summary = summary_pb2.Summary()
-        entry = summary.value.add(tag=tag)
-        entry.metadata.CopyFrom(scalar_metadata.create_summary_metadata("", ""))
-        entry.tensor.CopyFrom(tensor_util.make_tensor_proto(np.float32(value)))
-        self._event(summary=summary, step=step)
+        self._events.scalar(tag, value, step)
+
+    def log_result(self, result, step):
+        """Logs the columns of HParams' table: see `events.RESULT_COLUMNS`."""
+        scores = result["test"] or result["validation"]
+        values = (
+            scores[result["metric"]], result["train_seconds"],
+            result["seconds_per_epoch"], result["trainable_parameters"],
+        )  # fmt: skip
+        for tag, value in zip(events.RESULT_COLUMNS, values):
+            if value is not None:
+                self.scalar(tag, value, step)
+        self.flush()
 
     def flush(self):
         """Lets TensorBoard see what was logged."""
@@ -330,10 +342,6 @@ class RunDirectory:
         except OSError as error:
             checkpoint.raise_if_full(self.path, error)
             raise
-
-    def _event(self, step=0, **content):
-        event = event_pb2.Event(wall_time=time.time(), step=step, **content)
-        self._events.write(event.SerializeToString())
 
 
 def _plain(value):
@@ -352,9 +360,11 @@ def _read_json(path):
 
 
 def concurrent_runs():
-    """How many processes of this package run on this machine, or None.
+    """How many runs share this machine, or None.
 
-    Times are compared only among runs in like company.
+    Counted are processes of this package that compute, and what a sweep says
+    that it runs side by side. Times are compared only among runs in like
+    company.
     """
     count = 0
     try:
@@ -366,9 +376,22 @@ def concurrent_runs():
             with open(f"/proc/{process}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")
             count += b"-m" in words and any(
-                word.startswith(b"tf_transfer.") for word in words
+                word.startswith(b"tf_transfer.") and word not in IDLE
+                for word in words
             )
-    return max(count, 1)
+    return max(count, int(os.environ.get(JOBS_VARIABLE, 1)))
+
+
+def processor():
+    """The name of this machine's processor, or None."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or None
 
 
 def own_memory():

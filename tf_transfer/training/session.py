@@ -8,14 +8,12 @@ from tf_transfer.training import records
 from tf_transfer.training.run import Run
 
 
-def execute(settings, module, parent, identities, devices, facts, prepare):
+def execute(settings, directory, devices, facts, prepare):
     """A run from its name to its result.
 
     Args:
         settings: `settings.Settings`, resolved.
-        module: name of the paper's module.
-        parent: folder that holds the run directory.
-        identities: see `records.run_key`.
+        directory: `records.RunDirectory`, as `records.locate` gives it.
         devices: `strategy.Devices`.
         facts: what `result.json` says of the task.
         prepare: function that gives network, phases and split sizes; called
@@ -24,13 +22,6 @@ def execute(settings, module, parent, identities, devices, facts, prepare):
     Returns:
         What `result.json` says.
     """
-    key = {
-        "module": module,
-        **records.run_key(settings, identities, devices.replicas),
-    }
-    directory = records.RunDirectory.find(
-        parent, records.run_name(settings, key), key, settings.rerun
-    )
     result = directory.result()
     directory.check_key()
     if result is not None and not _extends(settings, result):
@@ -51,6 +42,7 @@ def execute(settings, module, parent, identities, devices, facts, prepare):
     try:
         if devices.is_chief:
             _open(directory, settings, devices, network, sizes, result)
+        run = Run(settings, directory, devices, network, phases)
         facts = {
             **facts,
             "approach": settings.approach,
@@ -58,9 +50,10 @@ def execute(settings, module, parent, identities, devices, facts, prepare):
             "lr": settings.lr,
             "batch_size": settings.batch_size,
             "seed": settings.seed,
-            **Run(settings, directory, devices, network, phases).train(),
+            **run.train(),
         }
         if devices.is_chief:
+            directory.log_result(facts, run.progress.total_steps)
             directory.write_result(facts)
             print(f"{_summary(facts)}\nWritten to {directory.path}")
     finally:
@@ -90,6 +83,7 @@ def _open(directory, settings, devices, network, sizes, result):
         "replicas": devices.replicas,
         "workers": devices.workers,
         "threads": len(os.sched_getaffinity(0)),
+        "processor": records.processor(),
         "concurrent_runs": records.concurrent_runs(),
     }
     changed = directory.what_changed(details)

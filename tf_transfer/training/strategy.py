@@ -39,6 +39,23 @@ def set_up(settings):
     return devices
 
 
+def count_replicas(settings):
+    """Over how many replicas a run here would spread its batch.
+
+    Nothing is set up: the process may still choose its devices.
+    """
+    if settings.strategy == "mirrored":
+        gpus = tf.config.list_physical_devices("GPU")
+        return len(gpus) or settings.cpu_devices
+    if settings.strategy == "multi_worker":
+        raise UserError(
+            "--strategy=multi_worker: a sweep starts one process a run, and "
+            "this needs one on every worker. Start its runs yourself, or "
+            "start the same sweep on each machine without it."
+        )
+    return 1
+
+
 def seed_everything(seed):
     """Seeds what could draw outside of our own streams."""
     random.seed(seed)

@@ -1,0 +1,109 @@
+"""Run directories with known scores and times, as real runs would write."""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+
+from tf_transfer import glue
+from tf_transfer.data import tasks
+from tf_transfer.training import records
+
+COMPANY = {
+    "devices": ["/device:CPU:0"], "processor": "a processor", "threads": 2,
+    "concurrent_runs": 1, "replicas": 1,
+}  # fmt: skip
+PARAMETERS = {"all": 1000, "4": 400, "3": 300, "2": 200, "1": 100}
+
+
+def write(
+    root, scores, seconds=10.0, company=None, sizes=None, predictions=None,
+    prefix=None, model_identity="tiny 1", data_identity=None, **changes,
+):  # fmt: skip
+    """Writes a finished run; returns its folder.
+
+    Args:
+        scores: test score after each epoch; validation is the same.
+        seconds: of each epoch.
+        company: what differs from `COMPANY`.
+        sizes: training examples.
+        predictions: (labels, logits) of the test set.
+        prefix: (paid, original) seconds of a cached run.
+    """
+    settings = glue.GlueSettings(
+        **{"model": "tiny", "data": "folder", "out": str(root), **changes}
+    ).resolve()
+    task = tasks.GLUE[settings.task]
+    identities = {
+        "model_identity": model_identity,
+        "data_identity": data_identity or f"{task.folder} 1",
+    }
+    directory = records.locate(
+        settings, "glue", [task.name, settings.approach], identities, 1
+    )
+    folder = directory.path
+    number = 2
+    while os.path.exists(folder):  # the same run again
+        folder = f"{directory.path}.{number}"
+        number += 1
+    os.makedirs(folder)
+    company = {**COMPANY, **(company or {})}
+    start = {k: v for k, v in company.items() if k != "replicas"}
+    _json(
+        folder, "config.json",
+        {
+            "settings": dataclasses.asdict(settings),
+            "key": directory.key,
+            "parts": {"embeddings": 1, "block 1": 1, "block 2": 1},
+            "split_sizes": {"train": sizes or 1000, "test": 100},
+            "git_commit": "0" * 40,
+            "versions": {"tensorflow": "2", "keras": "3", "keras-hub": "0"},
+            **company,
+            "starts": [start],
+        },
+    )  # fmt: skip
+    paid, original = prefix or (0.0, 0.0)
+    lines = [
+        {
+            "validation": {task.metric: score},
+            "test": {task.metric: score},
+            "elapsed_seconds": paid + seconds * number,
+            "peak_memory_bytes": 1000,
+        }
+        for number, score in enumerate(scores, 1)
+    ]
+    with open(os.path.join(folder, "epochs.jsonl"), "w") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    best = int(np.argmax(scores))
+    _json(
+        folder, "result.json",
+        {
+            "task": task.name, "metric": task.metric,
+            "approach": settings.approach, "lr": settings.lr,
+            "seed": settings.seed, "batch_size": settings.batch_size,
+            "validation": {task.metric: scores[best]},
+            "test": {task.metric: scores[best]},
+            "best_epoch": best + 1, "epochs_run": len(scores),
+            "stop_reason": "patience",
+            "train_seconds": paid + seconds * len(scores),
+            "seconds_per_epoch": seconds,
+            "prefix_seconds": paid if prefix else None,
+            "prefix_build_seconds": original if prefix else None,
+            "trainable_parameters": PARAMETERS[settings.trainable_layers],
+            "total_parameters": 1000,
+        },
+    )  # fmt: skip
+    if predictions:
+        labels, logits = predictions
+        np.savez(
+            os.path.join(folder, "predictions.npz"),
+            test_ids=np.arange(len(labels)), test_labels=labels,
+            test_logits=logits,
+        )  # fmt: skip
+    return folder
+
+
+def _json(folder, name, value):
+    with open(os.path.join(folder, name), "w") as file:
+        json.dump(value, file)

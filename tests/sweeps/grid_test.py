@@ -1,0 +1,162 @@
+"""A grid file: what it stands for, and what is wrong with it."""
+
+import json
+
+import pytest
+
+from tf_transfer.errors import UserError
+from tf_transfer.sweeps import grid as grid_lib
+
+GRID = {
+    "module": "glue",
+    "flags": {"model": "tiny", "data": "sample"},
+    "axes": {
+        "task": ["rte", "sst2"], "trainable_layers": ["all", 2, 1],
+        "lr": [2e-5, 1e-3], "seed": [0, 1],
+    },
+    "exclude": [
+        {"trainable_layers": "all", "lr": 1e-3},
+        {"task": "sst2", "trainable_layers": [1, 2], "seed": 1},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def expand(tmp_path):
+    def expand(grid, name="grid.json"):
+        path = tmp_path / name
+        path.write_text(grid if isinstance(grid, str) else json.dumps(grid))
+        return grid_lib.expand(
+            str(path), grid_lib.read(str(path)), str(tmp_path / "runs")
+        )
+
+    return expand
+
+
+def test_a_grid_is_every_combination_but_the_excluded(expand):
+    runs = expand(GRID)
+    points = {tuple(run.axes.values()) for run in runs}
+    assert len(runs) == len(points) == 24 - 4 - 4
+    assert ("rte", "all", "2e-05", "1") in points
+    assert ("rte", "all", "0.001", "0") not in points
+    assert ("sst2", "1", "0.001", "0") in points
+    assert ("sst2", "1", "0.001", "1") not in points
+    assert len({run.directory.path for run in runs}) == len(runs)
+    assert len({run.name for run in runs}) == len(runs)
+
+
+def test_a_run_is_the_one_that_its_command_does(expand, tmp_path):
+    from tf_transfer import glue
+    from tf_transfer import settings as settings_lib
+
+    run = expand(GRID)[0]
+    assert run.words[:3] == (
+        f"--out={tmp_path / 'runs'}", "--model=tiny", "--data=sample",
+    )  # fmt: skip
+    parsed = settings_lib.parse(glue.GlueSettings, run.words).resolve()
+    assert parsed == run.settings
+    assert glue.locate(parsed, 1).path == run.directory.path
+
+
+def test_flags_of_a_flag_file_come_first(expand, tmp_path):
+    flagfile = tmp_path / "some.flags"
+    flagfile.write_text("--batch_size=4\n--max_epochs=7\n")
+    grid = {**GRID, "flagfile": str(flagfile)}
+    grid["flags"] = {**GRID["flags"], "max_epochs": 2, "deterministic": True}
+    settings = expand(grid)[0].settings
+    assert (settings.batch_size, settings.max_epochs) == (4, 2)
+    assert settings.deterministic
+
+
+def test_one_run_named_twice_is_done_once(expand):
+    """`cached` with all blocks training is the live run."""
+    axes = {"trainable_layers": ["all"], "frozen_prefix": ["live", "cached"]}
+    assert len(expand({**GRID, "axes": axes, "exclude": []})) == 1
+
+
+def test_runs_on_one_prefix_stand_together_the_shallowest_first(expand):
+    axes = {
+        "seed": [0, 1], "frozen_prefix": ["live", "cached"],
+        "task": ["rte", "sst2"], "trainable_layers": [1, 2],
+    }  # fmt: skip
+    runs = expand({**GRID, "axes": axes, "exclude": []})
+    cached = [
+        (run.axes["task"], run.axes["trainable_layers"])
+        for run in runs
+        if run.settings.runs_cached
+    ]
+    assert cached == [
+        *[("rte", "2")] * 2, *[("rte", "1")] * 2,
+        *[("sst2", "2")] * 2, *[("sst2", "1")] * 2,
+    ]  # fmt: skip
+    live = [run for run in runs if not run.settings.runs_cached]
+    assert [run.axes["seed"] for run in live] == ["0"] * 4 + ["1"] * 4
+
+
+def test_only_picks_by_any_flag(expand):
+    runs = expand(GRID)
+    some = grid_lib.only("grid.json", runs, ["task=rte", "seed=1"])
+    assert {(r.axes["task"], r.axes["seed"]) for r in some} == {("rte", "1")}
+    assert grid_lib.only("grid.json", runs, ["model=tiny"]) == runs
+
+
+@pytest.mark.parametrize(
+    "condition, said",
+    [
+        ("task=qqp", "There are: rte, sst2"),
+        ("tasks=rte", "give a flag"),
+        ("rte", "give a flag"),
+    ],
+)
+def test_only_of_nothing_says_what_there_is(condition, said, expand):
+    with pytest.raises(UserError, match=said):
+        grid_lib.only("grid.json", expand(GRID), [condition])
+
+
+def changed(**changes):
+    return {**GRID, **changes}
+
+
+@pytest.mark.parametrize(
+    "grid, said",
+    [
+        ("{", r"grid.json:1: is not JSON"),
+        ('{"module": "glue",\n "axes": {,}}', r"grid.json:2: is not JSON"),
+        ("[]", "is not a JSON object"),
+        (changed(axis={}), "no use for 'axis'"),
+        (changed(module="glu"), "module: 'glu' cannot be swept. There are: gl"),
+        (changed(flags=[]), "flags: give an object"),
+        (changed(flagfile=3), "flagfile: give the name"),
+        (changed(axes={"task": "rte"}), "axes.task: give a list"),
+        (changed(axes={"task": []}), "axes.task: give a list"),
+        (changed(axes={"seed": [1, 1]}), "axes.seed: has a value twice"),
+        (changed(axes={"model": ["tiny"]}), "model: is in flags and in axes"),
+        (changed(flags={"out": "runs"}), "out: belongs to the sweep"),
+        (changed(flags={"rerun": True}), "rerun: a sweep skips"),
+        (changed(exclude={}), "exclude: give a list"),
+        (changed(exclude=[{}]), "exclude: give a list"),
+        (changed(exclude=[{"lrs": 1}]), "exclude: 'lrs' is no axis"),
+        (changed(exclude=[{"seed": 7}]), r"seed=7 is not on the axis \(0, 1\)"),
+        (changed(exclude=[{"seed": [0, 1]}]), "leaves none"),
+        (changed(flags={"lrr": 1}), "flag 'lrr'.*There are"),
+        (changed(flags={"lr": "high"}, axes={}, exclude=[]), "--lr=high"),
+        (changed(flags={"task": "xyz"}, axes={}, exclude=[]), "task=xyz.*cola"),
+        (changed(flags={"lr": -1}, axes={}, exclude=[]), "--lr=-1"),
+        (changed(flags={"data": "/nowhere", "model": "tiny"}), "such folder"),
+        (changed(flags={"model": "bort"}), "bort"),
+        (changed(flagfile="/nowhere"), "/nowhere"),
+        (
+            changed(flags={"strategy": "multi_worker", "data": "sample"}),
+            "one process a run",
+        ),
+    ],
+)  # fmt: skip
+def test_a_bad_grid_says_where_and_what(grid, said, expand):
+    said = said if "grid.json" in said else f"grid.json.*{said}"
+    with pytest.raises(UserError, match=f"(?s){said}"):
+        expand(grid)
+
+
+def test_a_file_that_is_not_there_says_so(tmp_path):
+    with pytest.raises(UserError, match="No such file.*embedded.json"):
+        grid_lib.read(str(tmp_path / "grid.json"))

@@ -1,0 +1,108 @@
+"""What one approach costs and gives against another, out of their cells."""
+
+import dataclasses
+import statistics as plain
+
+from tf_transfer.reports import statistics
+from tf_transfer.reports import studies
+
+BUDGETS = (0.25, 0.5, 0.75, 1.0)  # of the longest run
+
+
+def time_saved(cell, base):
+    """Percent of the base's time to the stopping point, or None."""
+    if not (cell.seconds and base.seconds and base.seconds.mean > 0):
+        return None
+    return 100 * (1 - cell.seconds.mean / base.seconds.mean)
+
+
+def epoch_share(cell, base):
+    """Percent that an epoch takes of the base's, or None."""
+    mine, theirs = cell.seconds_per_epoch, base.seconds_per_epoch
+    if not (mine and theirs and theirs.mean > 0):
+        return None
+    return 100 * mine.mean / theirs.mean
+
+
+def lower_by(cell, other):
+    """Percent by which a score is below another, or None."""
+    if not (cell.score and other.score and other.score.mean):
+        return None
+    return 100 * (1 - cell.score.mean / other.score.mean)
+
+
+def is_significant(test, paired):
+    """Whether every test that could be made says so; None if none could."""
+    said = [test.p < statistics.LEVEL] if test else []
+    if paired:
+        said.append(paired["p"] < statistics.LEVEL)
+    return all(said) if said else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Average:
+    """Means over tasks: percent of time saved, points of score lost."""
+
+    tasks: tuple
+    saved: float | None
+    lost: float | None
+
+    @property
+    def count(self):
+        """Over how many tasks."""
+        return len(self.tasks)
+
+
+def average(datasets, size, way):
+    """`Average` over the data sets of a size with this way and fine-tuning."""
+    tasks, saved, lost = [], [], []
+    for dataset in datasets:
+        cell, base = dataset.best(way), dataset.base
+        if dataset.size != size or cell is None or base is None:
+            continue
+        if not (cell.score and base.score):
+            continue
+        tasks.append(dataset.name)
+        lost.append(base.score.mean - cell.score.mean)
+        saved.append(time_saved(cell, base))
+    return Average(
+        tuple(tasks),
+        plain.mean(saved) if saved and None not in saved else None,
+        plain.mean(lost) if lost else None,
+    )
+
+
+def quarters(dataset):
+    """Quarters of the longest run of a data set, in seconds."""
+    longest = max(
+        (
+            studies.seconds_of(record)
+            for cell in dataset.cells.values()
+            for record in cell.timed
+        ),
+        default=0,
+    )
+    return [share * longest for share in BUDGETS] if longest else []
+
+
+def on_front(dataset):
+    """The cells of a data set that no other beats in score and time."""
+    cells = [
+        cell
+        for cell in map(dataset.best, dataset.ways())
+        if cell.seconds and cell.score
+    ]
+    chosen = statistics.pareto(
+        [(cell.seconds.mean, cell.score.mean) for cell in cells]
+    )
+    return [cell for cell, is_on in zip(cells, chosen) if is_on]
+
+
+def dataset_id(dataset):
+    """What the summary knows a body of texts by."""
+    return f"{dataset.task}|{dataset.identity}"
+
+
+def pair_id(study, cell, base):
+    """What the summary knows a comparison by."""
+    return f"{study.name}|{cell.id}|{base.id}"

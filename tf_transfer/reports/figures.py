@@ -1,0 +1,158 @@
+"""Figures of a report: the same colour for an approach everywhere.
+
+The colours are Okabe and Ito's, told apart by all common kinds of sight.
+"""
+
+import io
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+from tf_transfer.reports import document  # noqa: E402
+from tf_transfer.reports import studies  # noqa: E402
+
+COLOURS = {
+    "fine_tuning": "#000000", "last_1": "#E69F00", "last_2": "#56B4E9",
+    "last_3": "#009E73", "last_4": "#D55E00", "last_0": "#CC79A7",
+}  # fmt: skip
+OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
+MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
+DPI = 130
+
+
+def colour(way):
+    """The colour of an approach, cached or live."""
+    approach = way[0].split(",")[0]
+    if approach in COLOURS:
+        return COLOURS[approach]
+    return OTHERS[sum(approach.encode()) % len(OTHERS)]
+
+
+def _style(way):
+    return {
+        "color": colour(way),
+        "linestyle": "--" if way[1] else "-",
+        "marker": MARKERS.get(way[0], "v"),
+        "markerfacecolor": "white" if way[1] else colour(way),
+        "markersize": 5,
+    }
+
+
+def _panels(count, height=3.3):
+    columns = 1 if count == 1 else 2
+    rows = -(-count // columns)
+    figure, axes = plt.subplots(
+        rows, columns, squeeze=False, layout="constrained",
+        figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
+    )  # fmt: skip
+    for spare in axes.flat[count:]:
+        spare.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def _finish(figure, handles, name, caption):
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside lower center",
+        ncols=min(len(handles), 5), frameon=False,
+    )  # fmt: skip
+    pictures = {}
+    for kind in ("png", "svg"):
+        buffer = io.BytesIO()
+        # Without a date, the same numbers give the same file.
+        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        with matplotlib.rc_context({"svg.hashsalt": name}):
+            figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
+        pictures[kind] = buffer.getvalue()
+    plt.close(figure)
+    return document.Figure(name, caption, **pictures)
+
+
+def _plain(axis, dataset):
+    axis.set_title(dataset.name, fontsize=11)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_ylabel(f"{dataset.metric} on test, points")
+
+
+def curve(cell):
+    """(seconds, scores, deviations) after each epoch that all seeds ran."""
+    epochs = min(len(record["epochs"]) for record in cell.timed)
+    points = [cell.at_epoch(number) for number in range(1, epochs + 1)]
+    return (
+        [seconds.mean for _, seconds in points],
+        [score.mean for score, _ in points],
+        [score.deviation or 0.0 for score, _ in points],
+    )
+
+
+def score_against_time(study, datasets):
+    """Wang's figures 3 to 6: a panel a task, a curve an approach, or None."""
+    datasets = [d for d in datasets if any(c.timed for c in d.cells.values())]
+    if not datasets:
+        return None
+    figure, axes = _panels(len(datasets))
+    handles = {}
+    for axis, dataset in zip(axes, datasets):
+        for way in dataset.ways():
+            cell = dataset.best(way)
+            if not cell.timed or cell.score is None:
+                continue
+            seconds, scores, spread = curve(cell)
+            [line] = axis.plot(seconds, scores, **_style(way))
+            axis.fill_between(
+                seconds,
+                [s - d for s, d in zip(scores, spread)],
+                [s + d for s, d in zip(scores, spread)],
+                color=colour(way), alpha=0.15, linewidth=0,
+            )  # fmt: skip
+            handles[studies.way_name(way)] = line
+        _plain(axis, dataset)
+        axis.set_xlabel("training time, s")
+        axis.set_xlim(left=0)
+    name = f"score_against_time_{study.name}"
+    return _finish(
+        figure, handles, name,
+        "Test score after each epoch against training time; bands are one "
+        "standard deviation over seeds",
+    )  # fmt: skip
+
+
+def fronts(study, datasets, is_best):
+    """Final score against time to the stopping point, or None.
+
+    Args:
+        is_best: function from a data set to the cells on its front.
+    """
+    datasets = [d for d in datasets if is_best(d)]
+    if not datasets:
+        return None
+    figure, axes = _panels(len(datasets))
+    handles = {}
+    for axis, dataset in zip(axes, datasets):
+        for way in dataset.ways():
+            cell = dataset.best(way)
+            if cell.seconds is None or cell.score is None:
+                continue
+            style = {**_style(way), "linestyle": "none"}
+            bars = axis.errorbar(
+                cell.seconds.mean, cell.score.mean,
+                xerr=cell.seconds.deviation, yerr=cell.score.deviation,
+                capsize=3, elinewidth=1, **style,
+            )  # fmt: skip
+            handles[studies.way_name(way)] = bars
+        front = sorted(
+            (cell.seconds.mean, cell.score.mean) for cell in is_best(dataset)
+        )
+        axis.step(
+            *zip(*front), where="post", color="#888888", linewidth=1, zorder=0
+        )
+        _plain(axis, dataset)
+        axis.set_xlabel("time to the stopping point, s")
+        axis.set_xlim(left=0)
+    return _finish(
+        figure, handles, f"pareto_{study.name}",
+        "Test score against time to the stopping point; the line joins what "
+        "nothing else beats in both; bars are one standard deviation",
+    )  # fmt: skip

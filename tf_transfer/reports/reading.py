@@ -1,0 +1,205 @@
+"""Run directories to run records: what a report knows of each run.
+
+A record is plain data, so that a report can be made again from its stored
+summary. A directory that is not whole is left out, with the reason.
+"""
+
+import collections
+import json
+import os
+
+import numpy as np
+
+from tf_transfer.data import metrics
+from tf_transfer.errors import UserError
+from tf_transfer.training import records
+
+# What may differ between runs that are set side by side; everything else of
+# the key says that they belong to different studies.
+APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
+DATASET = ("task", "data_identity")
+COMPANY = ("processor", "devices", "threads", "concurrent_runs", "replicas")
+
+
+class LeftOut(Exception):
+    """Why a directory is not in the report."""
+
+
+def read(root):
+    """The records below a folder, and what is left out.
+
+    Returns:
+        (list of dicts, list of (path, reason)), by path.
+
+    Raises:
+        UserError: no such folder.
+    """
+    if not os.path.isdir(root):
+        raise UserError(f"{root}: no such folder. Give the --out of your runs.")
+    found, left_out, owners = [], [], {}
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(n for n in folders if not n.startswith("."))
+        if "config.json" not in files and "result.json" not in files:
+            continue
+        folders.clear()
+        path = os.path.relpath(folder, root)
+        try:
+            record = read_run(folder, path)
+            key = json.dumps(record["key"], sort_keys=True)
+            if key in owners:
+                raise LeftOut(f"is the same run as {owners[key]}")
+            owners[key] = path
+            found.append(record)
+        except LeftOut as reason:
+            left_out.append((path, str(reason)))
+    return found, left_out
+
+
+def read_run(folder, path):
+    """The record of one run directory.
+
+    Raises:
+        LeftOut: it is broken, not finished, or of another version.
+    """
+    directory = records.RunDirectory(folder, None)
+    try:
+        config, result = directory.config(), directory.result()
+    except UserError as error:
+        raise LeftOut(f"is damaged: {os.path.basename(_file(error))}") from None
+    if config is None:
+        raise LeftOut("has no config.json")
+    if result is None:
+        raise LeftOut("is not finished")
+    try:
+        with open(directory.file("epochs.jsonl"), encoding="utf-8") as file:
+            epochs = [json.loads(line) for line in file]
+    except FileNotFoundError:
+        raise LeftOut("has no epochs.jsonl") from None
+    except (OSError, ValueError):
+        raise LeftOut("is damaged: epochs.jsonl") from None
+    try:
+        return _record(config, result, epochs, path)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise LeftOut(
+            f"is of another version: {type(error).__name__} {error}"
+        ) from None
+
+
+def _file(error):
+    return str(error).split(":")[0]
+
+
+def _record(config, result, epochs, path):
+    key, metric = config["key"], result["metric"]
+    cached = result["prefix_seconds"] is not None
+
+    def score(scores):
+        return scores[metric] if scores else None
+
+    if not epochs:
+        raise KeyError("no epoch")
+    starts = config["starts"]
+    company = {name: config.get(name) for name in COMPANY}
+    mixed = any(
+        start[name] != company[name]
+        for start in starts
+        for name in COMPANY
+        if name in start
+    )
+    return {
+        "path": path,
+        "module": key["module"],
+        "task": result["task"],
+        "metric": metric,
+        "approach": result["approach"],
+        "cached": cached,
+        "lr": float(result["lr"]),
+        "seed": result["seed"],
+        "key": key,
+        "model": config["settings"]["model"],
+        "data": config["settings"]["data"],
+        "blocks": sum(part.startswith("block ") for part in config["parts"]),
+        "company": {**company, "mixed": mixed},
+        "commit": config["git_commit"],
+        "versions": config["versions"],
+        "sizes": config["split_sizes"],
+        "epochs": [
+            {
+                "validation": score(line["validation"]),
+                "test": score(line["test"]),
+                "seconds": float(line["elapsed_seconds"]),
+            }
+            for line in epochs
+        ],
+        "validation": score(result["validation"]),
+        "test": score(result["test"]),
+        "epochs_run": result["epochs_run"],
+        "best_epoch": result["best_epoch"],
+        "stop_reason": result["stop_reason"],
+        "seconds": float(result["train_seconds"]),
+        "seconds_per_epoch": result["seconds_per_epoch"],
+        "prefix_seconds": result["prefix_seconds"],
+        "prefix_build_seconds": result["prefix_build_seconds"],
+        "trainable_parameters": int(result["trainable_parameters"]),
+        "total_parameters": int(result["total_parameters"]),
+        "memory": max(
+            (line["peak_memory_bytes"] or 0 for line in epochs), default=0
+        ),
+    }
+
+
+def study_of(record):
+    """What a run shares with the runs that it may be compared with."""
+    return {
+        name: value
+        for name, value in record["key"].items()
+        if name not in (*APPROACH, *DATASET, "seed")
+    }
+
+
+# === Predictions ===
+
+
+class Predictions:
+    """Reads test labels and outputs of runs, each once.
+
+    Args:
+        root: the folder that the records' paths start from.
+    """
+
+    def __init__(self, root):
+        self.root = root
+        self._kept = collections.OrderedDict()
+
+    def test(self, record):
+        """(ids, labels, outputs) of a run's test set, or None.
+
+        Outputs are the chosen label ids, or scores where there are no labels.
+        """
+        path = record["path"]
+        if path not in self._kept:
+            self._kept[path] = self._read(record)
+        return self._kept[path]
+
+    def _read(self, record):
+        path = os.path.join(self.root, record["path"], "predictions.npz")
+        try:
+            with np.load(path) as arrays:
+                ids, labels = arrays["test_ids"], arrays["test_labels"]
+                logits = arrays["test_logits"]
+        except (OSError, ValueError, KeyError):
+            return None
+        is_score = np.issubdtype(labels.dtype, np.floating)
+        return ids, labels, logits[:, 0] if is_score else metrics.decide(logits)
+
+
+def majority(metric, labels):
+    """What the commonest answer scores; 0 where an order is asked for."""
+    if np.issubdtype(labels.dtype, np.floating):
+        return 0.0
+    values, counts = np.unique(labels, return_counts=True)
+    commonest = values[counts.argmax()]
+    logits = np.eye(int(max(values.max(), 1)) + 1)[
+        np.full(len(labels), commonest)
+    ]
+    return metrics.METRICS[metric](labels, logits)

@@ -1,0 +1,188 @@
+"""How long runs will take, and what their cached prefixes will occupy.
+
+From finished runs of the same folder where there are any: like runs take like
+times. Before that, roughly, from the operations that a run needs and what this
+machine's products of matrices reach.
+"""
+
+import dataclasses
+import importlib
+import statistics
+
+BROAD = ("task", "approach", "runs_cached", "batch_size", "model")
+# What a run takes beside its epochs: start-up and tracing. And the share of
+# the products' peak that training reached when it was measured here: at small
+# batches next to nothing (experiments/prefix_cache/README.md).
+START_SECONDS = 15
+SHARE_OF_PEAK = 0.4
+SHARE_AT_SMALL_BATCHES = 0.12
+SMALL_BATCH = 4
+
+
+class Pace:
+    """Seconds of a run to come, from those that are finished.
+
+    Args:
+        board: `work.Board`.
+    """
+
+    def __init__(self, board):
+        self.board = board
+        self._seconds = {}
+
+    def _known(self):
+        for run in self.board.runs:
+            if run.name in self._seconds or self.board.result(run) is None:
+                continue
+            self._seconds[run.name] = self.board.seconds(run)
+        return [
+            (run.settings, self._seconds[run.name])
+            for run in self.board.runs
+            if self._seconds.get(run.name) is not None
+        ]
+
+    def seconds(self, run):
+        """The median of the runs that are most like it, or None."""
+        known = self._known()
+        for depth in range(len(BROAD), -1, -1):
+            like = [
+                seconds
+                for settings, seconds in known
+                if all(
+                    getattr(settings, name, None)
+                    == getattr(run.settings, name, None)
+                    for name in BROAD[:depth]
+                )
+            ]
+            if like:
+                return statistics.median(like)
+        return None
+
+    def left(self, runs, jobs):
+        """Seconds until `runs` are done, or None where nothing is known."""
+        each = [self.seconds(run) for run in runs]
+        if not each or None in each:
+            return None
+        return sum(each) / jobs
+
+
+@dataclasses.dataclass(frozen=True)
+class Rough:
+    """What a run will need at most: all its epochs.
+
+    Attributes:
+        seconds: of training, evaluation and building the prefix.
+        caches: dict from what a stored prefix is known by to its bytes.
+    """
+
+    seconds: float
+    caches: dict
+
+
+class Counter:
+    """Counts operations and bytes of runs, reading each data set once."""
+
+    def __init__(self):
+        from tf_transfer.peers import peaks
+
+        self._peaks = {}
+        self._measure = peaks.measure
+        self._prepared = {}
+
+    def rough(self, run):
+        """`Rough` of a `grid.Planned`.
+
+        Raises:
+            UserError: encoder or data cannot be read here.
+        """
+        from tf_transfer.data import batches
+        from tf_transfer.models import cost
+        from tf_transfer.models import split
+
+        settings = run.settings
+        network, phases = self._prepare(run)
+        shape = cost.Shape.of(network.encoder)
+        trainable = split.parse(
+            settings.trainable_layers, settings.blocks, shape.blocks
+        )
+        first_only = getattr(settings, "pooling", "cls") == "cls"
+        buckets = batches.buckets_up_to(settings.max_length)
+        operations, caches = 0, {}
+        for objective in phases[-1].objectives:
+            plan = batches.plan_epoch(
+                objective.train.tokens.lengths, settings.batch_size,
+                settings.batching, 0, 1, 1, buckets,
+            )  # fmt: skip
+            evaluated = [
+                part
+                for splits in objective.evaluation.values()
+                for _, part in splits
+            ]
+            plans = [
+                batches.plan_evaluation(
+                    part.tokens.lengths, batches.EVALUATION_BATCH, 1, buckets
+                )
+                for part in evaluated
+            ]
+            cached = settings.runs_cached
+            operations += settings.max_epochs * cost.epoch_operations(
+                shape, plan, trainable, first_only, cached
+            )
+            bottom = trainable.cut if cached else 0
+            for evaluation in plans:
+                operations += settings.max_epochs * cost.forward_operations(
+                    shape, evaluation, bottom, shape.blocks, first_only
+                )
+            if cached:
+                for part in (plan, *plans):
+                    operations += cost.forward_operations(
+                        shape, part, 0, trainable.cut, False
+                    )
+                prefix = network.prefix(
+                    objective.name, trainable, settings.cache_dtype
+                )
+                vectors = sum(
+                    int(part.tokens.lengths.sum())
+                    if prefix.keeps == "tokens"
+                    else len(part)
+                    for part in (objective.train, *evaluated)
+                )
+                size = {"float32": 4}.get(settings.cache_dtype, 2)
+                key = (
+                    settings.model, prefix, settings.precision,
+                    run.directory.key["data_identity"],
+                )  # fmt: skip
+                caches[key] = vectors * shape.hidden * size
+        share = (
+            SHARE_AT_SMALL_BATCHES
+            if settings.batch_size <= SMALL_BATCH
+            else SHARE_OF_PEAK
+        )
+        speed = self._peak(settings.precision) * share
+        return Rough(START_SECONDS + operations / speed, caches)
+
+    def _peak(self, precision):
+        if precision not in self._peaks:
+            measured = self._measure(precision)
+            self._peaks[precision] = measured["TensorFlow"]
+        return self._peaks[precision]
+
+    def _prepare(self, run):
+        """Network and phases of a run; shared by runs on the same texts."""
+        import tensorflow as tf
+
+        from tf_transfer.training import strategy
+
+        settings = dataclasses.replace(
+            run.settings, trainable_layers="all", blocks="", lr=1e-5, seed=0,
+            strategy="default", frozen_prefix="live", cpu_devices=1,
+            batch_size=1, schedule="constant", warmup_fraction=0.0,
+            deterministic=False,
+        )  # fmt: skip
+        if settings not in self._prepared:
+            module = importlib.import_module(f"tf_transfer.{run.module}")
+            network, phases, _ = module.build(
+                settings, strategy.Devices(tf.distribute.get_strategy())
+            )
+            self._prepared[settings] = network, phases
+        return self._prepared[settings]
