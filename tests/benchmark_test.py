@@ -38,10 +38,13 @@ def test_the_command_measures_all_contestants_and_writes(tmp_path, capsys):
         ),
         "--task=rte", "--data=sample", "--model=tiny", "--max_length=16",
         "--batch_size=4", "--examples=8", "--rounds=2", "--lr=1e-3",
-        "--trainable_layers=1", f"--out={tmp_path}",
+        "--trainable_layers=1", f"--out={tmp_path}", "--profile",
     )  # fmt: skip
     assert code == 0
     said = capsys.readouterr().out
+    for name in (benchmark.LIVE, benchmark.CACHED):
+        assert f"{name}: operations take" in said
+    assert "MatMul" in said and "ResourceApplyAdam" in said
     name = "rte-tiny-last_1-batch=4-float32"
     result = json.loads((tmp_path / "benchmark" / f"{name}.json").read_text())
     picture = (tmp_path / "benchmark" / f"{name}.png").read_bytes()

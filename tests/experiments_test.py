@@ -1,80 +1,108 @@
 """The scripts of experiments/prefix_cache read their records rightly."""
 
+import collections
+import glob
 import importlib.util
 import json
 import os
 
+import numpy as np
 import pytest
-from absl import flags
 
 from tests import commands
+from tests.reports import synthetic
+from tf_transfer.sweeps import grid as grid_lib
 
 SCORES = {"live": (0.80, 0.82, 0.84), "cached": (0.79, 0.83, 0.84)}
+FOLDER = os.path.join(commands.ROOT, "experiments", "prefix_cache")
 
 
-def spec_of(name):
-    return importlib.util.spec_from_file_location(
-        name,
-        os.path.join(
-            commands.ROOT, "experiments", "prefix_cache", name + ".py"
-        ),
+def script(name):
+    """A script of the experiment as a module."""
+    spec = importlib.util.spec_from_file_location(
+        name, os.path.join(FOLDER, f"{name}.py")
     )
-
-
-@pytest.fixture
-def script(tmp_path):
-    spec = spec_of("faithfulness")
     module = importlib.util.module_from_spec(spec)
-    with commands.flags_of(
-        lambda: spec.loader.exec_module(module),
-        "--norun", "--glue=sample", f"--out={tmp_path}",
-    ):  # fmt: skip
-        yield module
-    assert "glue" not in flags.FLAGS
+    spec.loader.exec_module(module)
+    return module
 
 
-def write(folder, settings, score, seconds):
-    os.makedirs(folder)
-    with open(os.path.join(folder, "config.json"), "w") as file:
-        json.dump({"settings": settings}, file)
-    with open(os.path.join(folder, "result.json"), "w") as file:
-        json.dump(
-            {"test": {"accuracy": score}, "seconds_per_epoch": seconds}, file
-        )
-
-
-def test_the_table_has_means_deviations_and_a_paired_interval(
-    script, tmp_path, capsys
-):
+def test_the_table_has_means_deviations_and_a_paired_interval(tmp_path):
+    labels = np.array([0, 0, 0, 1])
     for prefix, scores in SCORES.items():
         for seed, score in enumerate(scores):
-            settings = {
-                "task": "sst2", "data": "sample", "trainable_layers": "2",
-                "frozen_prefix": prefix, "seed": seed,
-            }  # fmt: skip
-            seconds = {"live": 9.0, "cached": 3.0}[prefix]
-            write(tmp_path / prefix / str(seed), settings, score, seconds)
-    script.main([])
-    *_, row = capsys.readouterr().out.splitlines()
+            synthetic.write(
+                tmp_path, [score], task="sst2", trainable_layers="2",
+                max_train_examples=5000, frozen_prefix=prefix, seed=seed,
+                prefix=(0.0, 1.0) if prefix == "cached" else None,
+                predictions=(labels, np.ones((4, 1))),
+            )  # fmt: skip
+    synthetic.write(tmp_path, [0.1], task="sst2", trainable_layers="1")
+    _, _, row = script("faithfulness").table(str(tmp_path)).splitlines()
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[:1] == ["SST-2, 5,000 examples, accuracy"]
-    assert cells[2:5] == ["last 2", "82.00 ± 2.00", "82.00 ± 2.65"]
+    assert cells[:3] == ["SST-2, 5,000 examples, accuracy", "75.0", "last 2"]
+    assert cells[3:5] == ["82.00 ± 2.00", "82.00 ± 2.65"]
     # Differences -1, +1, 0: mean 0, deviation 1; t(0.975, 2) = 4.303.
-    assert cells[5] == "+0.00 (-2.48 to +2.48)"
-    assert cells[6:] == ["9.0", "3.0", "3"]
+    assert cells[5:] == ["+0.00 (-2.48 to +2.48)", "3"]
 
 
-def test_its_runs_differ_in_what_they_say_they_compare(script):
-    case = script.cases()[0][1]
-    one = script.settings_of(case, 1, "live", 3).resolve()
-    other = script.settings_of(case, 1, "cached", 3).resolve()
-    differing = {
-        name
-        for name in one.hashed() | other.hashed()
-        if one.hashed().get(name) != other.hashed().get(name)
+def test_its_grid_is_sixty_runs_in_pairs(tmp_path, monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    path = os.path.join(FOLDER, "grid.json")
+    runs = grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
+    pairs = collections.defaultdict(list)
+    for run in runs:
+        key = dict(run.directory.key)
+        pairs[
+            json.dumps(
+                {
+                    name: value
+                    for name, value in key.items()
+                    if name not in ("frozen_prefix", "cache_dtype")
+                },
+                sort_keys=True,
+            )
+        ].append(key["frozen_prefix"])
+    assert len(runs) == 60 and len(pairs) == 30
+    assert all(sorted(pair) == ["cached", "live"] for pair in pairs.values())
+    [settings] = {
+        (run.settings.batch_size, run.settings.max_epochs, run.settings.dropout)
+        for run in runs
     }
-    assert differing == {"frozen_prefix", "cache_dtype"}
-    assert (one.batch_size, one.max_epochs, one.dropout) == (16, 5, 0.1)
+    assert settings == (16, 5, 0.1)
+
+
+# === Grids ===
+
+GRIDS = sorted(
+    os.path.relpath(path, commands.ROOT)
+    for path in glob.glob(os.path.join(commands.ROOT, "experiments/*/*.json"))
+    if "module" in json.load(open(path))
+)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_grid_stands_for_runs_that_could_be_started(
+    name, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(commands.ROOT)
+    assert grid_lib.expand(name, grid_lib.read(name), str(tmp_path))
+
+
+def test_the_paper_s_grid_is_the_paper_s_settings(tmp_path, monkeypatch):
+    """Section 3.2: eight tasks, five approaches, both rates, twice."""
+    monkeypatch.chdir(commands.ROOT)
+    name = "experiments/glue/grid.json"
+    runs = grid_lib.expand(name, grid_lib.read(name), str(tmp_path))
+    assert len(runs) == 8 * 5 * 2 * 2
+    assert len({run.settings.task for run in runs}) == 8
+    assert {run.settings.lr for run in runs} == {2e-5, 1e-3}
+    for run in runs:
+        settings = run.settings
+        assert settings.model == "bert_base_en_uncased"
+        assert (settings.batch_size, settings.max_epochs) == (1, 30)
+        assert (settings.validation_fraction, settings.patience) == (0.1, 2)
+        assert settings.frozen_prefix == "live"
 
 
 # === Speed ===
@@ -95,9 +123,7 @@ def measured(layers, seconds, cache):
 
 
 def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
-    spec = spec_of("speed")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("speed")
     seconds = {
         "ours, live": 4.0, "ours, cached": 2.0,
         "Hugging Face, grouped, longest": 8.0,

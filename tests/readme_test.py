@@ -12,6 +12,7 @@ from tf_transfer import glue
 from tf_transfer import predict
 from tf_transfer import report
 from tf_transfer import settings as settings_lib
+from tf_transfer import sweep
 from tests import commands as commands_lib
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
@@ -82,7 +83,20 @@ def small(line, trained, tmp_path):
         words = [w for w in words if w != "--strategy=multi_worker"]
         return module, [*words, *small]
     if module == "report":
-        return module, [trained[0], f"--out={tmp_path}"]
+        document = tmp_path / "README.md"
+        document.write_text(f"{report.BEGIN}\n{report.END}\n")
+        words = [
+            f"--document={document}" if "--document" in word else word
+            for word in words[1:]
+        ]
+        return module, [trained[0], f"--out={tmp_path}", *words]
+    if module == "sweep":  # tests/sweep_test.py runs them
+        grid = tmp_path / "grid.json"
+        grid.write_text(
+            '{"module": "glue", "flags": {"model": "tiny", "data": "sample"}}'
+        )
+        rest = [word for word in words[1:] if word != "--dry_run"]
+        return module, [str(grid), "--dry_run", f"--out={tmp_path}", *rest]
     (tmp_path / "texts.tsv").write_text("sentence\nA film to remember.\n")
     replaced = {
         "--run=DIR": f"--run={trained[1]}",
@@ -95,11 +109,11 @@ def small(line, trained, tmp_path):
 
 def run_here(module, words):
     """Runs a command in this process, as its module would."""
-    if module == "report":
+    if module in ("report", "sweep"):
+        tool = {"report": report, "sweep": sweep}[module]
         return commands_lib.call(
-            lambda: report.main([module, words[0]]), report.define_flags,
-            *words[1:],
-        )  # fmt: skip
+            lambda: tool.main([module, words[0]]), tool.define_flags, *words[1:]
+        )
     main, define = {
         "glue": (glue.main, commands_lib.define_glue),
         "benchmark": (
@@ -135,8 +149,8 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     import dataclasses
 
     known = {field.name for field in dataclasses.fields(glue.GlueSettings)}
-    known |= {"examples", "rounds", "shape", "check", "clear"}
-    known |= {"glue", "norun"}
+    known |= {"examples", "rounds", "shape", "profile", "check", "clear"}
+    known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "document"}
     known |= {
         "run", "text", "input", "output", "glue_test", "export", "flagfile",
         "help", "logdir", "run_slow",

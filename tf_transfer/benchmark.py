@@ -49,6 +49,11 @@ class BenchmarkSettings(glue.GlueSettings):
         256, "Training examples of an epoch, of all lengths in proportion."
     )
     rounds: int = setting(3, "Epochs that are counted, each contestant.")
+    profile: bool = setting(
+        False,
+        "Also trace one more epoch of ours, and list its operations by time.",
+        hashed=False,
+    )
     shape: str = setting(
         "",
         "Blocks and width, such as 12x768 for BERT-base: random weights of "
@@ -241,6 +246,8 @@ def run(settings):
                 flush=True,
             )
     after = peaks.measure(settings.precision)
+    if settings.profile:
+        _print_profiles(contestants)
     peak = {name: max(before[name], after[name]) for name in before}
     middle = {name: statistics.median(s) for name, s in seconds.items()}
     operations = {LIVE: bench.operations(cached=False)}
@@ -269,6 +276,15 @@ def run(settings):
         for name, count in operations.items()
     }
     return result
+
+
+def _print_profiles(contestants):
+    from tf_transfer.peers import profile
+
+    for name in (LIVE, CACHED):
+        if name in contestants:
+            found = profile.operations(contestants[name])
+            print(f"{name}: {profile.table(found)}")
 
 
 def table(result):

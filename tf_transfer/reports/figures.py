@@ -52,7 +52,27 @@ def _panels(count, height=3.3):
     return figure, list(axes.flat[:count])
 
 
-def _finish(figure, handles, name, caption):
+def _figure(datasets, name, caption, time, draw):
+    """A `document.Figure` with a panel a data set.
+
+    Args:
+        time: label of the time axis.
+        draw: function (axis, way, cell) that draws a cell and returns what
+            its legend shows, or None; called for each way at its better rate.
+    """
+    figure, axes = _panels(len(datasets))
+    handles = {}
+    for axis, dataset in zip(axes, datasets):
+        for way in dataset.ways():
+            drawn = draw(axis, way, dataset.best(way))
+            if drawn is not None:
+                handles[studies.way_name(way)] = drawn
+        axis.set_title(dataset.name, fontsize=11)
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.set_ylabel(f"{dataset.metric} on test, points")
+        axis.set_xlabel(time)
+        axis.set_xlim(left=0)
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center",
         ncols=min(len(handles), 5), frameon=False,
@@ -67,13 +87,6 @@ def _finish(figure, handles, name, caption):
         pictures[kind] = buffer.getvalue()
     plt.close(figure)
     return document.Figure(name, caption, **pictures)
-
-
-def _plain(axis, dataset):
-    axis.set_title(dataset.name, fontsize=11)
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.set_ylabel(f"{dataset.metric} on test, points")
 
 
 def curve(cell):
@@ -92,67 +105,59 @@ def score_against_time(study, datasets):
     datasets = [d for d in datasets if any(c.timed for c in d.cells.values())]
     if not datasets:
         return None
-    figure, axes = _panels(len(datasets))
-    handles = {}
-    for axis, dataset in zip(axes, datasets):
-        for way in dataset.ways():
-            cell = dataset.best(way)
-            if not cell.timed or cell.score is None:
-                continue
-            seconds, scores, spread = curve(cell)
-            [line] = axis.plot(seconds, scores, **_style(way))
-            axis.fill_between(
-                seconds,
-                [s - d for s, d in zip(scores, spread)],
-                [s + d for s, d in zip(scores, spread)],
-                color=colour(way), alpha=0.15, linewidth=0,
-            )  # fmt: skip
-            handles[studies.way_name(way)] = line
-        _plain(axis, dataset)
-        axis.set_xlabel("training time, s")
-        axis.set_xlim(left=0)
-    name = f"score_against_time_{study.name}"
-    return _finish(
-        figure, handles, name,
+
+    def draw(axis, way, cell):
+        if not cell.timed or cell.score is None:
+            return None
+        seconds, scores, spread = curve(cell)
+        [line] = axis.plot(seconds, scores, **_style(way))
+        axis.fill_between(
+            seconds,
+            [s - d for s, d in zip(scores, spread)],
+            [s + d for s, d in zip(scores, spread)],
+            color=colour(way), alpha=0.15, linewidth=0,
+        )  # fmt: skip
+        return line
+
+    return _figure(
+        datasets, f"score_against_time_{study.name}",
         "Test score after each epoch against training time; bands are one "
         "standard deviation over seeds",
+        "training time, s", draw,
     )  # fmt: skip
 
 
-def fronts(study, datasets, is_best):
+def fronts(study, datasets, on_front):
     """Final score against time to the stopping point, or None.
 
     Args:
-        is_best: function from a data set to the cells on its front.
+        on_front: function from a data set to the cells on its front.
     """
-    datasets = [d for d in datasets if is_best(d)]
+    datasets = [d for d in datasets if on_front(d)]
     if not datasets:
         return None
-    figure, axes = _panels(len(datasets))
-    handles = {}
-    for axis, dataset in zip(axes, datasets):
-        for way in dataset.ways():
-            cell = dataset.best(way)
-            if cell.seconds is None or cell.score is None:
-                continue
-            style = {**_style(way), "linestyle": "none"}
-            bars = axis.errorbar(
-                cell.seconds.mean, cell.score.mean,
-                xerr=cell.seconds.deviation, yerr=cell.score.deviation,
-                capsize=3, elinewidth=1, **style,
+
+    def draw(axis, way, cell):
+        if cell.seconds is None or cell.score is None:
+            return None
+        if way == cell.dataset.ways()[0]:
+            front = sorted(
+                (other.seconds.mean, other.score.mean)
+                for other in on_front(cell.dataset)
+            )
+            axis.step(
+                *zip(*front), where="post", color="#888888", linewidth=1,
+                zorder=0,
             )  # fmt: skip
-            handles[studies.way_name(way)] = bars
-        front = sorted(
-            (cell.seconds.mean, cell.score.mean) for cell in is_best(dataset)
-        )
-        axis.step(
-            *zip(*front), where="post", color="#888888", linewidth=1, zorder=0
-        )
-        _plain(axis, dataset)
-        axis.set_xlabel("time to the stopping point, s")
-        axis.set_xlim(left=0)
-    return _finish(
-        figure, handles, f"pareto_{study.name}",
+        return axis.errorbar(
+            cell.seconds.mean, cell.score.mean,
+            xerr=cell.seconds.deviation, yerr=cell.score.deviation,
+            capsize=3, elinewidth=1, **{**_style(way), "linestyle": "none"},
+        )  # fmt: skip
+
+    return _figure(
+        datasets, f"pareto_{study.name}",
         "Test score against time to the stopping point; the line joins what "
         "nothing else beats in both; bars are one standard deviation",
+        "time to the stopping point, s", draw,
     )  # fmt: skip

@@ -53,7 +53,7 @@ class Board:
                 result = run.directory.result()
             except UserError:  # damaged: the run itself says so, and fails
                 return None
-            if result is None or _is_to_extend(run.settings, result):
+            if result is None or records.extends(run.settings, result):
                 return None
             run.directory.check_key()
             self._done[run.name] = result
@@ -122,13 +122,6 @@ class Board:
         )
         ended = os.stat(run.directory.file("result.json")).st_mtime
         return max(ended - began, 0.0)
-
-
-def _is_to_extend(settings, result):
-    return (
-        result["stop_reason"] == "max_epochs"
-        and settings.max_epochs > result["epochs_run"]
-    )
 
 
 def _reason(code):

@@ -69,6 +69,14 @@ def locate(settings, module, folders, identities, replicas):
     )  # fmt: skip
 
 
+def extends(settings, result):
+    """Whether a finished run would go on, for more epochs, with these."""
+    return (
+        result["stop_reason"] == "max_epochs"
+        and settings.max_epochs > result["epochs_run"]
+    )
+
+
 def run_name(settings, key):
     """The folder name of a run: what a person looks for, and a hash."""
     digest = hashlib.sha256(

@@ -24,7 +24,7 @@ def execute(settings, directory, devices, facts, prepare):
     """
     result = directory.result()
     directory.check_key()
-    if result is not None and not _extends(settings, result):
+    if result is not None and not records.extends(settings, result):
         if devices.is_chief:
             print(
                 f"Already done: {directory.path}\n{_summary(result)}\n"
@@ -59,14 +59,6 @@ def execute(settings, directory, devices, facts, prepare):
     finally:
         directory.close()
     return facts
-
-
-def _extends(settings, result):
-    """Whether a finished run would now go on for more epochs."""
-    return (
-        result["stop_reason"] == "max_epochs"
-        and settings.max_epochs > result["epochs_run"]
-    )
 
 
 def _open(directory, settings, devices, network, sizes, result):
