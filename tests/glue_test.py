@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
 from tf_transfer import glue
+from tf_transfer import text_task
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
@@ -274,7 +275,7 @@ def test_the_weights_that_train_move_and_no_others(changes, trains, tiny_run):
         max_epochs=1, max_length=16, lr=0.1, select="last", **changes
     )
     settings = tiny_settings("runs", **changes)
-    network = glue.build_network(
+    network = text_task.build_network(
         settings, tasks.GLUE["rte"], strategy.set_up(settings)
     )
     names = {f"block {p}" if isinstance(p, int) else p for p in trains}
@@ -303,7 +304,7 @@ def test_the_weights_that_train_move_and_no_others(changes, trains, tiny_run):
 def test_mean_pooling_leaves_the_pooler_out():
     def names(pooling):
         settings = tiny_settings("runs", pooling=pooling)
-        network = glue.build_network(
+        network = text_task.build_network(
             settings, tasks.GLUE["rte"], strategy.set_up(settings)
         )
         return {part.name for part in split.parts(network)}

@@ -8,6 +8,7 @@ import pytest
 
 from tf_transfer import benchmark
 from tf_transfer import cache
+from tf_transfer import freezing
 from tf_transfer import glue
 from tf_transfer import predict
 from tf_transfer import report
@@ -19,7 +20,7 @@ from tests.conftest import tiny_settings
 
 DOCUMENTS = (
     "README.md", "BUILD.md", "experiments/glue/README.md",
-    "experiments/prefix_cache/README.md",
+    "experiments/prefix_cache/README.md", "experiments/freezing/README.md",
 )  # fmt: skip
 SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
 PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
@@ -90,6 +91,8 @@ def small(line, trained, tmp_path):
             for word in words[1:]
         ]
         return module, [trained[0], f"--out={tmp_path}", *words]
+    if module == "freezing":
+        return module, words
     if module == "sweep":  # tests/sweep_test.py runs them
         grid = tmp_path / "grid.json"
         grid.write_text(
@@ -109,6 +112,9 @@ def small(line, trained, tmp_path):
 
 def run_here(module, words):
     """Runs a command in this process, as its module would."""
+    if module == "freezing":  # tests/freezing_test.py runs a study
+        settings_lib.parse(freezing.FreezingSettings, words).resolve()
+        return 0
     if module in ("report", "sweep"):
         tool = {"report": report, "sweep": sweep}[module]
         return commands_lib.call(
@@ -148,7 +154,11 @@ def test_the_quick_start_has_two_blocks_and_the_second_runs_pytest():
 def test_every_flag_and_module_that_the_documents_name_exists():
     import dataclasses
 
-    known = {field.name for field in dataclasses.fields(glue.GlueSettings)}
+    known = {
+        field.name
+        for cls in (glue.GlueSettings, freezing.FreezingSettings)
+        for field in dataclasses.fields(cls)
+    }
     known |= {"examples", "rounds", "shape", "profile", "check", "clear"}
     known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "document"}
     known |= {

@@ -45,15 +45,23 @@ def test_every_file_is_written_and_the_page_needs_no_other(runs, capsys):
     expected |= {
         f"{name}.{kind}" for name in figures for kind in ("png", "svg")
     }
-    assert expected == {n for n in names if not n.startswith("events")}
+    assert expected == names
     page = open(os.path.join(out, "report.html")).read()
     assert page.count("data:image/svg+xml;base64,") == 2
     assert "http" not in page.replace("http-equiv", "")
     with open(os.path.join(out, "tables.csv")) as file:
         rows = list(csv.DictReader(file))
-    assert {"overview_A", "averages_A", "pareto_A"} <= {
-        r["table"] for r in rows
+    names = {row["table"] for row in rows}
+    assert {"overview_A", "averages_A", "pareto_A"} <= names
+    second = {
+        row["column"]: row
+        for row in rows
+        if (row["table"], row["row"]) == ("overview_A", "2")
     }
+    # Seeds 0.78 and 0.79, in points.
+    assert second["score"]["value"] == "78.50"
+    assert second["score"]["deviation"] == "0.71"
+    assert second["trains"]["text"] == "last 4"
     # Again, with its own files below the runs: the same report.
     before = open(os.path.join(out, "report.md")).read()
     assert call(runs) == 0
@@ -71,7 +79,7 @@ def test_a_summary_gives_the_report_of_its_runs(runs, tmp_path):
 
 def test_tensorboard_has_the_figures_and_the_columns(runs):
     assert call(runs) == 0
-    reader = event_accumulator.EventAccumulator(os.path.join(runs, "report"))
+    reader = event_accumulator.EventAccumulator(os.path.join(runs, "overview"))
     reader.Reload()
     assert set(reader.Tags()["tensors"]) == {
         "score_against_time_A", "pareto_A", "_hparams_/experiment",
@@ -119,11 +127,13 @@ def test_a_file_that_is_no_summary_says_so(content, tmp_path, capsys):
 
 def test_a_document_keeps_what_is_around_its_generated_part(runs, tmp_path):
     path = tmp_path / "README.md"
-    path.write_text(f"Before.\n\n{report.BEGIN}\nold\n{report.END}\n\nAfter.\n")
+    path.write_text(
+        f"Before.\n\n{report.BEGIN}\nstale part\n{report.END}\n\nAfter.\n"
+    )
     assert call(runs, f"--document={path}") == 0
     text = path.read_text()
     assert text.startswith("Before.\n") and text.endswith("\nAfter.\n")
-    assert "old" not in text and "### Learning" not in text
+    assert "stale part" not in text
     assert "| rte | last 4 |" in text
     assert (tmp_path / "pareto_A.png").exists()
     summary = summary_lib.read(str(tmp_path / "summary.json"))

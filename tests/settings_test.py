@@ -12,6 +12,7 @@ from absl import flags
 
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
+from tf_transfer import freezing
 from tf_transfer.glue import GlueSettings
 from tests import commands
 
@@ -22,13 +23,22 @@ FLAG_FILES = sorted(
     )
 )
 
-ENTRIES = ("benchmark", "cache", "glue", "predict", "report", "sweep")
+ENTRIES = (
+    "benchmark", "cache", "freezing", "glue", "predict", "report", "sweep",
+)  # fmt: skip
 
 
 def parsed(*arguments):
     """The resolved settings that a command line gives."""
     with commands.flags_of(commands.define_glue, *arguments):
         return settings_lib.from_flags(GlueSettings).resolve()
+
+
+def parsed_for(path, *arguments):
+    """The same, for the module whose flag file it is."""
+    is_freezing = os.path.dirname(path).endswith("freezing")
+    cls = freezing.FreezingSettings if is_freezing else GlueSettings
+    return settings_lib.parse(cls, arguments).resolve()
 
 
 # === What is refused ===
@@ -183,7 +193,7 @@ def test_there_are_flag_files():
 @pytest.mark.parametrize("path", FLAG_FILES)
 def test_a_flag_file_gives_the_settings_that_its_name_says(path, monkeypatch):
     monkeypatch.chdir(commands.ROOT)
-    settings = parsed(f"--flagfile={path}")
+    settings = parsed_for(path, f"--flagfile={path}")
     name = os.path.basename(path).removesuffix(".flags")
     if match := re.fullmatch(r"last_(\d)(_low_lr)?", name):
         expected = (match[1], 2e-5 if match[2] else 1e-3)
@@ -220,14 +230,15 @@ def test_the_command_in_a_flag_file_is_one_of_its_own(path, monkeypatch):
         found = [
             shlex.split(line.removeprefix("#"))
             for line in file
-            if line.startswith("#   python -m tf_transfer.glue ")
+            if line.startswith("#   python -m tf_transfer.")
         ]
-    if os.path.basename(path) == "wang.flags":
+    if os.path.basename(path) in ("wang.flags", "elsa.flags"):
         assert not found  # it is there to be inherited
         return
     [[python, m, module, *arguments]] = found
     assert f"--flagfile={path}" in arguments
-    parsed(*arguments)
+    found = parsed_for(path, *arguments)
+    assert module == f"tf_transfer.{found.module}"
 
 
 # === The entry modules ===

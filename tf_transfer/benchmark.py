@@ -27,6 +27,7 @@ import time
 
 from tf_transfer import glue
 from tf_transfer import settings as settings_lib
+from tf_transfer import text_task
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
 from tf_transfer.settings import setting
@@ -92,7 +93,7 @@ class Bench:
         self.task = tasks.GLUE[settings.task]
         self.devices = strategy.set_up(settings)
         source = sources.Source(self.task, settings.data, settings.cache_folder)
-        self.network, [phase], _ = glue.prepare(
+        self.network, [phase], _ = text_task.prepare(
             settings, self.task, source, self.devices, self.load_encoder()
         )
         [objective] = phase.objectives

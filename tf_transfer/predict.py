@@ -20,8 +20,8 @@ import os
 import numpy as np
 from absl import flags
 
-from tf_transfer import glue
 from tf_transfer import settings as settings_lib
+from tf_transfer import text_task
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
@@ -72,10 +72,12 @@ class Predictor:
                 f"{'config.json' if config is None else 'result.json'}. Give "
                 "the folder of a finished run."
             )
-        known = {field.name for field in dataclasses.fields(glue.GlueSettings)}
+        known = {
+            field.name for field in dataclasses.fields(text_task.TaskSettings)
+        }
         kept = {k: v for k, v in config["settings"].items() if k in known}
         self.settings = dataclasses.replace(
-            glue.GlueSettings(**kept),
+            text_task.TaskSettings(**kept),
             strategy="default", cpu_devices=1, cache_dir=cache_dir,
         )  # fmt: skip
         self.task = tasks.GLUE[self.settings.task]
@@ -89,7 +91,7 @@ class Predictor:
                 f"({identity}). Bring the old one back."
             )
         self.devices = strategy.Devices(strategy.tf.distribute.get_strategy())
-        self.network = glue.build_network(
+        self.network = text_task.build_network(
             self.settings, self.task, self.devices
         )
         self._load_weights(directory)
@@ -116,7 +118,7 @@ class Predictor:
         """float32 [examples, units] of `sources.Examples`."""
         from tf_transfer.training import loop
 
-        split = glue.tokenise(
+        split = text_task.tokenise(
             examples, self.network.encoder, self.settings.max_length, "texts"
         )
         program = loop.tf.function(self._logits_of_batch, reduce_retracing=True)

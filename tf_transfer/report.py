@@ -19,7 +19,7 @@ from absl import flags
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
 
-SECTIONS = ("glue",)  # modules with a section of their own
+SECTIONS = ("freezing", "glue")  # modules with a section of their own
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 SHOWN_LEFT_OUT = 20
 
@@ -67,6 +67,8 @@ def main(argv):
         root if os.path.isdir(root) else os.path.dirname(root), "report"
     )
     write(parts, summary, out)
+    if os.path.isdir(root):
+        show_in_tensorboard(parts, root)
     if values.document:
         write_document(values.document, parts, summary)
     print(f"\nReport: {os.path.join(out, 'report.html')}")
@@ -148,7 +150,7 @@ def made(summary):
     packages = ", ".join(
         f"{name} {versions[name]}"
         for name in ("tensorflow", "keras", "keras-hub")
-        if versions.get(name)
+        if name in versions
     )
     commits = ", ".join(f"`{commit[:10]}`" for commit in facts["commits"])
     return (
@@ -197,7 +199,6 @@ def read_published(folder, module):
 def write(parts, summary, out):
     """Writes the report below `out`."""
     from tf_transfer.reports import document
-    from tf_transfer.training import events
 
     os.makedirs(out, exist_ok=True)
     _write(out, "report.md", document.markdown(parts))
@@ -209,8 +210,20 @@ def write(parts, summary, out):
         for kind in ("png", "svg"):
             with open(os.path.join(out, f"{figure.name}.{kind}"), "wb") as file:
                 file.write(getattr(figure, kind))
+
+
+def show_in_tensorboard(parts, root):
+    """Puts the figures where TensorBoard finds them beside the runs."""
+    from tf_transfer.reports import document
+    from tf_transfer.training import events
+
     events.write_overview(
-        out, {figure.name: (figure.caption, figure.png) for figure in figures}
+        os.path.join(root, events.OVERVIEW),
+        {
+            part.name: (part.caption, part.png)
+            for part in parts
+            if isinstance(part, document.Figure)
+        },
     )
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tf_transfer import glue
+from tf_transfer import text_task
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
 from tf_transfer.models import cost
@@ -21,7 +21,7 @@ def prepared(layers):
         "runs", trainable_layers=layers, max_train_examples=16
     )
     task = tasks.GLUE["rte"]
-    network, [phase], _ = glue.prepare(
+    network, [phase], _ = text_task.prepare(
         settings, task, sources.Source(task, "sample", ""),
         strategy.Devices(strategy.tf.distribute.get_strategy()),
     )  # fmt: skip

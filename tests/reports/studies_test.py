@@ -97,6 +97,25 @@ def test_a_folder_without_runs_says_so(place, said, tmp_path):
         summary.make(str(tmp_path / place))
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: open(path, "r+b").truncate(200),
+        lambda path: open(path, "w").close(),
+        lambda path: open(path, "w").write("no archive"),
+    ],
+)
+def test_damaged_predictions_are_said_and_the_run_stays(damage, tmp_path):
+    predictions = (np.array([0, 1]), np.ones((2, 1)))
+    folder = synthetic.write(tmp_path, [0.8], predictions=predictions)
+    damage(os.path.join(folder, "predictions.npz"))
+    made = summary.make(str(tmp_path))
+    assert len(made["runs"]) == 1
+    [(path, reason)] = made["left_out"]
+    assert path == os.path.relpath(folder, tmp_path)
+    assert "damaged predictions" in reason
+
+
 # === What belongs together ===
 
 
@@ -173,6 +192,18 @@ def test_times_are_compared_only_in_like_company(tmp_path):
     assert cell.score.mean == pytest.approx(70.0) and cell.score.n == 6
 
 
+def test_each_data_set_has_the_company_of_its_own_runs(tmp_path):
+    """Two machines that share a sweep by task."""
+    synthetic.write(tmp_path, [0.8], task="rte", seconds=10.0)
+    synthetic.write(tmp_path, [0.8], task="rte", seed=1, seconds=10.0)
+    synthetic.write(
+        tmp_path, [0.8], task="mrpc", seconds=5.0, company={"processor": "b"}
+    )
+    [study], _ = sorted_runs(tmp_path)
+    seconds = [d.base.seconds.mean for d in study.datasets]
+    assert seconds == [5.0, 10.0] and study.untimed == 0
+
+
 def test_a_run_that_went_on_in_other_company_is_not_timed(tmp_path):
     synthetic.write(tmp_path, [0.8], seconds=10.0, seed=0)
     folder = synthetic.write(tmp_path, [0.8], seconds=50.0, seed=1)
@@ -209,6 +240,13 @@ def test_a_budget_counts_epochs_that_are_over_and_best_on_validation(tmp_path):
     reached = [cell.reached(budget) for budget in (9.9, 10.0, 29.0, 30.0)]
     assert reached[0] is None
     assert [r.mean for r in reached[1:]] == pytest.approx([60, 90, 70])
+
+
+def test_a_budget_takes_the_last_epoch_where_runs_do(tmp_path):
+    synthetic.write(
+        tmp_path, [0.9, 0.7], seconds=10.0, select="last", patience=0
+    )
+    assert only_cell(tmp_path).reached(20.0).mean == pytest.approx(70.0)
 
 
 def test_a_budget_needs_every_seed(tmp_path):

@@ -7,7 +7,6 @@ import os
 import numpy as np
 
 from tf_transfer import glue
-from tf_transfer.data import tasks
 from tf_transfer.training import records
 
 COMPANY = {
@@ -19,7 +18,9 @@ PARAMETERS = {"all": 1000, "4": 400, "3": 300, "2": 200, "1": 100}
 
 def write(
     root, scores, seconds=10.0, company=None, sizes=None, predictions=None,
-    prefix=None, model_identity="tiny 1", data_identity=None, **changes,
+    prefix=None, model_identity="tiny 1", data_identity=None,
+    cls=glue.GlueSettings, blocks=2, stop_reason="patience", metrics=None,
+    **changes,
 ):  # fmt: skip
     """Writes a finished run; returns its folder.
 
@@ -30,17 +31,20 @@ def write(
         sizes: training examples.
         predictions: (labels, logits) of the test set.
         prefix: (paid, original) seconds of a cached run.
+        cls: settings of the module whose run it is.
+        blocks: of the encoder.
+        metrics: beside the headline one.
     """
-    settings = glue.GlueSettings(
+    settings = cls(
         **{"model": "tiny", "data": "folder", "out": str(root), **changes}
     ).resolve()
-    task = tasks.GLUE[settings.task]
+    task = settings.row
     identities = {
         "model_identity": model_identity,
         "data_identity": data_identity or f"{task.folder} 1",
     }
     directory = records.locate(
-        settings, "glue", [task.name, settings.approach], identities, 1
+        settings, settings.module, [task.name, settings.approach], identities, 1
     )
     folder = directory.path
     number = 2
@@ -55,7 +59,10 @@ def write(
         {
             "settings": dataclasses.asdict(settings),
             "key": directory.key,
-            "parts": {"embeddings": 1, "block 1": 1, "block 2": 1},
+            "parts": {
+                "embeddings": 500, "pooler": 20, "head": 3,
+                **{f"block {n}": 100 for n in range(1, blocks + 1)},
+            },
             "split_sizes": {"train": sizes or 1000, "test": 100},
             "git_commit": "0" * 40,
             "versions": {"tensorflow": "2", "keras": "3", "keras-hub": "0"},
@@ -83,14 +90,16 @@ def write(
             "approach": settings.approach, "lr": settings.lr,
             "seed": settings.seed, "batch_size": settings.batch_size,
             "validation": {task.metric: scores[best]},
-            "test": {task.metric: scores[best]},
+            "test": {task.metric: scores[best], **(metrics or {})},
             "best_epoch": best + 1, "epochs_run": len(scores),
-            "stop_reason": "patience",
+            "stop_reason": stop_reason,
             "train_seconds": paid + seconds * len(scores),
             "seconds_per_epoch": seconds,
             "prefix_seconds": paid if prefix else None,
             "prefix_build_seconds": original if prefix else None,
-            "trainable_parameters": PARAMETERS[settings.trainable_layers],
+            "trainable_parameters": PARAMETERS.get(
+                settings.trainable_layers, 500
+            ),
             "total_parameters": 1000,
         },
     )  # fmt: skip

@@ -89,7 +89,7 @@ def test_a_process_of_another_machine_is_waited_for(claims):
     [name] = files(claims)
     path = os.path.join(claims.folder, name)
     known = json.load(open(path))
-    json.dump({**known, "host": "another", "process": 1}, open(path, "w"))
+    json.dump({**known, "machine": "another", "process": 1}, open(path, "w"))
     assert claims.take("a") is None
     age(claims, 601)
     assert claims.take("a")

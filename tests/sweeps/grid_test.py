@@ -98,6 +98,8 @@ def test_only_picks_by_any_flag(expand):
     some = grid_lib.only("grid.json", runs, ["task=rte", "seed=1"])
     assert {(r.axes["task"], r.axes["seed"]) for r in some} == {("rte", "1")}
     assert grid_lib.only("grid.json", runs, ["model=tiny"]) == runs
+    high = grid_lib.only("grid.json", runs, ["lr=1e-3"])
+    assert {run.settings.lr for run in high} == {1e-3}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,7 @@ def changed(**changes):
         (changed(axes={"model": ["tiny"]}), "model: is in flags and in axes"),
         (changed(flags={"out": "runs"}), "out: belongs to the sweep"),
         (changed(flags={"rerun": True}), "rerun: a sweep skips"),
+        (changed(axes={"max_epochs": [1, 2]}, exclude=[]), "max_epochs: 1"),
         (changed(exclude={}), "exclude: give a list"),
         (changed(exclude=[{}]), "exclude: give a list"),
         (changed(exclude=[{"lrs": 1}]), "exclude: 'lrs' is no axis"),

@@ -225,6 +225,37 @@ def test_a_signal_lets_the_runs_save_and_leaves_them_to_come(sweep):
     assert not events(told, "failed")
 
 
+def test_a_sweep_that_breaks_leaves_its_runs_to_come(sweep):
+    """As `sweep grid.json | head` does."""
+    board, worker, told = sweep(1, lambda run, board: Fake(run, board, polls=9))
+
+    def look(mine):
+        raise BrokenPipeError
+
+    worker.look = look
+    with pytest.raises(BrokenPipeError):
+        worker.work()
+    assert board.states()[board.runs[0].name] == work.TO_COME
+
+
+def test_a_run_that_is_still_saving_is_waited_for(sweep):
+    """Its sweep was killed, and the claim with it, but it writes yet."""
+    board, worker, told = sweep(1)
+    [run] = board.runs
+    run.directory.lock()
+    looks = []
+
+    def look(mine):
+        looks.append(mine)
+        if len(looks) == 3:
+            run.directory.close()
+
+    worker.look = look
+    worker.work()
+    assert looks[:3] == [[], [], []]
+    assert events(told, "done") == ["0"] and not events(told, "failed")
+
+
 def test_a_run_that_may_go_on_for_more_epochs_is_to_come(tmp_path):
     [run] = runs_of(tmp_path, 1)
     finish(run)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tf_transfer import glue
+from tf_transfer import text_task
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
 from tf_transfer.models import split
@@ -104,7 +105,7 @@ def build(tmp_path, two_blocks):
         task = tasks.GLUE[settings.task]
         source = sources.Source(task, settings.data, settings.cache_folder)
         devices = strategy.set_up(settings)
-        network, [phase], _ = glue.prepare(settings, task, source, devices)
+        network, [phase], _ = text_task.prepare(settings, task, source, devices)
         split.freeze(network, phase.trainable)
         cache = prefix_cache.PrefixCache(settings, devices, network)
         try:

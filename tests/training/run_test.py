@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from tests.conftest import tiny_settings
-from tf_transfer import glue
+from tf_transfer import text_task
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
 from tf_transfer.models import heads
@@ -26,7 +26,7 @@ def prepare(settings):
     for name in NAMES:
         task = tasks.GLUE[name]
         source = sources.Source(task, "sample", "")
-        network, [phase], _ = glue.prepare(settings, task, source, devices)
+        network, [phase], _ = text_task.prepare(settings, task, source, devices)
         networks.append(network)
         objectives += phase.objectives
     joined = heads.Network(

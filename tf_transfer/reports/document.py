@@ -5,6 +5,7 @@ import csv
 import dataclasses
 import html
 import io
+import re
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,14 +158,34 @@ def _inline(text):
 
 
 def tables_csv(parts):
-    """Every cell of every table: table, row, column, value."""
+    """Every cell of every table, a line each, for programs to read.
+
+    Cells of a row share its number. `value` and `deviation` are numbers where
+    the cell holds one (percent as percent), else empty; `text` is the cell as
+    the tables show it. Marks of footnotes are left out.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("table", "row", "column", "value"))
+    writer.writerow(("table", "row", "column", "value", "deviation", "text"))
     for part in parts:
         if not isinstance(part, Table):
             continue
-        for row in part.rows:
-            for column, value in zip(part.columns[1:], row[1:]):
-                writer.writerow((part.name, row[0], column, value))
+        for number, row in enumerate(part.rows, 1):
+            for column, cell in zip(part.columns, row):
+                text = _unmarked(cell)
+                where = (part.name, number, _unmarked(column))
+                writer.writerow((*where, *_numbers(text), text))
     return buffer.getvalue()
+
+
+def _unmarked(text):
+    return re.sub(r"\s*(\[\d+\])+$", "", text).replace("**", "")
+
+
+def _numbers(text):
+    """(value, deviation) of a cell such as `82.79 ± 0.31 %`."""
+    number = r"[+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?"
+    found = re.fullmatch(rf"({number})(?: ± ({number}))?(?: %| s)?", text)
+    if not found:
+        return "", ""
+    return tuple((part or "").replace(",", "") for part in found.groups())

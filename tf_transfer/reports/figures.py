@@ -73,6 +73,10 @@ def _figure(datasets, name, caption, time, draw):
         axis.set_ylabel(f"{dataset.metric} on test, points")
         axis.set_xlabel(time)
         axis.set_xlim(left=0)
+    return _written(figure, handles, name, caption)
+
+
+def _written(figure, handles, name, caption):
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center",
         ncols=min(len(handles), 5), frameon=False,
@@ -136,11 +140,13 @@ def fronts(study, datasets, on_front):
     datasets = [d for d in datasets if on_front(d)]
     if not datasets:
         return None
+    lined = set()
 
     def draw(axis, way, cell):
         if cell.seconds is None or cell.score is None:
             return None
-        if way == cell.dataset.ways()[0]:
+        if axis not in lined:
+            lined.add(axis)
             front = sorted(
                 (other.seconds.mean, other.score.mean)
                 for other in on_front(cell.dataset)
@@ -160,4 +166,36 @@ def fronts(study, datasets, on_front):
         "Test score against time to the stopping point; the line joins what "
         "nothing else beats in both; bars are one standard deviation",
         "time to the stopping point, s", draw,
+    )  # fmt: skip
+
+
+def relative_scores(study, curves):
+    """Score less that of training everything, against frozen blocks, or None.
+
+    Args:
+        curves: dict from (name of a data set, cached) to (frozen, score)
+            pairs.
+    """
+    if not curves:
+        return None
+    figure, [axis] = _panels(1, height=3.8)
+    palette = (*COLOURS.values(), *OTHERS)
+    names = list(dict.fromkeys(name for name, _ in curves))
+    handles = {}
+    for (name, cached), points in curves.items():
+        [line] = axis.plot(
+            *zip(*sorted(points)), marker="o", markersize=4,
+            linestyle="--" if cached else "-",
+            color=palette[names.index(name) % len(palette)],
+        )  # fmt: skip
+        handles[name + (", cached" if cached else "")] = line
+    axis.axhline(0, color="#888888", linewidth=1, zorder=0)
+    axis.set_xlabel(f"frozen blocks of {study.blocks}")
+    axis.set_ylabel("score less that of training all, points")
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    return _written(
+        figure, handles, f"relative_scores_{study.name}",
+        "Relative score against the number of frozen blocks, mean over trials",
     )  # fmt: skip

@@ -15,8 +15,10 @@ from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
+from tf_transfer.reports.words import percent
+from tf_transfer.reports.words import points
+from tf_transfer.reports.words import spread
 
-MODULE = "glue"
 MINILM_KNOWS = ("qqp", "mnli")  # it was tuned on them before
 TABLE_NUMBERS = {
     "mnli": 2, "qqp": 3, "qnli": 4, "sst2": 5, "cola": 6, "stsb": 7,
@@ -108,7 +110,8 @@ class GlueReport:
             "deviation over n seeds, each approach at its better rate"
             + self.note(
                 "Better on validation; on the test set where nothing "
-                "validates. The score is that of the best validation epoch."
+                "validates. The score is that of the epoch that --select "
+                f"chose: {self.study.settings['select']}."
             )
         )
         columns = (
@@ -129,7 +132,32 @@ class GlueReport:
             ), "trained parameters",
         )  # fmt: skip
         table = Table(f"overview_{self.study.name}", caption, columns, rows)
-        return [Heading(3, "Score and cost at the stopping point"), table]
+        return [
+            Heading(3, "Score and cost at the stopping point"), table,
+            *self.other_metrics(),
+        ]  # fmt: skip
+
+    def other_metrics(self):
+        """What is measured beside the headline metric, where anything is."""
+        rows = []
+        for dataset in self.study.datasets:
+            for way in dataset.ways():
+                cell = dataset.best(way)
+                for name in cell.records[0]["metrics"]:
+                    if name != dataset.metric:
+                        rows.append(
+                            (
+                                dataset.name, studies.way_name(way), name,
+                                spread(cell.metric(name)),
+                                str(len(cell.records)),
+                            )
+                        )  # fmt: skip
+        if not rows:
+            return []
+        caption = "Beside the headline metric, in points"
+        columns = ("task", "trains", "metric", "score", "n")
+        name = f"other_metrics_{self.study.name}"
+        return [Table(name, caption, columns, rows)]
 
     def _dataset_name(self, dataset):
         if dataset.data == "sample":
@@ -180,9 +208,20 @@ class GlueReport:
         epoch = cell.seconds_per_epoch
         return (
             spread(cell.seconds, 1), saved, spread(epoch, 1), share,
-            f"{cell.mean('epochs_run').mean:.1f}",
+            self._epochs(cell),
             spread(cell.mean("prefix_build_seconds"), 1),
         )  # fmt: skip
+
+    def _epochs(self, cell):
+        text = f"{cell.mean('epochs_run').mean:.1f}"
+        if cell.cut_off:
+            text += " " + self.note(
+                "Some or all of these runs ended at their most epochs "
+                f"({self.study.settings['max_epochs']}), not because "
+                "validation had stopped rising: their time to the stopping "
+                "point is that of the limit."
+            )
+        return text
 
     # === Averages over large and small tasks ===
 
@@ -202,17 +241,18 @@ class GlueReport:
                     (
                         f"{size}, {studies.way_name(way)}",
                         str(found.count), ", ".join(found.tasks),
-                        percent(found.saved), saved and f"{saved:g} %",
-                        points(found.lost), lost and f"{lost:g}",
+                        spread(found.saved, 1, " %"),
+                        saved and f"{saved:g} %",
+                        spread(found.lost), lost and f"{lost:g}",
                     )
                 )  # fmt: skip
         rows += self._single_tasks()
         if not rows:
             return []
         caption = (
-            "Against fine-tuning, averaged over tasks; large tasks have "
-            f"{studies.LARGE_FROM:,} training examples or more, small ones "
-            f"{studies.SMALL_UP_TO:,} at most"
+            "Against fine-tuning, mean ± standard deviation over tasks. Large "
+            f"tasks have {studies.LARGE_FROM:,} training examples or more, "
+            f"small ones {studies.SMALL_UP_TO:,} at most"
         )
         notes = "".join(
             self.note(text) for text in self.published.get("footnotes", ())
@@ -242,8 +282,8 @@ class GlueReport:
                         (
                             f"{task}, {studies.way_name(way)}",
                             str(found.count), ", ".join(found.tasks),
-                            percent(found.saved), f"{theirs:g} %",
-                            points(found.lost), None,
+                            spread(found.saved, 1, " %"), f"{theirs:g} %",
+                            spread(found.lost), None,
                         )
                     )  # fmt: skip
         return rows
@@ -269,13 +309,16 @@ class GlueReport:
             )
             rows = []
             for cell in cells:
-                row = [studies.way_name(cell.way), f"{cell.lr:g}"]
+                row = [
+                    studies.way_name(cell.way), f"{cell.lr:g}",
+                    str(len(cell.records)),
+                ]  # fmt: skip
                 for number in range(1, longest + 1):
                     score, seconds = cell.at_epoch(number)
                     text = ""
                     if score:
                         time = f"{seconds.mean:.0f}" if seconds else "-"
-                        text = f"{score.mean:.2f} / {time}"
+                        text = f"{spread(score)} / {time}"
                         if score.n < len(cell.records):
                             text += f" ({score.n})"
                     row.append(text)
@@ -295,7 +338,7 @@ class GlueReport:
                     "only one of several did."
                 )
             )
-            columns = ["trains", "lr"]
+            columns = ["trains", "lr", "n"]
             columns += [f"epoch {n}" for n in range(1, longest + 1)]
             parts.append(
                 Table(
@@ -322,7 +365,7 @@ class GlueReport:
                         (
                             self._dataset_name(dataset),
                             studies.way_name(way), f"{cell.lr:g}",
-                            spread(cell.score),
+                            spread(cell.score), str(len(cell.records)),
                             "better" if cell is best else percent(drop),
                             spread(cell.seconds_per_epoch, 1),
                             spread(cell.seconds, 1),
@@ -332,7 +375,7 @@ class GlueReport:
             return []
         caption = "The learning rates of an approach beside each other"
         columns = (
-            "task", "trains", "lr", "score", "lower than at the better by",
+            "task", "trains", "lr", "score", "n", "lower than at the better by",
             "s an epoch", "time, s",
         )  # fmt: skip
         table = Table(f"rates_{self.study.name}", caption, columns, rows)
@@ -356,6 +399,7 @@ class GlueReport:
                 (
                     dataset.name, studies.way_name(cell.way), f"{cell.lr:g}",
                     spread(cell.seconds, 1), spread(cell.score),
+                    str(len(cell.records)),
                 )
                 for cell in sorted(front, key=lambda c: c.seconds.mean)
             ]  # fmt: skip
@@ -365,7 +409,7 @@ class GlueReport:
             "What nothing else beats in both: the Pareto front of mean score "
             "against mean time to the stopping point"
         )
-        columns = ("task", "trains", "lr", "time, s", "score")
+        columns = ("task", "trains", "lr", "time, s", "score", "n")
         figure = figures.fronts(self.study, self.real, compare.on_front)
         return [
             Heading(3, "Worth its time"),
@@ -490,26 +534,3 @@ class GlueReport:
 
 def _is_official(data):
     return data == "tfds" or data not in ("sample", "rotten_tomatoes")
-
-
-# === Figures as text ===
-
-
-def spread(mean, digits=2):
-    """`82.79 ± 0.31`, or `82.79` of one value, or nothing."""
-    if mean is None:
-        return ""
-    text = f"{mean.mean:.{digits}f}"
-    if mean.deviation is not None:
-        text += f" ± {mean.deviation:.{digits}f}"
-    return text
-
-
-def points(value):
-    """A score in points, or nothing."""
-    return "" if value is None else f"{value:.2f}"
-
-
-def percent(value):
-    """A share, or nothing."""
-    return "" if value is None else f"{value:.1f} %"

@@ -4,9 +4,10 @@ A record is plain data, so that a report can be made again from its stored
 summary. A directory that is not whole is left out, with the reason.
 """
 
-import collections
 import json
 import os
+import zipfile
+import zlib
 
 import numpy as np
 
@@ -66,6 +67,8 @@ def read_run(folder, path):
         config, result = directory.config(), directory.result()
     except UserError as error:
         raise LeftOut(f"is damaged: {os.path.basename(_file(error))}") from None
+    except OSError as error:
+        raise LeftOut(f"cannot be read: {error.strerror}") from None
     if config is None:
         raise LeftOut("has no config.json")
     if result is None:
@@ -116,8 +119,10 @@ def _record(config, result, epochs, path):
         "lr": float(result["lr"]),
         "seed": result["seed"],
         "key": key,
+        "max_epochs": config["settings"]["max_epochs"],
         "model": config["settings"]["model"],
         "data": config["settings"]["data"],
+        "parts": config["parts"],
         "blocks": sum(part.startswith("block ") for part in config["parts"]),
         "company": {**company, "mixed": mixed},
         "commit": config["git_commit"],
@@ -133,6 +138,7 @@ def _record(config, result, epochs, path):
         ],
         "validation": score(result["validation"]),
         "test": score(result["test"]),
+        "metrics": result["test"] or result["validation"],
         "epochs_run": result["epochs_run"],
         "best_epoch": result["best_epoch"],
         "stop_reason": result["stop_reason"],
@@ -149,45 +155,55 @@ def _record(config, result, epochs, path):
 
 
 def study_of(record):
-    """What a run shares with the runs that it may be compared with."""
-    return {
+    """What a run shares with the runs that it may be compared with.
+
+    The most epochs belong to it, though a run's key may not have them: a run
+    that was cut off is not one that stopped by itself.
+    """
+    shared = {
         name: value
         for name, value in record["key"].items()
         if name not in (*APPROACH, *DATASET, "seed")
     }
+    return {**shared, "max_epochs": record["max_epochs"]}
 
 
 # === Predictions ===
 
 
 class Predictions:
-    """Reads test labels and outputs of runs, each once.
+    """Reads test labels and outputs of runs.
 
     Args:
         root: the folder that the records' paths start from.
+
+    Attributes:
+        damaged: paths of runs whose predictions could not be read.
     """
 
     def __init__(self, root):
         self.root = root
-        self._kept = collections.OrderedDict()
+        self.damaged = set()
 
     def test(self, record):
         """(ids, labels, outputs) of a run's test set, or None.
 
         Outputs are the chosen label ids, or scores where there are no labels.
         """
-        path = record["path"]
-        if path not in self._kept:
-            self._kept[path] = self._read(record)
-        return self._kept[path]
-
-    def _read(self, record):
         path = os.path.join(self.root, record["path"], "predictions.npz")
         try:
             with np.load(path) as arrays:
+                if "test_ids" not in arrays:
+                    return None  # nothing was tested
                 ids, labels = arrays["test_ids"], arrays["test_labels"]
                 logits = arrays["test_logits"]
-        except (OSError, ValueError, KeyError):
+        except FileNotFoundError:
+            return None
+        except (
+            OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile,
+            zlib.error,
+        ):  # fmt: skip
+            self.damaged.add(record["path"])
             return None
         is_score = np.issubdtype(labels.dtype, np.floating)
         return ids, labels, logits[:, 0] if is_score else metrics.decide(logits)

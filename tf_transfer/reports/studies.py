@@ -40,6 +40,11 @@ class Cell:
         return f"{self.dataset.name}|{self.approach}|{how}|{self.lr:g}"
 
     @property
+    def cut_off(self):
+        """How many of its runs ended at their most epochs."""
+        return sum(r["stop_reason"] == "max_epochs" for r in self.records)
+
+    @property
     def way(self):
         """Approach and whether its prefix is cached: a curve, a colour."""
         return self.approach, self.cached
@@ -81,6 +86,12 @@ class Cell:
         """`Mean` of the seconds of an epoch, the first ones left out."""
         return self._mean(lambda r: r["seconds_per_epoch"], self.timed)
 
+    def metric(self, name):
+        """`Mean` of another metric of the selected epoch, in points."""
+        return self._mean(
+            lambda r: 100 * r["metrics"][name] if name in r["metrics"] else None
+        )
+
     def mean(self, name, timed=False):
         """`Mean` of a record's entry."""
         return self._mean(lambda r: r[name], self.timed if timed else None)
@@ -101,7 +112,8 @@ class Cell:
         """`Mean` of what each seed has reached within so many seconds.
 
         That is the test score of the epoch that is best on validation among
-        those that are over by then; None unless every seed has ended one.
+        those that are over by then (of the last one, where runs select that);
+        None unless every seed has ended one.
         """
         reached = [reached_by(record, budget) for record in self.timed]
         if not reached or None in reached:
@@ -131,7 +143,7 @@ def reached_by(record, budget):
     ]
     if not over:
         return None
-    if over[0]["validation"] is None:
+    if over[0]["validation"] is None or record["key"]["select"] == "last":
         return over[-1]["test"]
     return max(over, key=lambda epoch: epoch["validation"])["test"]
 
@@ -197,14 +209,12 @@ class Study:
         name: `A`, `B`, ...
         settings: what all of them share, as in their keys.
         datasets: list of `Dataset`.
-        company: what the times that are compared have in common.
         untimed: how many runs were timed in other company.
     """
 
     name: str
     settings: dict
     datasets: list
-    company: dict
     untimed: int
     records: list
 
@@ -261,24 +271,13 @@ def _letters(number):
 
 
 def _study(name, records):
-    companies = collections.Counter(
-        _company(record) for record in records if not record["company"]["mixed"]
-    )
-    chosen = None
-    if companies:
-        most = max(companies.values())
-        chosen = min(key for key, count in companies.items() if count == most)
-
-    def is_timed(record):
-        return not record["company"]["mixed"] and _company(record) == chosen
-
     bodies = collections.defaultdict(list)
     for record in records:
         identity = record["key"]["data_identity"]
         bodies[record["task"], identity].append(record)
     of_task = collections.Counter(task for task, _ in bodies)
     numbers = collections.Counter()
-    datasets = []
+    datasets, untimed = [], 0
     for (task, identity), some in sorted(
         bodies.items(), key=lambda item: item[0]
     ):
@@ -287,6 +286,8 @@ def _study(name, records):
         if of_task[task] > 1:
             name_here = f"{task} ({numbers[task]})"
         first = some[0]
+        is_timed = _timing(some)
+        untimed += sum(not is_timed(record) for record in some)
         dataset = Dataset(
             name_here, task, first["metric"], identity, first["data"],
             first["sizes"], {},
@@ -303,11 +304,24 @@ def _study(name, records):
                     [record for record in same if is_timed(record)],
                 )  # fmt: skip
         datasets.append(dataset)
-    return Study(
-        name, reading.study_of(records[0]), datasets,
-        json.loads(chosen) if chosen else {},
-        sum(not is_timed(record) for record in records), records,
-    )  # fmt: skip
+    return Study(name, reading.study_of(records[0]), datasets, untimed, records)
+
+
+def _timing(records):
+    """A function that says whether a record's times are compared.
+
+    They are in the company that most of the records were in.
+    """
+    companies = collections.Counter(
+        _company(record) for record in records if not record["company"]["mixed"]
+    )
+    most = max(companies.values(), default=0)
+    chosen = min(
+        (key for key, count in companies.items() if count == most), default=None
+    )
+    return lambda record: (
+        not record["company"]["mixed"] and _company(record) == chosen
+    )
 
 
 def _by_dtype(members):

@@ -45,13 +45,17 @@ def make(root, progress=lambda items, **options: items):
     for study, dataset in progress(work, desc="comparing", unit=" tasks"):
         datasets[compare.dataset_id(dataset)] = _facts(dataset, predictions)
         paired |= _paired(study, dataset, predictions)
+    left_out += [
+        (path, "has damaged predictions: it is not in the bootstrap")
+        for path in sorted(predictions.damaged)
+    ]
     return {
         "version": VERSION,
         "made": {
             "on": time.strftime("%Y-%m-%d"),
             "machine": _machine(found),
             "commits": sorted({r["commit"] for r in found if r["commit"]}),
-            "versions": found[0]["versions"],
+            "versions": _versions(found),
         },
         "runs": found,
         "left_out": left_out,
@@ -80,6 +84,15 @@ def read(path):
             "summary.json of a report."
         ) from None
     return summary
+
+
+def _versions(found):
+    """Each package's versions over the runs, as one string."""
+    named = {}
+    for record in found:
+        for package, version in record["versions"].items():
+            named.setdefault(package, set()).add(version or "none")
+    return {name: ", ".join(sorted(seen)) for name, seen in named.items()}
 
 
 def _machine(found):

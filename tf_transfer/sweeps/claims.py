@@ -97,7 +97,7 @@ class Claims:
         if silent > self.stale_seconds:
             return False
         known = read_json(path)
-        if not known or known.get("host") != socket.gethostname():
+        if not known or known.get("machine") != _machine():
             return True  # being written, or not to be asked from here
         return _began(known["process"]) == known["began"]
 
@@ -136,11 +136,22 @@ class Claim:
 def _signature(token):
     return {
         "host": socket.gethostname(),
+        "machine": _machine(),
         "process": os.getpid(),
         "began": _began(os.getpid()),
         "token": token,
         "taken": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
+
+
+def _machine():
+    """Tells where a process number means something: names may be shared."""
+    found = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            found.append(file.read().strip())
+        found.append(os.readlink("/proc/self/ns/pid"))
+    return " ".join(found)
 
 
 def _began(process):

@@ -43,27 +43,31 @@ class Pace:
 
     def seconds(self, run):
         """The median of the runs that are most like it, or None."""
-        known = self._known()
-        for depth in range(len(BROAD), -1, -1):
-            like = [
-                seconds
-                for settings, seconds in known
-                if all(
-                    getattr(settings, name, None)
-                    == getattr(run.settings, name, None)
-                    for name in BROAD[:depth]
-                )
-            ]
-            if like:
-                return statistics.median(like)
-        return None
+        return _median_of_like(self._known(), run)
 
     def left(self, runs, jobs):
         """Seconds until `runs` are done, or None where nothing is known."""
-        each = [self.seconds(run) for run in runs]
+        known = self._known()
+        each = [_median_of_like(known, run) for run in runs]
         if not each or None in each:
             return None
         return sum(each) / jobs
+
+
+def _median_of_like(known, run):
+    for depth in range(len(BROAD), -1, -1):
+        like = [
+            seconds
+            for settings, seconds in known
+            if all(
+                getattr(settings, name, None)
+                == getattr(run.settings, name, None)
+                for name in BROAD[:depth]
+            )
+        ]
+        if like:
+            return statistics.median(like)
+    return None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ import re
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
 
-MODULES = ("glue",)  # what can be swept: each has SETTINGS and locate()
+MODULES = ("glue", "freezing")  # each has SETTINGS, locate() and build()
 KEYS = ("module", "flagfile", "flags", "axes", "exclude")
 NOT_IN_A_GRID = ("out", "rerun")  # what a sweep itself says
 
@@ -177,10 +177,28 @@ def expand(path, grid, out, cache_dir=""):
             {name: _text(value) for name, value in point.items()},
             settings, directory,
         )  # fmt: skip
-        found.setdefault(planned.directory.path, planned)
+        other = found.setdefault(planned.directory.path, planned)
+        _check_same(path, other, planned)
     if not found:
         raise UserError(f"{path}: stands for no run: `exclude` leaves none.")
     return warm_order(found.values())
+
+
+def _check_same(path, one, other):
+    """Two points may be one run only where nothing that differs matters.
+
+    `cached` with nothing frozen is the live run. But a flag that is not in a
+    run's name, as --max_epochs under a constant rate, is no axis.
+    """
+    for name in one.axes:
+        if name in ("frozen_prefix", "cache_dtype"):
+            continue
+        if one.axes[name] != other.axes[name]:
+            raise UserError(
+                f"{path}: axes.{name}: {one.axes[name]} and {other.axes[name]} "
+                "are one and the same run, since this flag is not part of a "
+                "run's name. Give it one value, in `flags`."
+            )
 
 
 def _text(value):
@@ -209,13 +227,20 @@ def only(path, runs, conditions):
                 "such as task=rte."
             )
         known = {_value(run, name) for run in runs}
-        runs = [run for run in runs if _value(run, name) == wanted]
+        runs = [run for run in runs if _is(_value(run, name), wanted)]
         if not runs:
             raise UserError(
                 f"--only={condition}: no run of {path} has that. There are: "
                 f"{', '.join(sorted(known))}."
             )
     return runs
+
+
+def _is(known, wanted):
+    try:
+        return float(known) == float(wanted)  # 2e-5 and 2e-05
+    except ValueError:
+        return known == wanted
 
 
 def _value(run, name):

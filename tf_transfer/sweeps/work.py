@@ -136,7 +136,7 @@ def command(run):
     return ["python", "-m", f"tf_transfer.{run.module}", *run.words]
 
 
-def start(run, board, slot, jobs):
+def start_process(run, board, slot, jobs):
     """Starts a run's process, its output going to its log.
 
     With several jobs each gets its share of the cores, and its record says
@@ -186,7 +186,8 @@ class Worker:
         board: `Board`.
         jobs: how many at a time.
         limit: how many to start at most; 0 for all.
-        start: function (run, board, slot, jobs) to a process.
+        start: function (run, board, slot, jobs) to a process; unset,
+            `start_process`.
         tell: function that is called with (event, run, detail, the names of
             the runs that run here): `started`, `done`, `failed`, `lost`.
         look: function that is called again and again with the names of the
@@ -194,17 +195,18 @@ class Worker:
     """
 
     def __init__(
-        self, board, jobs=1, limit=0, start=start,
+        self, board, jobs=1, limit=0, start=None,
         tell=lambda *event: None, look=lambda mine: None,
     ):  # fmt: skip
         self.board = board
         self.jobs = jobs
         self.left = limit or float("inf")
-        self.start = start
+        self.start = start or start_process
         self.tell = tell
         self.look = look
         self.running = []
         self._stop = False
+        self._leaving = False
 
     def work(self):
         """Does what is to be done, and waits for what others do.
@@ -243,6 +245,7 @@ class Worker:
 
     def _turn(self):
         """One look at everything. False when there is nothing left."""
+        self._leaving = self._stop
         for job in list(self.running):
             self._watch(job)
         if self._stop:
@@ -255,16 +258,24 @@ class Worker:
             for run in self.board.runs:
                 if free < 1 or self.left < 1:
                     break
-                if states[run.name] == TO_COME and self._take(run):
-                    free -= 1
+                if states[run.name] == TO_COME:
+                    if self._take(run):
+                        free -= 1
+                    else:
+                        others = True  # was faster, or is still leaving
         return bool(self.running or (others and self.left >= 1))
 
     def _take(self, run):
         claim = self.board.claims.take(run.name)
         if claim is None:
             return False
-        # Another sweep may have ended it a moment before.
-        if self.board.result(run) is not None or self.board.failure(run):
+        # Another sweep may have ended it a moment before; or it was killed,
+        # and the run that it had started is still saving its state.
+        if (
+            self.board.result(run) is not None
+            or self.board.failure(run)
+            or run.directory.is_locked()
+        ):
             claim.release()
             return False
         slot = min(set(range(self.jobs)) - {job.slot for job in self.running})
@@ -291,7 +302,7 @@ class Worker:
             job.claim.release()
             self.board.claims.forget(job.run.name)
             return
-        if not self._stop:
+        if not self._leaving:
             record = self.board.record_failure(job.run, code)
             self._tell("failed", job.run, record)
         job.claim.release()
@@ -307,7 +318,8 @@ class Worker:
             job.process.kill()
 
     def _leave(self):
-        """Lets what runs save its state and end."""
+        """Lets what runs save its state and end: none of it has failed."""
+        self._leaving = True
         for job in self.running:
             with contextlib.suppress(ProcessLookupError):
                 job.process.terminate()

@@ -15,6 +15,7 @@ from tensorboard.plugins.scalar import metadata as scalar_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util import tensor_util
 
+OVERVIEW = "overview"  # folder below the runs, for what shows all of them
 # What HParams' table of runs shows of each, beside its settings.
 RESULT_COLUMNS = {
     "result/score": "score",
@@ -100,19 +101,22 @@ class EventFile:
         self._writer.close()
 
 
-def write_overview(folder, images):
+def write_overview(folder, images=None):
     """What TensorBoard shows of a folder of runs as a whole.
 
-    Replaces what another call wrote there.
-
     Args:
-        images: dict from a name to (caption, PNG bytes).
+        folder: below that of the runs.
+        images: dict from a name to (caption, PNG bytes), in place of those
+            of an earlier call. None leaves what is there.
     """
     os.makedirs(folder, exist_ok=True)
-    for name in os.listdir(folder):
-        if name.startswith("events.out.tfevents."):
+    known = [n for n in os.listdir(folder) if n.startswith("events.out.")]
+    if images is None and known:
+        return
+    for name in known:
+        with contextlib.suppress(FileNotFoundError):  # another's turn, too
             os.remove(os.path.join(folder, name))
     with contextlib.closing(EventFile(folder)) as file:
         file.columns()
-        for name, (caption, png) in images.items():
+        for name, (caption, png) in (images or {}).items():
             file.image(name, caption, png)

@@ -193,6 +193,25 @@ class RunDirectory:
         self._lock.flush()
         self.check_key()
 
+    def is_locked(self):
+        """Whether a process of this machine is writing here now."""
+        try:
+            with open(self.file(".lock"), "r") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def note_company(self, runs):
+        """Records that more runs share the machine than when it began."""
+        config = self.config()
+        if runs and config and runs > (config["concurrent_runs"] or 0):
+            checkpoint.write_json(
+                self.file("config.json"), {**config, "concurrent_runs": runs}
+            )
+
     def check_key(self):
         """Raises `UserError` if what is here belongs to another config."""
         known = self.config()

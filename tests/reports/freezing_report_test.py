@@ -1,0 +1,167 @@
+"""The freezing report on trials with known means."""
+
+import csv
+import json
+import os
+
+import pytest
+
+from tests import commands
+from tests.reports import synthetic
+from tf_transfer import freezing
+from tf_transfer import report
+from tf_transfer.reports import document
+from tf_transfer.reports import summary as summary_lib
+
+PUBLISHED = os.path.join(
+    commands.ROOT, "experiments", "freezing", "published.json"
+)
+
+
+def write(root, trials, **changes):
+    """Trials by number of trained blocks, of an encoder of four."""
+    for blocks, scores in trials.items():
+        for seed, score in enumerate(scores):
+            synthetic.write(
+                root, [score / 100], cls=freezing.FreezingSettings, blocks=4,
+                trainable_layers=str(blocks), seed=seed,
+                **{"lr": 1e-5, "seconds": 10.0, **changes},
+            )  # fmt: skip
+
+
+TRIALS = {"all": [80, 82], 2: [81, 83], 1: [74, 76], 0: [50, 0]}
+
+
+def compose(root):
+    made = summary_lib.make(str(root))
+    return report.compose(made, os.path.join(commands.ROOT, "experiments"))
+
+
+def table(parts, name):
+    [found] = [
+        part
+        for part in parts
+        if isinstance(part, document.Table) and part.name == name
+    ]
+    return [dict(zip(found.columns, row)) for row in found.rows]
+
+
+def test_quality_at_every_number_of_frozen_blocks(tmp_path):
+    write(tmp_path, TRIALS, task="mrpc")
+    rows = table(compose(tmp_path), "freezing_A_mrpc_live")
+    assert [(row["frozen"], row["trained"]) for row in rows] == [
+        ("0", "all"), ("2", "2"), ("3", "1"), ("4", "0"),
+    ]  # fmt: skip
+    assert [row["score"].split()[0] for row in rows] == [
+        "81.00", "82.00", "75.00", "25.00",
+    ]  # fmt: skip
+    # Of 50 and 0 the authors keep 50.
+    assert [row["authors' averaging"] for row in rows][-1] == "50.00"
+    assert [row["relative score"] for row in rows] == [
+        "0.00", "1.00", "-6.00", "-56.00",
+    ]  # fmt: skip
+    assert rows[2]["of all"] == "92.6 %"
+    assert {row["trials"] for row in rows} == {"2"}
+
+
+def test_operating_points_and_claims(tmp_path):
+    write(tmp_path, TRIALS, task="mrpc")
+    text = document.markdown(compose(tmp_path), None)
+    # 90 % of 81 is 72.9, passed by 1; 95 % is 76.95, passed by 2.
+    assert "90% of all: 1 of 4 trained blocks are enough; 95 %" in text
+    assert "95% of all: 2 of 4 trained blocks are enough; 95 %" in text
+    assert "A fourth of the blocks (1 of 4) for 90 %, live: **holds**" in text
+    assert "worse than freezing, live: mrpc with 2 trained." in text
+
+
+def test_what_the_majority_passes_is_marked(tmp_path):
+    import numpy as np
+
+    labels = np.array([1] * 9 + [0])
+    write(
+        tmp_path, {"all": [80], 0: [79]}, task="rte",
+        predictions=(labels, np.ones((10, 1))),
+    )  # fmt: skip
+    text = document.markdown(compose(tmp_path), None)
+    assert "90% of all: 0 of 4 trained blocks are enough; **the majority" in (
+        text
+    )
+
+
+def test_a_fourth_that_is_not_enough(tmp_path):
+    write(tmp_path, {"all": [80], 2: [79], 1: [60], 0: [50]}, task="rte")
+    text = document.markdown(compose(tmp_path), None)
+    assert "(1 of 4) for 90 %, live: **does not hold** (rte 2)" in text
+
+
+def test_cached_trials_are_tables_of_their_own(tmp_path):
+    write(tmp_path, {"all": [80, 82], 1: [70, 72]}, task="rte")
+    write(
+        tmp_path, {1: [76, 78]}, task="rte", frozen_prefix="cached",
+        prefix=(0.0, 5.0),
+    )  # fmt: skip
+    parts = compose(tmp_path)
+    live = table(parts, "freezing_A_rte_live")
+    cached = table(parts, "freezing_A_rte_cached")
+    assert live[1]["score"].startswith("71.00")
+    assert cached[1]["score"].startswith("77.00")
+    assert cached[1]["time, s"].startswith("15.0")
+    assert cached[0]["score"] == live[0]["score"]
+
+
+def test_the_search_is_a_table_of_its_own(tmp_path):
+    write(tmp_path, TRIALS, task="rte")
+    for lr, score in ((1e-5, 70), (2e-5, 75)):
+        write(
+            tmp_path, {"all": [score]}, task="rte", lr=lr,
+            validation_fraction=0.1,
+        )  # fmt: skip
+    rows = table(compose(tmp_path), "search_B")
+    assert [(row["lr"], row["validation"], row[""]) for row in rows] == [
+        ("1e-05", "70.00", ""), ("2e-05", "75.00", "best"),
+    ]  # fmt: skip
+
+
+def test_published_scores_stand_beside_those_of_the_same_encoder(tmp_path):
+    write(
+        tmp_path, {"all": [80], 1: [70]}, task="rte",
+        model="bert_base_en_uncased",
+    )  # fmt: skip
+    rows = table(compose(tmp_path), "freezing_A_rte_live")
+    assert [row["published"] for row in rows] == ["67.55", "57.87"]
+
+
+def test_parameters_add_up(tmp_path):
+    write(tmp_path, {"all": [80]}, task="rte")
+    rows = table(compose(tmp_path), "parameters_A")
+    assert [(row["part"], row["parameters"]) for row in rows] == [
+        ("embeddings", "500"), ("each block", "100"), ("all blocks", "400"),
+        ("pooler", "20"), ("total", "920"),
+    ]  # fmt: skip
+
+
+@pytest.mark.shared
+def test_published_scores_are_those_of_the_trials(shared_data):
+    from tf_transfer.reports import operating
+
+    published = json.load(open(PUBLISHED))
+    trials = {}
+    path = os.path.join(shared_data, "..", "papers", "elsa_trials.csv")
+    with open(path, encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            key = (row["model"], row["task"], row["trained_blocks"])
+            trials.setdefault(key, []).append(100 * float(row["score"]))
+    for (model, task, blocks), scores in trials.items():
+        known = published["scores"][model][task][blocks]
+        assert known[0] == pytest.approx(
+            operating.authors_mean(scores), abs=0.006
+        )
+        assert known[1] == pytest.approx(
+            operating.plain_mean(scores), abs=0.006
+        )
+        assert known[3] == len(scores)
+    assert sum(
+        len(cells)
+        for tasks in published["scores"].values()
+        for cells in tasks.values()
+    ) == len(trials)

@@ -1,0 +1,105 @@
+"""Operating points: by hand, and those of the paper from its own trials."""
+
+import csv
+import collections
+import os
+
+import pytest
+
+from tf_transfer.reports import operating
+
+TRIALS = {
+    "all": [0.80, 0.82], 0: [0.50, 0.52], 1: [0.70, 0.72], 2: [0.74, 0.74],
+    3: [0.80, 0.80],
+}  # fmt: skip
+
+
+def test_the_fewest_blocks_above_the_share_of_all():
+    # 0.9 of 0.81 is 0.729: 1 has 0.71, 2 has 0.74.
+    assert operating.operating_point(TRIALS, 0.9) == 2
+    assert operating.operating_point(TRIALS, 0.5) == 0
+    assert operating.operating_point(TRIALS, 0.99) is None
+    # Equal is not above: 0.74 of 0.74.
+    assert operating.operating_point({"all": [0.74], 2: [0.74]}, 1.0) is None
+
+
+def test_more_blocks_may_be_worse_and_fewer_still_enough():
+    trials = {"all": [0.8], 0: [0.1], 1: [0.79], 2: [0.3]}
+    assert operating.operating_point(trials, 0.9) == 1
+
+
+def test_the_authors_leave_out_trials_at_zero_and_far_below_the_best():
+    scores = [0.0, 0.60, 0.66, 0.70, 0.63]
+    assert operating.plain_mean(scores) == pytest.approx(0.518)
+    # 0.9 of 0.70 is 0.63, and 0.63 is not above it.
+    assert operating.authors_mean(scores) == pytest.approx(0.68)
+    assert operating.authors_mean([0.0, 0.0]) == 0.0
+
+
+def test_the_interval_is_the_point_where_the_trials_agree():
+    trials = {"all": [0.8] * 3, 0: [0.1] * 3, 1: [0.75] * 3}
+    found = operating.interval(trials, 0.9)
+    assert (found.low, found.high, found.shares) == (1, 1, {1: 1.0})
+
+
+def test_the_interval_knows_how_often_each_is_the_point():
+    """Of two trials drawn, 1 passes 0.72 unless both are 0.5: 3 of 4."""
+    trials = {"all": [0.8, 0.8], 0: [0.1, 0.1], 1: [0.5, 0.99], 2: [0.8, 0.8]}
+    found = operating.interval(trials, 0.9, count=4000)
+    assert (found.low, found.high) == (1, 2)
+    assert found.shares[1] == pytest.approx(0.75, abs=0.03)
+    assert found.shares[2] == pytest.approx(0.25, abs=0.03)
+    assert operating.passes([0.5, 0.99], [0.8, 0.8], 0.9) == pytest.approx(
+        0.75, abs=0.03
+    )
+
+
+def test_the_interval_may_end_at_never():
+    trials = {"all": [0.8, 0.8], 0: [0.1, 0.1], 1: [0.5, 0.99]}
+    found = operating.interval(trials, 0.9)
+    assert (found.low, found.high) == (1, None)
+
+
+def test_one_trial_has_no_interval():
+    with pytest.raises(ValueError, match="two trials"):
+        operating.interval({"all": [0.8, 0.8], 0: [0.8]}, 0.9)
+
+
+@pytest.mark.parametrize("most", [1, 2, 6, 12, 24])
+def test_bisection_finds_each_point_with_few_questions(most):
+    for point in (*range(most + 1), None):
+        asked = []
+
+        def is_enough(blocks):
+            asked.append(blocks)
+            return point is not None and blocks >= point
+
+        assert operating.bisect(most, is_enough) == point
+        assert len(asked) == len(set(asked)) <= most.bit_length() + 1
+
+
+@pytest.mark.shared
+def test_the_paper_s_operating_points_come_out_of_its_trials(shared_data):
+    """3, 5, 6 and 7 trained blocks, CoLA left out, as its text says."""
+    path = os.path.join(shared_data, "..", "papers", "elsa_trials.csv")
+    models = collections.defaultdict(
+        lambda: collections.defaultdict(lambda: collections.defaultdict(list))
+    )
+    with open(path, encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            blocks = row["trained_blocks"]
+            blocks = blocks if blocks == operating.ALL else int(blocks)
+            models[row["model"]][row["task"]][blocks].append(
+                float(row["score"])
+            )
+    found = {
+        model: max(
+            operating.operating_point(trials, 0.9, operating.authors_mean)
+            for task, trials in tasks.items()
+            if task != "CoLA"
+        )
+        for model, tasks in models.items()
+    }
+    assert found == {
+        "bert-base": 3, "roberta-base": 5, "bert-large": 6, "roberta-large": 7,
+    }  # fmt: skip

@@ -1,0 +1,330 @@
+"""How many blocks are enough: quality against the number of frozen blocks.
+
+Jaejun Lee, Raphael Tang, Jimmy Lin, "What Would Elsa Do? Freezing Layers During
+Transformer Fine-Tuning" (arXiv 1911.03090): with the embeddings and the first N
+of L blocks frozen, a fourth of the blocks is enough for 90 % of the quality of
+training everything.
+
+    python -m tf_transfer.freezing --task=mrpc --model=roberta_base_en
+
+is the whole study of a task: it searches the learning rate that is best for
+training everything, then trains with every N at that rate, several trials each,
+and shows how many trained blocks are enough. It runs as a sweep: each trial a
+process, what is finished is found, and what was interrupted goes on.
+
+Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
+and 10 for RoBERTa, rates from 1e-5 to 5e-5, five trials, Adam with bias
+correction and epsilon 1e-8, no decay, linear decay of the rate without warm-up,
+clipping at 1.0, the state after the last epoch, CoLA scored by Matthews, pooler
+and head always trained, N from L/2 to L and 0.
+
+Where the paper is silent, ours: the rate is chosen on a tenth of the training
+set that is held out for the search alone (the authors looked at the development
+set); clipping looks at what trains (their norm counted frozen gradients too).
+"""
+
+import dataclasses
+import re
+
+from absl import flags
+
+from tf_transfer import settings as settings_lib
+from tf_transfer import text_task
+from tf_transfer.errors import UserError
+from tf_transfer.settings import setting
+
+EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
+SEARCH_SHARE = 0.1
+HEADLINES = {"cola": "matthews"}  # where it is not that of the task's row
+
+
+@dataclasses.dataclass(frozen=True)
+class FreezingSettings(text_task.TaskSettings):
+    """The shared settings with the paper's defaults, and the study's own."""
+
+    module = "freezing"
+
+    lr: float = setting(
+        None, "Learning rate. Unset: the best of --rates, by the search."
+    )
+    batch_size: int = setting(16, "Examples a step, over all replicas.")
+    max_epochs: int = setting(
+        None,
+        f"Epochs. Unset: {EPOCHS_BERT} for BERT, {EPOCHS_ROBERTA} for RoBERTa.",
+    )
+    weight_decay: float = setting(0.0, "Decoupled weight decay.")
+    adam_epsilon: float = setting(1e-8, "Adam's epsilon.")
+    bias_correction: bool = setting(
+        True, "Correct Adam's moments for their start at zero."
+    )
+    schedule: str = setting(
+        "linear",
+        "The learning rate over time; `linear` falls to 0 at --max_epochs.",
+        choices=("constant", "linear"),
+    )
+    patience: int = setting(
+        0, "Stop when validation has not risen for so many epochs (0: never)."
+    )
+    validation_fraction: float = setting(
+        0.0,
+        "Part of the training set that is held out. The study holds out "
+        f"{SEARCH_SHARE:g} for the search of the rate, and nothing after it.",
+    )
+    select: str = setting(
+        "last",
+        "Which epoch is the result: the best on validation, or the last.",
+        choices=("best", "last"),
+    )
+    trial: bool = setting(
+        False,
+        "Do one run, with --lr, --trainable_layers and --seed, as the study's "
+        "own processes do.",
+        hashed=False,
+    )
+    rates: str = setting(
+        "1e-5,2e-5,3e-5,4e-5,5e-5", "Rates of the search.", hashed=False
+    )
+    search_trials: int = setting(5, "Trials of each rate.", hashed=False)
+    trials: int = setting(5, "Trials of each number of blocks.", hashed=False)
+    frozen_blocks: str = setting(
+        "",
+        "How many of the first blocks are frozen, such as 6-12 or 0,3,6. "
+        "Unset: from half of them to all. 0 trains everything, the embeddings "
+        "too, and is always part of the study.",
+        hashed=False,
+    )
+    jobs: int = setting(1, "Runs side by side.", hashed=False)
+    retry_failed: bool = setting(
+        False, "Try again what has failed before.", hashed=False
+    )
+
+    @property
+    def row(self):
+        """The task, scored as the paper scores it."""
+        row = super().row
+        headline = HEADLINES.get(self.task, row.metric)
+        others = [name for name in row.metrics if name != headline]
+        return dataclasses.replace(row, metric=headline, also=tuple(others))
+
+    def resolve(self):
+        """Settings with every default filled in. Checks them all first."""
+        from tf_transfer.models import loading
+
+        settings = self
+        if settings.max_epochs is None:
+            is_roberta = loading.is_roberta(settings.model)
+            settings = dataclasses.replace(
+                settings,
+                max_epochs=EPOCHS_ROBERTA if is_roberta else EPOCHS_BERT,
+            )
+        settings_lib.check(settings)
+        if settings.trial and settings.lr is None:
+            raise UserError("--trial: one run needs its --lr.")
+        for name in ("trials", "search_trials", "jobs"):
+            if getattr(settings, name) < 1:
+                raise UserError(
+                    f"--{name}={getattr(settings, name)}: give 1 or more."
+                )
+        rates_of(settings)
+        return settings
+
+
+def rates_of(settings):
+    """The rates of the search."""
+    try:
+        rates = [float(word) for word in settings.rates.split(",")]
+    except ValueError:
+        rates = [0.0]
+    if not all(0 < rate < 1 for rate in rates) or len(set(rates)) < len(rates):
+        raise UserError(
+            f"--rates={settings.rates}: give rates such as 1e-5,2e-5, each "
+            "once."
+        )
+    return rates
+
+
+def frozen_of(settings, blocks):
+    """The numbers N of frozen blocks that are studied, 0 apart.
+
+    Args:
+        blocks: L, how many the encoder has.
+    """
+    if blocks < 1:
+        raise UserError(
+            f"--model={settings.model}: has no blocks that could be frozen."
+        )
+    if not settings.frozen_blocks:
+        return list(range(-(-blocks // 2), blocks + 1))
+    found = set()
+    for word in settings.frozen_blocks.split(","):
+        ends = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
+        if not ends or int(ends[2] or ends[1]) > blocks:
+            raise UserError(
+                f"--frozen_blocks={settings.frozen_blocks}: give numbers and "
+                f"ranges from 0 to {blocks}, which is all that this encoder "
+                f"has, such as {blocks // 2}-{blocks}."
+            )
+        found |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return sorted(found - {0})
+
+
+# What a sweep asks of a module.
+SETTINGS = FreezingSettings
+run, build, locate = text_task.run, text_task.build, text_task.locate
+
+
+# === The study ===
+
+
+class Study:
+    """The runs of one task and encoder; see the module.
+
+    Args:
+        settings: `FreezingSettings`, resolved.
+    """
+
+    def __init__(self, settings):
+        from tf_transfer.models import loading
+
+        self.settings = settings
+        self.blocks = loading.count_blocks(
+            settings.model, settings.cache_folder
+        )
+        self.frozen = frozen_of(settings, self.blocks)
+
+    def run(self):
+        """Searches, trains, and returns the table."""
+        rate = self.settings.lr or self.search()
+        trials = self.train(rate)
+        return table(self.settings, self.blocks, rate, trials)
+
+    def search(self):
+        """The rate whose trials are best on validation, training all."""
+        settings = self.settings
+        results = self._sweep(
+            {
+                "lr": rates_of(settings),
+                "seed": list(range(settings.search_trials)),
+            },
+            validation_fraction=SEARCH_SHARE,
+        )
+        scores = {}
+        for point, result in results:
+            score = result["validation"][result["metric"]]
+            scores.setdefault(float(point["lr"]), []).append(score)
+        return max(
+            scores, key=lambda rate: sum(scores[rate]) / len(scores[rate])
+        )
+
+    def train(self, rate):
+        """Results by number of trained blocks, `all` first."""
+        layers = ["all", *(self.blocks - frozen for frozen in self.frozen)]
+        results = self._sweep(
+            {
+                "trainable_layers": layers,
+                "seed": list(range(self.settings.trials)),
+            },
+            lr=rate,
+        )
+        found = {}
+        for point, result in results:
+            blocks = point["trainable_layers"]
+            blocks = blocks if blocks == "all" else int(blocks)
+            found.setdefault(blocks, []).append(result)
+        return found
+
+    def _sweep(self, axes, **changes):
+        """Does what is missing of a grid; returns (axes, result) of each."""
+        from tf_transfer.sweeps import all_of
+        from tf_transfer.sweeps import grid
+
+        given = {**given_flags(self.settings), "trial": True, **changes}
+        given = {n: value for n, value in given.items() if n not in axes}
+        runs = grid.expand(
+            "freezing",
+            {"module": "freezing", "flags": given, "axes": axes},
+            self.settings.out, self.settings.cache_dir,
+        )  # fmt: skip
+        board = all_of.run(
+            runs, self.settings.out, self.settings.jobs,
+            retry_failed=self.settings.retry_failed,
+        )  # fmt: skip
+        failed = [run for run in runs if board.result(run) is None]
+        if failed:
+            raise UserError(
+                f"{len(failed)} of {len(runs)} runs have failed; their logs "
+                f"are in {board.folder}/logs. Mend what they say, and give "
+                "the same command with --retry_failed."
+            )
+        return [(run.axes, board.result(run)) for run in runs]
+
+
+def given_flags(settings):
+    """The flags that a trial takes over from the study."""
+    own = (
+        "out", "cache_dir", "rerun", "describe", "trial", "rates", "jobs",
+        "search_trials", "trials", "frozen_blocks", "lr", "trainable_layers",
+        "seed", "max_epochs", "retry_failed",
+    )  # fmt: skip
+    found = {
+        field.name: getattr(settings, field.name)
+        for field in dataclasses.fields(settings)
+        if field.name not in own
+        and getattr(settings, field.name) != field.default
+    }
+    return {**found, "max_epochs": settings.max_epochs}
+
+
+def table(settings, blocks, rate, trials):
+    """The study as text: a row for each number of frozen blocks."""
+    from tf_transfer import text
+    from tf_transfer.reports import statistics
+
+    metric = settings.row.metric
+    full = [100 * r["test"][metric] for r in trials["all"]]
+    rows = [
+        (
+            "frozen", "trained", metric, "n", "of all", "s/epoch",
+            "trained parameters",
+        )
+    ]  # fmt: skip
+    for trained, results in trials.items():
+        scores = [100 * result["test"][metric] for result in results]
+        mean = statistics.mean_of(scores)
+        seconds = statistics.mean_of(r["seconds_per_epoch"] for r in results)
+        spread = f" ± {mean.deviation:.2f}" if mean.n > 1 else ""
+        share = mean.mean / statistics.mean_of(full).mean if any(full) else None
+        rows.append(
+            (
+                "0" if trained == "all" else str(blocks - trained),
+                str(trained), f"{mean.mean:.2f}{spread}", str(mean.n),
+                f"{share:.1%}" if share is not None else "-",
+                f"{seconds.mean:.1f}" if seconds else "-",
+                f"{results[0]['trainable_parameters']:,}",
+            )
+        )  # fmt: skip
+    return (
+        f"{settings.task}, {settings.model}, {blocks} blocks, lr {rate:g}\n"
+        + text.aligned(rows)
+    )
+
+
+def main():
+    """Reads the flags; does the study, or one run of it."""
+    settings = settings_lib.from_flags(FreezingSettings).resolve()
+    settings_lib.import_tensorflow()
+    if settings.describe:
+        print(text_task.describe(settings))
+    elif settings.trial:
+        run(settings)
+    else:
+        if flags.FLAGS["trainable_layers"].present:
+            raise UserError(
+                "--trainable_layers belongs to one run: add --trial and --lr, "
+                "or give --frozen_blocks for the study."
+            )
+        print(Study(settings).run())
+
+
+if __name__ == "__main__":
+    settings_lib.start(main, FreezingSettings)

@@ -1,0 +1,236 @@
+"""One task on texts or pairs: from its settings to a run.
+
+What the papers on GLUE share: a head on one vector of the encoder, the official
+splits, one phase with one objective. A paper's module adds its defaults.
+"""
+
+import dataclasses
+
+from tf_transfer import settings as settings_lib
+from tf_transfer.data import tasks
+from tf_transfer.errors import UserError
+from tf_transfer.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSettings(settings_lib.Settings):
+    """The shared settings, and which task."""
+
+    task: str = setting("rte", "The GLUE task.", choices=tuple(tasks.GLUE))
+    pooling: str = setting(
+        "cls",
+        "What the head reads: [CLS] through the pooler, or the mean of all "
+        "tokens.",
+        choices=("cls", "mean"),
+    )
+    describe: bool = setting(
+        False,
+        "Print the table of parts, parameters and what trains, and stop.",
+        hashed=False,
+    )
+
+    @property
+    def row(self):
+        """The task; a paper may score one by another of its metrics."""
+        return tasks.GLUE[self.task]
+
+
+def run(settings):
+    """Trains and evaluates. Returns what `result.json` says.
+
+    Args:
+        settings: `TaskSettings`.
+    """
+    settings = settings.resolve()
+    task = settings.row
+    from tf_transfer.training import session
+    from tf_transfer.training import strategy
+
+    _source(settings)  # what is wrong with the data is said at once
+    devices = strategy.set_up(settings)
+    return session.execute(
+        settings, locate(settings, devices.replicas), devices,
+        {"task": task.name, "metric": task.metric},
+        lambda: build(settings, devices),
+    )  # fmt: skip
+
+
+def build(settings, devices):
+    """Network, phases and split sizes of a run."""
+    return prepare(settings, settings.row, _source(settings), devices)
+
+
+def locate(settings, replicas):
+    """The run directory of resolved settings; nothing is loaded.
+
+    Args:
+        settings: `TaskSettings`, resolved.
+        replicas: over how many the batch is spread.
+    """
+    from tf_transfer.models import loading
+    from tf_transfer.training import records
+
+    identities = {
+        "model_identity": loading.identify(
+            settings.model, settings.cache_folder
+        ),
+        "data_identity": _source(settings).identity,
+    }
+    return records.locate(
+        settings, settings.module, [settings.task, settings.approach],
+        identities, replicas,
+    )  # fmt: skip
+
+
+def _source(settings):
+    from tf_transfer.data import sources
+
+    return sources.Source(settings.row, settings.data, settings.cache_folder)
+
+
+def build_network(settings, task, devices, encoder=None):
+    """Encoder (loaded, unless given) and head, under the strategy's scope."""
+    from tf_transfer.models import heads
+    from tf_transfer.models import loading
+
+    with devices.strategy.scope():
+        encoder = encoder or loading.load(
+            settings.model, settings.cache_folder, settings.dropout,
+            settings.precision, settings.seed,
+        )  # fmt: skip
+        if settings.max_length > encoder.longest:
+            raise UserError(
+                f"--max_length={settings.max_length}: this encoder has "
+                f"positions for {encoder.longest} tokens."
+            )
+        head = heads.PooledHead(
+            task.units, encoder.hidden, settings.pooling,
+            settings.head_dropout, settings.seed, settings.precision,
+            name=f"head_{task.name}",
+        )  # fmt: skip
+    return heads.Network(encoder, {task.name: head})
+
+
+def prepare(settings, task, source, devices, encoder=None):
+    """Network, phases and split sizes of a run."""
+    from tf_transfer.models import split
+    from tf_transfer.training import phases
+
+    network = build_network(settings, task, devices, encoder)
+    trainable = split.parse(
+        settings.trainable_layers, settings.blocks, len(network.encoder.blocks)
+    )
+    splits = read_splits(settings, task, source, network.encoder)
+    objective = phases.Objective(
+        name=task.name,
+        loss=_loss(task),
+        train=splits["train"][0][1],
+        evaluation={kind: splits[kind] for kind in ("validation", "test")},
+        measure=lambda *values: _measure(task, *values),
+    )
+    validates = bool(splits["validation"])
+    phase = phases.Phase(
+        trainable=trainable,
+        trainable_layers=settings.blocks or settings.trainable_layers,
+        lr=settings.lr,
+        max_epochs=settings.max_epochs,
+        objectives=(objective,),
+        score=(lambda metrics: metrics[task.metric]) if validates else None,
+        patience=settings.patience if validates else 0,
+        min_delta=settings.min_delta,
+        select=settings.select,
+    )
+    sizes = {
+        kind + ("_" + prefix.rstrip("_") if prefix else ""): len(part)
+        for kind, group in splits.items()
+        for prefix, part in group
+    }
+    return network, [phase], sizes
+
+
+def read_splits(settings, task, source, encoder):
+    """Tokenised splits: `train`, `validation`, `test`, as (prefix, split).
+
+    The official development set is the test; MNLI's mismatched one is told
+    by the prefix `mismatched_`.
+    """
+    from tf_transfer.data import batches
+
+    train = source.read("train")
+    kept, held = batches.divide(
+        train.labels, settings.validation_fraction, settings.split_seed
+    )
+    chosen = batches.subset(
+        train.labels[kept], settings.max_train_examples, settings.split_seed
+    )
+    parts = {
+        "train": [("", train.take(kept[chosen]))],
+        "validation": [("", train.take(held))] if len(held) else [],
+        "test": [
+            (
+                name.removeprefix("dev_") + "_" if number else "",
+                source.read(name),
+            )
+            for number, name in enumerate(task.development)
+        ],
+    }
+    return {
+        kind: [
+            (prefix, tokenise(examples, encoder, settings.max_length, kind))
+            for prefix, examples in group
+        ]
+        for kind, group in parts.items()
+    }
+
+
+def tokenise(examples, encoder, max_length, name):
+    """A `batches.Split` of `sources.Examples`."""
+    import numpy as np
+
+    from tf_transfer.data import batches
+    from tf_transfer.data import tokens
+
+    ids = tokens.encode(
+        encoder.tokenize, encoder.special, examples.texts, max_length, name
+    )
+    labels = examples.labels
+    if labels is None:
+        labels = np.zeros(len(examples), np.int64)
+    return batches.Split(ids, labels, examples.ids)
+
+
+def _loss(task):
+    from tf_transfer.training import phases
+
+    if task.labels is None:
+        return phases.squared_loss
+    return phases.binary_loss if task.units == 1 else phases.categorical_loss
+
+
+def _measure(task, labels, logits, prefix):
+    from tf_transfer.data import metrics
+
+    return metrics.measure(task.metrics, labels, logits, prefix)
+
+
+def describe(settings):
+    """The table that `--describe` prints."""
+    from tf_transfer.models import split
+    from tf_transfer.training import strategy
+
+    settings = settings.resolve()
+    network = build_network(settings, settings.row, strategy.set_up(settings))
+    trainable = split.parse(
+        settings.trainable_layers, settings.blocks, len(network.encoder.blocks)
+    )
+    return split.describe(network, trainable)
+
+
+def main(cls):
+    """Reads the flags of a paper's settings, and runs."""
+    settings = settings_lib.from_flags(cls).resolve()
+    settings_lib.import_tensorflow()
+    if settings.describe:
+        print(describe(settings))
+    else:
+        run(settings)
