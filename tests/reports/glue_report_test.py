@@ -415,6 +415,14 @@ def test_large_tasks_that_the_paper_names(tmp_path):
     assert word(found, "On QNLI the last 4") == claims.UNKNOWN
 
 
+def test_a_part_of_a_large_task_says_nothing_of_it(tmp_path):
+    for task in ("qqp", "mnli"):
+        write_task(tmp_path, task, SMALL, {"all": 80, "4": 80.5})
+    found = verdicts(tmp_path)
+    for start in ("On QQP the last blocks", "On MNLI the last 4", "With 20"):
+        assert word(found, start) == claims.UNKNOWN
+
+
 def test_before_an_epoch_is_over_nobody_is_ahead(tmp_path, monkeypatch):
     """A quarter of 300 s is before fine-tuning's first epoch ends."""
     write_task(tmp_path, "rte", SMALL, {"all": 90, "4": 50}, epochs=3)

@@ -171,7 +171,9 @@ def _saved_on(datasets, task, approaches):
     for dataset in datasets:
         for approach in approaches:
             cell = dataset.best((approach, False))
-            if dataset.task == task and cell and dataset.base:
+            if not _is_large(dataset, task):
+                continue
+            if cell and dataset.base:
                 saved = compare.time_saved(cell, dataset.base)
                 if saved is not None:
                     found[approach] = saved
@@ -272,7 +274,7 @@ def _fixed_times_large(datasets, task, figures):
     ahead = []
     for dataset in datasets:
         cell = dataset.best(("last_4", False))
-        if dataset.task != task or not (cell and dataset.base):
+        if not (_is_large(dataset, task) and cell and dataset.base):
             continue
         for budget in compare.quarters(dataset)[:-1]:
             mine, base = cell.reached(budget), dataset.base.reached(budget)
@@ -296,7 +298,7 @@ def _budget(datasets, published):
     )
     for dataset in datasets:
         base, cell = dataset.base, dataset.best(("last_4", False))
-        if dataset.task != task or not (cell and base):
+        if not (_is_large(dataset, task) and cell and base):
             continue
         if not (base.seconds_per_epoch and cell.seconds_per_epoch):
             continue
@@ -311,6 +313,11 @@ def _budget(datasets, published):
                 "theirs on.",
             )  # fmt: skip
     return Verdict(claim, UNKNOWN, "")
+
+
+def _is_large(dataset, task):
+    """Whether it is that task, and as large as the claim means it."""
+    return dataset.task == task and dataset.size == "large"
 
 
 def _each(values, form):

@@ -323,16 +323,14 @@ class GlueReport:
                             text += f" ({score.n})"
                     row.append(text)
                 rows.append(tuple(row))
-            number = TABLE_NUMBERS.get(dataset.task)
+            number = None
+            if _is_official(dataset.data):
+                number = TABLE_NUMBERS.get(dataset.task)
             caption = (
                 f"{self._dataset_name(dataset)}, {dataset.metric}: test score "
                 "/ seconds of training"
                 + (f" (the paper's table {number})" if number else "")
-                + (
-                    self.note(INFERRED)
-                    if dataset.task in ("qqp", "qnli", "rte")
-                    else ""
-                )
+                + (self.note(INFERRED) if number in (3, 4, 9) else "")
                 + self.note(
                     "Means over the seeds that ran so many epochs; (1) where "
                     "only one of several did."
@@ -385,7 +383,9 @@ class GlueReport:
 
     def curves(self):
         """Score against time."""
-        figure = figures.score_against_time(self.study, self.study.datasets)
+        figure = figures.score_against_time(
+            self.study, self.real or self.study.datasets
+        )
         if figure is None:
             return []
         return [Heading(3, "Score against time"), figure]
