@@ -79,7 +79,8 @@ def _figure(datasets, name, caption, time, draw):
 def _written(figure, handles, name, caption):
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center",
-        ncols=min(len(handles), 5), frameon=False,
+        ncols=min(len(handles), int(figure.get_figwidth() // 1.8)),
+        frameon=False,
     )  # fmt: skip
     pictures = {}
     for kind in ("png", "svg"):
