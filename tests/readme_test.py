@@ -69,12 +69,6 @@ def small(line, trained, tmp_path):
     module = module.removeprefix("tf_transfer.")
     if module == "cache":
         return module, [*words, f"--cache_dir={tmp_path}"]
-    if module == "benchmark":
-        few = f"--max_length=16 --examples=8 --rounds=1 --out={tmp_path}"
-        if "--shape=12x768" in words:
-            words[words.index("--shape=12x768")] = "--shape=4x64"
-        words = ["--batch_size=4" if "--batch" in w else w for w in words]
-        return module, [*words, *SMALL.split()[:2], *few.split()]
     if module == "glue":
         small = SMALL.replace("DIR", str(tmp_path)).split()
         if re.search("trainable_layers=4|last_4", line):  # `tiny` has 3
@@ -91,7 +85,7 @@ def small(line, trained, tmp_path):
             for word in words[1:]
         ]
         return module, [trained[0], f"--out={tmp_path}", *words]
-    if module == "freezing":
+    if module in ("freezing", "benchmark"):
         return module, words
     if module == "sweep":  # tests/sweep_test.py runs them
         grid = tmp_path / "grid.json"
@@ -112,8 +106,12 @@ def small(line, trained, tmp_path):
 
 def run_here(module, words):
     """Runs a command in this process, as its module would."""
-    if module == "freezing":  # tests/freezing_test.py runs a study
-        settings_lib.parse(freezing.FreezingSettings, words).resolve()
+    parsed = {  # their own tests run them
+        "freezing": freezing.FreezingSettings,
+        "benchmark": benchmark.BenchmarkSettings,
+    }
+    if module in parsed:
+        settings_lib.parse(parsed[module], words).resolve()
         return 0
     if module in ("report", "sweep"):
         tool = {"report": report, "sweep": sweep}[module]
@@ -122,12 +120,6 @@ def run_here(module, words):
         )
     main, define = {
         "glue": (glue.main, commands_lib.define_glue),
-        "benchmark": (
-            benchmark.main,
-            lambda: settings_lib.define_flags(
-                benchmark.BenchmarkSettings, "benchmark"
-            ),
-        ),
         "cache": (cache.main, cache.define_flags),
         "predict": (predict.main, predict.define_flags),
     }[module]
