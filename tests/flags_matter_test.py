@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer import glue
+from tf_transfer import text_task
 from tf_transfer import wheels
 from tf_transfer.data import batches
 from tf_transfer.data import sources
@@ -200,7 +201,7 @@ def test_stopping_and_selection_follow_validation(
         is_validation = len(labels) == 4
         return {"accuracy": next(given) if is_validation else 0.0}
 
-    monkeypatch.setattr(glue, "_measure", measure)
+    monkeypatch.setattr(text_task, "_measure", measure)
     folder = run(tmp_path, max_epochs=3, **changes)
     with open(os.path.join(folder, "result.json")) as file:
         result = json.load(file)

@@ -14,6 +14,7 @@ from tensorboard.util import tensor_util
 
 from tf_transfer import glue
 from tf_transfer import text_task
+from tf_transfer.training import events
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
@@ -44,6 +45,7 @@ CONFIG_KEYS = {
 TAGS = {
     "train/loss", "train/lr", "validation/accuracy", "test/accuracy",
     "time/epoch_seconds", "time/elapsed_seconds",
+    *events.RESULT_COLUMNS,
 }  # fmt: skip
 
 # What each task reports beside its headline metric.
@@ -334,7 +336,7 @@ def test_the_same_command_again_finds_the_finished_run(
     finished, monkeypatch, capsys
 ):
     settings, result, folder = finished
-    monkeypatch.delattr(glue, "prepare")
+    monkeypatch.delattr(text_task, "prepare")
     assert glue.run(settings) == result
     assert capsys.readouterr().out.startswith(f"Already done: {folder}\n")
 
@@ -344,7 +346,7 @@ def test_the_same_files_elsewhere_are_the_same_run(
 ):
     settings, result, _ = finished
     shutil.copytree(sources.SAMPLE, tmp_path / "data")
-    monkeypatch.delattr(glue, "prepare")
+    monkeypatch.delattr(text_task, "prepare")
     moved = dataclasses.replace(settings, data=str(tmp_path / "data"))
     assert glue.run(moved) == result
 

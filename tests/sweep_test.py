@@ -29,7 +29,15 @@ def grid(tmp_path):
         path = tmp_path / "grid.json"
         path.write_text(
             json.dumps(
-                {"module": "glue", "flags": {**FLAGS, **flags}, "axes": axes}
+                {
+                    "module": "glue",
+                    "flags": {
+                        name: value
+                        for name, value in {**FLAGS, **flags}.items()
+                        if name not in axes
+                    },
+                    "axes": axes,
+                }
             )
         )
         return [str(path), f"--out={tmp_path / 'runs'}"]

@@ -71,8 +71,8 @@ def main(argv):
         path, grid_lib.read(path), values.out, values.cache_dir
     )
     runs = grid_lib.only(path, runs, values.only)
+    work.check_out(values.out)
     if values.dry_run:
-        work.check_out(values.out)
         print(plan(work.Board(values.out, runs), values.jobs))
         return
     events.write_overview(os.path.join(values.out, events.OVERVIEW))
