@@ -279,9 +279,14 @@ def table(settings, blocks, rate, trials):
     """The study as text: a row for each number of frozen blocks."""
     from tf_transfer import text
     from tf_transfer.reports import statistics
+    from tf_transfer.reports import words
 
     metric = settings.row.metric
-    full = [100 * r["test"][metric] for r in trials["all"]]
+
+    def score(results):
+        return statistics.mean_of(100 * r["test"][metric] for r in results)
+
+    full = score(trials["all"]).mean
     rows = [
         (
             "frozen", "trained", metric, "n", "of all", "s/epoch",
@@ -289,17 +294,14 @@ def table(settings, blocks, rate, trials):
         )
     ]  # fmt: skip
     for trained, results in trials.items():
-        scores = [100 * result["test"][metric] for result in results]
-        mean = statistics.mean_of(scores)
+        mean = score(results)
         seconds = statistics.mean_of(r["seconds_per_epoch"] for r in results)
-        spread = f" ± {mean.deviation:.2f}" if mean.n > 1 else ""
-        share = mean.mean / statistics.mean_of(full).mean if any(full) else None
         rows.append(
             (
                 "0" if trained == "all" else str(blocks - trained),
-                str(trained), f"{mean.mean:.2f}{spread}", str(mean.n),
-                f"{share:.1%}" if share is not None else "-",
-                f"{seconds.mean:.1f}" if seconds else "-",
+                str(trained), words.spread(mean), str(mean.n),
+                f"{mean.mean / full:.1%}" if full else "-",
+                words.spread(seconds, 1) or "-",
                 f"{results[0]['trainable_parameters']:,}",
             )
         )  # fmt: skip

@@ -49,9 +49,6 @@ def test_the_interval_knows_how_often_each_is_the_point():
     assert (found.low, found.high) == (1, 2)
     assert found.shares[1] == pytest.approx(0.75, abs=0.03)
     assert found.shares[2] == pytest.approx(0.25, abs=0.03)
-    assert operating.passes([0.5, 0.99], [0.8, 0.8], 0.9) == pytest.approx(
-        0.75, abs=0.03
-    )
 
 
 def test_the_interval_may_end_at_never():
@@ -63,19 +60,6 @@ def test_the_interval_may_end_at_never():
 def test_one_trial_has_no_interval():
     with pytest.raises(ValueError, match="two trials"):
         operating.interval({"all": [0.8, 0.8], 0: [0.8]}, 0.9)
-
-
-@pytest.mark.parametrize("most", [1, 2, 6, 12, 24])
-def test_bisection_finds_each_point_with_few_questions(most):
-    for point in (*range(most + 1), None):
-        asked = []
-
-        def is_enough(blocks):
-            asked.append(blocks)
-            return point is not None and blocks >= point
-
-        assert operating.bisect(most, is_enough) == point
-        assert len(asked) == len(set(asked)) <= most.bit_length() + 1
 
 
 @pytest.mark.shared

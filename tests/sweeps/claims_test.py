@@ -31,13 +31,12 @@ def test_a_claim_has_one_holder(claims):
     claim = claims.take("a")
     assert claims.take("a") is None
     assert claims.held() == {"a"} and claim.beat()
-    assert claims.holder("a").startswith(f"process {os.getpid()} on ")
     assert claims.take("b") and claims.held() == {"a", "b"}
 
 
 def test_what_is_let_go_can_be_taken(claims):
     claims.take("a").release()
-    assert claims.held() == set() and claims.holder("a") is None
+    assert claims.held() == set()
     again = claims.take("a")
     assert again.beat()
     # The old number is never taken again: two could see it free at once.

@@ -94,36 +94,28 @@ def _averages(datasets, size):
 
 def _saved(datasets, published, size):
     theirs = published["time_saved"][size]
-    claim = f"On {size} tasks this saves time: {_each(theirs, '{:g} %')}"
-    found = _averages(datasets, size)
-    ours = {
-        name: found[name].saved.mean
-        for name in theirs
-        if name in found and found[name].saved
-    }
     return _judged(
-        claim, ours, theirs, lambda saved, published: saved >= published / 2,
-        "{:.1f} %", "it holds from half of theirs on", found,
+        f"On {size} tasks this saves time: {_each(theirs, '{:g} %')}",
+        _averages(datasets, size), "saved", theirs,
+        lambda saved, published: saved >= published / 2,
+        "{:.1f} %", "it holds from half of theirs on",
     )  # fmt: skip
 
 
 def _lost(datasets, published, size):
     theirs = published["score_lost"][size]
-    claim = f"On {size} tasks it costs points: {_each(theirs, '{:g}')}"
-    found = _averages(datasets, size)
-    ours = {
-        name: found[name].lost.mean
-        for name in theirs
-        if name in found and found[name].lost
-    }
     return _judged(
-        claim, ours, theirs, lambda lost, published: lost <= published + SPREAD,
-        "{:.2f}", f"it holds up to {SPREAD:g} point more than theirs", found,
+        f"On {size} tasks it costs points: {_each(theirs, '{:g}')}",
+        _averages(datasets, size), "lost", theirs,
+        lambda lost, published: lost <= published + SPREAD,
+        "{:.2f}", f"it holds up to {SPREAD:g} point more than theirs",
     )  # fmt: skip
 
 
-def _judged(claim, ours, theirs, holds, form, rule, found):
-    """A verdict on one number an approach; all of them are needed."""
+def _judged(claim, found, figure, theirs, holds, form, rule):
+    """A verdict on one figure of each `Average`; all of them are needed."""
+    means = {name: getattr(found.get(name), figure, None) for name in theirs}
+    ours = {name: mean.mean for name, mean in means.items() if mean}
     if not ours:
         return Verdict(claim, UNKNOWN, "")
     tasks = sorted({task for name in ours for task in found[name].tasks})

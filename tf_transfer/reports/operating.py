@@ -87,36 +87,3 @@ def interval(trials, quality, mean=plain_mean, seed=0, count=RESAMPLES):
         for value, n in zip(values, counts)
     }
     return Interval(low, high, shares)
-
-
-def passes(scores, full, quality, seed=0, count=RESAMPLES):
-    """How often one number of blocks passes in trials drawn again.
-
-    Args:
-        scores, full: trials of that number of blocks, and of `all`.
-    """
-    generator = np.random.default_rng(seed)
-    ones = generator.choice(scores, (count, len(scores))).mean(axis=1)
-    alls = generator.choice(full, (count, len(full))).mean(axis=1)
-    return float(np.mean(ones > quality * alls))
-
-
-def bisect(most, is_enough):
-    """The smallest number from 0 to `most` that is enough, or None.
-
-    It asks about log2 of them only, and is right where more blocks are never
-    worse than fewer.
-
-    Args:
-        is_enough: function from a number of trained blocks to a bool.
-    """
-    if not is_enough(most):
-        return None
-    low, high = 0, most
-    while low < high:
-        middle = (low + high) // 2
-        if is_enough(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return high

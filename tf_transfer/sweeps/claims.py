@@ -49,14 +49,6 @@ class Claims:
             return None  # another was faster
         return Claim(self, name, number + 1, token)
 
-    def holder(self, name):
-        """`process N on HOST` of who has it, or None."""
-        number = self._newest(name)
-        if not number or not self._is_held(name, number):
-            return None
-        known = read_json(self._path(name, number)) or {}
-        return f"process {known.get('process')} on {known.get('host')}"
-
     def held(self):
         """The names that somebody holds."""
         names = {}
