@@ -5,102 +5,39 @@ import os
 import shutil
 
 import keras
+import keras_nlp
 import numpy as np
 import pytest
-import safetensors.numpy
+import tensorflow as tf
 
+from tests import commands
 from tests.models import encoders
+from tests.models import saving
 from tests.models.encoders import batch_of
 from tests.models.encoders import states
 from tf_transfer import network
 from tf_transfer import wheels
+from tf_transfer.data import tokens
 from tf_transfer.errors import UserError
+from tf_transfer.models import encoder as encoder_lib
+from tf_transfer.models import heads
 from tf_transfer.models import loading
+from tf_transfer.models import split
 from tf_transfer.models import tiny
+
+PUBLISHED = os.path.join(
+    commands.ROOT, "experiments", "freezing", "published.json"
+)
 
 
 # === Folders with models in them ===
 
 
-def save_as_keras(encoder, folder):
-    """Writes what keras-nlp writes: a preset."""
-    encoder.backbone.save_to_preset(folder)
-    encoder.tokenizer.save_to_preset(folder)
-
-
-def save_as_hugging_face(encoder, folder, lowercase=True):
-    """Writes a BERT as `transformers` does."""
-    backbone = encoder.backbone
-    os.makedirs(folder)
-    files = {
-        "config.json": {
-            "model_type": "bert",
-            "vocab_size": backbone.vocabulary_size,
-            "num_hidden_layers": backbone.num_layers,
-            "num_attention_heads": backbone.num_heads,
-            "hidden_size": backbone.hidden_dim,
-            "intermediate_size": backbone.intermediate_dim,
-            "max_position_embeddings": backbone.max_sequence_length,
-            "hidden_dropout_prob": 0.1,
-        },
-        "tokenizer_config.json": {"do_lower_case": lowercase},
-    }
-    for name, content in files.items():
-        with open(os.path.join(folder, name), "w") as file:
-            json.dump(content, file)
-    with open(os.path.join(folder, "vocab.txt"), "w") as file:
-        file.write("\n".join(encoder.tokenizer.get_vocabulary()))
-    safetensors.numpy.save_file(
-        dict(hugging_face_arrays(encoder)),
-        os.path.join(folder, "model.safetensors"),
-        metadata={"format": "pt"},
-    )
-
-
-def hugging_face_arrays(encoder):
-    """The weights of a BERT by the names, and in the shapes, of PyTorch."""
-    backbone = encoder.backbone
-    for name, weight in {
-        "word_embeddings": backbone.token_embedding.embeddings,
-        "position_embeddings": backbone.position_embedding.position_embeddings,
-        "token_type_embeddings": backbone.segment_embedding.embeddings,
-    }.items():
-        yield f"bert.embeddings.{name}.weight", weight.numpy()
-    for name, layer in hugging_face_layers(encoder):
-        if isinstance(layer, keras.layers.LayerNormalization):
-            weight, bias = layer.gamma.numpy(), layer.beta.numpy()
-        else:
-            weight, bias = layer.kernel.numpy(), layer.bias.numpy()
-            inputs = backbone.hidden_dim
-            if name.endswith(".output.dense") and "attention" not in name:
-                inputs = backbone.intermediate_dim
-            weight = np.ascontiguousarray(weight.reshape(inputs, -1).T)
-        yield f"bert.{name}.weight", weight
-        yield f"bert.{name}.bias", bias.ravel()
-
-
-def hugging_face_layers(encoder):
-    yield "embeddings.LayerNorm", encoder.backbone.embeddings_layer_norm
-    for number, block in enumerate(encoder.blocks):
-        attention = block._self_attention_layer
-        for name, layer in {
-            "attention.self.query": attention.query_dense,
-            "attention.self.key": attention.key_dense,
-            "attention.self.value": attention.value_dense,
-            "attention.output.dense": attention.output_dense,
-            "attention.output.LayerNorm": block._self_attention_layer_norm,
-            "intermediate.dense": block._feedforward_intermediate_dense,
-            "output.dense": block._feedforward_output_dense,
-            "output.LayerNorm": block._feedforward_layer_norm,
-        }.items():
-            yield f"encoder.layer.{number}.{name}", layer
-    yield "pooler.dense", encoder.pooler
-
-
 KINDS = {
-    "keras-bert": (encoders.bert, save_as_keras),
-    "keras-roberta": (encoders.roberta, save_as_keras),
-    "hugging-face-bert": (encoders.bert, save_as_hugging_face),
+    "keras-bert": (encoders.bert, saving.as_keras),
+    "keras-roberta": (encoders.roberta, saving.as_keras),
+    "hugging-face-bert": (encoders.bert, saving.as_hugging_face),
+    "hugging-face-roberta": (encoders.roberta, saving.as_hugging_face),
 }
 
 
@@ -118,7 +55,7 @@ def saved(request, tmp_path_factory):
 @pytest.fixture
 def folder(tmp_path):
     """A folder that can be changed: a Hugging Face BERT."""
-    save_as_hugging_face(encoders.bert(), tmp_path / "bert")
+    saving.as_hugging_face(encoders.bert(), tmp_path / "bert")
     return tmp_path / "bert"
 
 
@@ -134,11 +71,51 @@ def test_a_folder_gives_the_encoder_that_was_saved(saved):
     again = batch_of(loaded, encoders.PAIRS)
     np.testing.assert_array_equal(batch["ids"], again["ids"])
     x = states(encoder, batch)
-    np.testing.assert_allclose(states(loaded, again), x, atol=1e-6)
+    np.testing.assert_allclose(states(loaded, again), x, atol=1e-5)
     if encoder.family == "bert":
         np.testing.assert_allclose(
             loaded.pooler(x[:, 0]), encoder.pooler(x[:, 0]), atol=1e-6
         )
+
+
+def test_the_blocks_of_a_folder_are_counted_without_its_weights(saved):
+    encoder, folder = saved
+    assert loading.count_blocks(folder, "") == len(encoder.blocks)
+    found, expected = (
+        [tuple(weight.shape) for weight in backbone.weights]
+        for backbone in (loading.skeleton(folder, ""), encoder.backbone)
+    )
+    assert sorted(found) == sorted(expected)
+
+
+def test_pairs_are_packed_as_keras_nlp_s_own_preprocessor_packs_them(saved):
+    """Ids, padding, and where the second text begins; cut and uncut."""
+    encoder, folder = saved
+    name = {"bert": "Bert", "roberta": "Roberta"}[encoder.family]
+    loaded = loading.load(folder, "", dropout=0.0)
+    for length in (40, 13, 12):
+        preprocessor = getattr(
+            keras_nlp.models, f"{name}TextClassifierPreprocessor"
+        )(loaded.tokenizer, sequence_length=length)
+        theirs = preprocessor(x=tuple(map(tf.constant, encoders.PAIRS)))
+        ids = tokens.encode(
+            loaded.tokenize, loaded.special, encoders.PAIRS, length
+        )
+        rows = [
+            ids.flat[start : start + size].tolist()
+            for start, size in zip(ids.starts, ids.lengths)
+        ]
+        padded = [
+            row + [loaded.special.pad] * (length - len(row)) for row in rows
+        ]
+        assert padded == theirs["token_ids"].numpy().tolist()
+        assert theirs["padding_mask"].numpy().sum(1).tolist() == (
+            ids.lengths.tolist()
+        )
+        if encoder.family == "bert":
+            segments = theirs["segment_ids"].numpy().sum(1)
+            seconds = ids.lengths - ids.firsts
+            assert segments.tolist() == seconds.tolist()
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -167,7 +144,7 @@ def test_the_tokeniser_of_a_hugging_face_folder_knows_its_case(
     tmp_path, lowercase
 ):
     folder = tmp_path / "bert"
-    save_as_hugging_face(encoders.bert(), folder, lowercase)
+    saving.as_hugging_face(encoders.bert(), folder, lowercase)
     encoder = loading.load(str(folder), "", dropout=0.0)
     accented, plain = encoder.tokenize(["Café", "cafe"])
     assert (accented.tolist() == plain.tolist()) == lowercase
@@ -280,3 +257,49 @@ def test_a_preset_without_a_network_says_what_to_do(monkeypatch, tmp_path):
 
 def test_tiny_has_as_many_blocks_as_it_says():
     assert len(encoders.bert().blocks) == tiny.BLOCKS
+
+
+# The configurations as published.
+ARCHITECTURES = {
+    "bert-base": ("bert", 30522, 12, 768, 512),
+    "bert-large": ("bert", 30522, 24, 1024, 512),
+    "roberta-base": ("roberta", 50265, 12, 768, 514),
+    "roberta-large": ("roberta", 50265, 24, 1024, 514),
+}
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_parts_have_as_many_parameters_as_the_paper_says(name, tmp_path):
+    """Table 4 of "What Would Elsa Do?"; the paper's RoBERTa is Fairseq's.
+
+    keras-nlp leaves out two positions and a token type that no token uses.
+    """
+    family, vocabulary, blocks, hidden, positions = ARCHITECTURES[name]
+    config = {
+        "model_type": family,
+        "vocab_size": vocabulary,
+        "num_hidden_layers": blocks,
+        "num_attention_heads": hidden // 64,
+        "hidden_size": hidden,
+        "intermediate_size": 4 * hidden,
+        "max_position_embeddings": positions,
+        "hidden_dropout_prob": 0.1,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").touch()
+    backbone = loading.skeleton(str(tmp_path), "")
+    tokenizer = getattr(encoders, family)().tokenizer
+    with keras.StatelessScope(initialize_variables=False):
+        encoder = encoder_lib.Encoder(backbone, tokenizer)
+    parts = split.parts(heads.Network(encoder, {}, uses_pooler=True))
+    counts = {part.name: part.parameters for part in parts}
+    each = counts["block 1"]
+    assert {n for name, n in counts.items() if "block" in name} == {each}
+    left_out = 3 * hidden if family == "roberta" else 0
+    found = [
+        counts["embeddings"] + left_out, each, blocks * each,
+        counts["pooler"], sum(counts.values()) + left_out,
+    ]  # fmt: skip
+    with open(PUBLISHED, encoding="utf-8") as file:
+        published = json.load(file)["parameters"][name]
+    assert found == published

@@ -47,10 +47,18 @@ def count_blocks(model, cache_folder):
 
     if model == "tiny":
         return tiny.BLOCKS
+    return skeleton(model, cache_folder).num_layers
+
+
+def skeleton(model, cache_folder):
+    """The backbone of a preset or folder, its weights shapes and no values."""
+    import keras
+
     place = _place(model, cache_folder)
     with _readable_errors(model):
-        backbone = _backbone_class(place).from_preset(place, load_weights=False)
-    return backbone.num_layers
+        # Nothing is drawn in this scope: the largest encoder takes no second.
+        with keras.StatelessScope(initialize_variables=False):
+            return _backbone_class(place).from_preset(place, load_weights=False)
 
 
 def load(model, cache_folder, dropout, precision="float32", seed=0):
@@ -115,8 +123,36 @@ def _from_preset(place, options):
     import keras_nlp
 
     backbone = _backbone_class(place).from_preset(place, **options)
+    if _family(place) == "Roberta" and _is_hugging_face(place):
+        _add_token_type(backbone, place)
     tokenizer_class = getattr(keras_nlp.models, f"{_family(place)}Tokenizer")
     return backbone, tokenizer_class.from_preset(place)
+
+
+def _is_hugging_face(place):
+    return os.path.isdir(place) and "model_type" in _config(place)
+
+
+def _add_token_type(backbone, folder):
+    """Adds what keras-nlp leaves out of a Hugging Face RoBERTa.
+
+    Its one token type is added to every token; keras-nlp's backbone has no
+    layer for it. It is zero as published, but not after tuning. A position is
+    added to every token, too, so there it can be.
+    """
+    import safetensors.numpy
+
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".safetensors"):
+            continue
+        with safetensors.safe_open(os.path.join(folder, name), "numpy") as file:
+            for key in file.keys():
+                if key.endswith("embeddings.token_type_embeddings.weight"):
+                    positions = backbone.embeddings.position_embedding
+                    positions.position_embeddings.assign_add(
+                        file.get_tensor(key)[:1]
+                    )
+                    return
 
 
 def _backbone_class(place):
@@ -135,8 +171,7 @@ def _family(place):
     """`Bert` or `Roberta`, from the folder's config or the preset's name."""
     if not os.path.isdir(place):
         return "Roberta" if place.startswith("roberta") else "Bert"
-    with open(os.path.join(place, "config.json"), encoding="utf-8") as file:
-        config = json.load(file)
+    config = _config(place)
     name = config.get("model_type") or config.get("class_name", "")
     return {
         "bert": "Bert",
@@ -144,6 +179,11 @@ def _family(place):
         "roberta": "Roberta",
         "RobertaBackbone": "Roberta",
     }.get(name)
+
+
+def _config(folder):
+    with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+        return json.load(file)
 
 
 # === Names ===
