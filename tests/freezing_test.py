@@ -5,6 +5,8 @@ import dataclasses
 import pytest
 
 from tests import commands
+from tests.models import encoders
+from tests.models import saving
 from tf_transfer import freezing
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
@@ -104,6 +106,15 @@ def test_an_encoder_without_blocks_is_refused():
         (["--search_trials=0"], "--search_trials=0"),
         (["--jobs=0"], "--jobs=0"),
         (["--trial"], "--trial: one run needs its --lr"),
+        (["--tasks=rte,sst"], "--tasks=rte,sst: give `all`, or some of"),
+        (["--tasks=rte,rte"], "each once"),
+        (["--quality=0"], "--quality=0"),
+        (["--quality=90"], "above 0 and up to 1"),
+        (["--interval=95"], "--interval=95: give a share"),
+        (
+            ["--interval=0.9", "--trials=1"],
+            "--trials=1: the interval.*--trials=2",
+        ),
         (["--max_epochs=0"], "--max_epochs=0"),
     ],
 )
@@ -112,23 +123,43 @@ def test_bad_flags_are_named(words, said):
         parsed(*words)
 
 
-def test_one_run_s_flag_is_refused_for_the_study(capsys):
-    code = commands.call(
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--trainable_layers=2"], "--frozen_blocks"),
+        (["--blocks=1-2"], "--blocks: belongs to one run"),
+        (["--seed=3"], "--seed: belongs to one run"),
+        (["--trial", "--lr=1e-3", "--tasks=rte"], "--tasks: belongs to the"),
+    ],
+)
+def test_the_flags_of_a_run_and_of_the_study_do_not_mix(capsys, words, said):
+    assert run_main(*words) == 1
+    assert said in capsys.readouterr().err
+
+
+def run_main(*words):
+    """The command, in this process."""
+    return commands.call(
         freezing.main,
         lambda: settings_lib.define_flags(
             freezing.FreezingSettings, "freezing"
         ),
-        *SMALL, "--trainable_layers=2",
+        *SMALL, *words,
     )  # fmt: skip
-    assert code == 1
-    assert "--frozen_blocks" in capsys.readouterr().err
+
+
+def test_the_tasks_of_a_study():
+    assert freezing.tasks_of(parsed("--task=mrpc")) == ["mrpc"]
+    assert freezing.tasks_of(parsed("--tasks=mrpc,wnli")) == ["mrpc", "wnli"]
+    every = freezing.tasks_of(parsed("--tasks=all"))
+    assert len(every) == 9 and "wnli" in every
 
 
 # === The study ===
 
 
 def test_the_study_searches_trains_and_finds_what_is_done(
-    in_process, tmp_path, monkeypatch
+    in_process, tmp_path, monkeypatch, capsys
 ):
     words = (
         *SMALL, f"--out={tmp_path}", "--rates=1e-4,1e-3", "--search_trials=1",
@@ -145,7 +176,7 @@ def test_the_study_searches_trains_and_finds_what_is_done(
         return found
 
     monkeypatch.setattr(freezing.Study, "_sweep", sweep)
-    said = freezing.Study(parsed(*words)).run()
+    freezing.study(parsed(*words))
     search, trials = in_process[:2], in_process[2:]
     assert [(s.lr, s.seed, s.approach) for s in search] == [
         (1e-4, 0, "fine_tuning"), (1e-3, 0, "fine_tuning"),
@@ -157,16 +188,72 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     assert {s.lr for s in trials} == {1e-3}  # the better one
     assert {s.validation_fraction for s in trials} == {0.0}
     assert {(s.dropout, s.trial) for s in in_process} == {(0.0, True)}
-    lines = said.splitlines()
-    assert lines[0] == "rte, tiny, 3 blocks, lr 0.001"
-    assert [line.split()[:2] for line in lines[2:]] == [
-        ["0", "all"],
-        ["3", "0"],
-    ]
+    said = capsys.readouterr().out
+    assert "live: accuracy in points, learning rate 0.001;" in said
+    table = said.partition("learning rate 0.001")[2].splitlines()[3:5]
+    assert [line.split()[:2] for line in table] == [["0", "all"], ["3", "0"]]
     # Again: nothing is done twice.
     scores = iter([0.4, 0.6])
-    assert freezing.Study(parsed(*words)).run() == said
+    freezing.study(parsed(*words))
     assert len(in_process) == 6
+
+
+def test_several_tasks_are_told_of_together(in_process, tmp_path, capsys):
+    freezing.study(
+        parsed(
+            *SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1",
+            "--frozen_blocks=3", "--tasks=wnli,rte",
+        )
+    )  # fmt: skip
+    assert [s.task for s in in_process] == ["wnli", "wnli", "rte", "rte"]
+    last = capsys.readouterr().out.rpartition("Operating points:")[2]
+    assert "\nwnli " in last and "\nrte " in last
+
+
+def test_bisection_trains_only_what_it_needs(in_process, tmp_path, monkeypatch):
+    """Of three numbers 1 is enough, so 2 need not be tried."""
+    scores = {"all": 0.8, 0: 0.5, 1: 0.75, 2: 0.1}
+    original = freezing.Study.train
+
+    def train(self, rate, layers):
+        found = original(self, rate, layers)
+        return {blocks: [scores[blocks]] * 2 for blocks in found}
+
+    monkeypatch.setattr(freezing.Study, "train", train)
+    words = (
+        *SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1",
+        "--frozen_blocks=1-3", "--search=bisect",
+    )  # fmt: skip
+    study = freezing.Study(parsed(*words))
+    study.run()
+    expected = ["fine_tuning", "last_1", "last_0"]
+    assert [s.approach for s in in_process] == expected
+    assert [run.settings.approach for run in study.runs] == expected
+    # Another quality goes on from what is known.
+    study.settings = parsed(*words, "--quality=0.9,0.95")
+    scores[2] = 0.8
+    study.run()
+    assert [s.approach for s in in_process] == [*expected, "last_2"]
+
+
+@pytest.mark.parametrize("save", [saving.as_keras, saving.as_hugging_face])
+def test_a_roberta_goes_through_every_number_of_blocks(
+    in_process, tmp_path, save
+):
+    """Of a preset and of a Hugging Face folder, live and cached."""
+    folder = tmp_path / "roberta"
+    save(encoders.roberta(), str(folder))
+    words = (
+        *SMALL[1:], f"--model={folder}", f"--out={tmp_path / 'runs'}",
+        "--lr=1e-3", "--trials=1", "--frozen_blocks=0-2", "--task=wnli",
+        f"--cache_dir={tmp_path / 'cache'}",
+    )  # fmt: skip
+    freezing.study(parsed(*words))
+    freezing.study(parsed(*words, "--frozen_prefix=cached"))
+    assert [(s.approach, s.runs_cached) for s in in_process] == [
+        ("fine_tuning", False), ("last_1", False), ("last_0", False),
+        ("last_1", True), ("last_0", True),
+    ]  # fmt: skip
 
 
 def test_a_given_rate_is_not_searched(in_process, tmp_path):

@@ -9,8 +9,10 @@ training everything.
 
 is the whole study of a task: it searches the learning rate that is best for
 training everything, then trains with every N at that rate, several trials each,
-and shows how many trained blocks are enough. It runs as a sweep: each trial a
-process, what is finished is found, and what was interrupted goes on.
+and shows how many trained blocks are enough, what they cost, and how sure that
+is. It runs as a sweep: each trial a process, what is finished is found, and
+what was interrupted goes on. `--search=bisect` finds the number without trying
+all.
 
 Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
 and 10 for RoBERTa, rates from 1e-5 to 5e-5, five trials, Adam with bias
@@ -24,13 +26,16 @@ set); clipping looks at what trains (their norm counted frozen gradients too).
 """
 
 import dataclasses
+import os
 import re
 
 from absl import flags
 
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
+from tf_transfer.data import tasks as tasks_lib
 from tf_transfer.errors import UserError
+from tf_transfer.reports import operating
 from tf_transfer.settings import setting
 
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
@@ -81,6 +86,12 @@ class FreezingSettings(text_task.TaskSettings):
         "own processes do.",
         hashed=False,
     )
+    tasks: str = setting(
+        "",
+        "Tasks that are studied one after another, such as mrpc,stsb, or "
+        "`all`. Unset: --task.",
+        hashed=False,
+    )
     rates: str = setting(
         "1e-5,2e-5,3e-5,4e-5,5e-5", "Rates of the search.", hashed=False
     )
@@ -91,6 +102,27 @@ class FreezingSettings(text_task.TaskSettings):
         "How many of the first blocks are frozen, such as 6-12 or 0,3,6. "
         "Unset: from half of them to all. 0 trains everything, the embeddings "
         "too, and is always part of the study.",
+        hashed=False,
+    )
+    search: str = setting(
+        "all",
+        "Which of these numbers are tried: `all`; or `bisect`, which halves "
+        "them until the fewest trained blocks that keep each --quality are "
+        "found, and takes it that more of them are never worse.",
+        choices=("all", "bisect"),
+        hashed=False,
+    )
+    quality: str = setting(
+        "0.9",
+        "Shares of the full score that are to be kept, such as 0.9 or "
+        "0.9,0.95.",
+        hashed=False,
+    )
+    interval: float = setting(
+        None,
+        "Share of resampled trials that the interval of the number of blocks "
+        "holds; it needs two trials. Unset: "
+        f"{operating.LEVEL:g}, where there are two.",
         hashed=False,
     )
     jobs: int = setting(1, "Runs side by side.", hashed=False)
@@ -126,7 +158,40 @@ class FreezingSettings(text_task.TaskSettings):
                     f"--{name}={getattr(settings, name)}: give 1 or more."
                 )
         rates_of(settings)
+        tasks_of(settings)
+        operating.parse_qualities(settings.quality)
+        _check_interval(settings)
         return settings
+
+
+def _check_interval(settings):
+    level = settings.interval
+    if level is None:
+        return
+    if not 0 < level < 1:
+        raise UserError(
+            f"--interval={level:g}: give a share between 0 and 1, such as 0.95."
+        )
+    if settings.trials < 2:
+        raise UserError(
+            f"--trials={settings.trials}: the interval that --interval="
+            f"{level:g} asks for needs two trials of each number of blocks: "
+            "give --trials=2 or more, or leave --interval out."
+        )
+
+
+def tasks_of(settings):
+    """The tasks of the study."""
+    if settings.tasks == "all":
+        return list(tasks_lib.GLUE)
+    found = settings.tasks.split(",") if settings.tasks else [settings.task]
+    for name in found:
+        if name not in tasks_lib.GLUE or found.count(name) > 1:
+            raise UserError(
+                f"--tasks={settings.tasks}: give `all`, or some of "
+                f"{', '.join(tasks_lib.GLUE)}, each once."
+            )
+    return found
 
 
 def rates_of(settings):
@@ -181,24 +246,31 @@ class Study:
 
     Args:
         settings: `FreezingSettings`, resolved.
+
+    Attributes:
+        runs: the `grid.Planned` of what it has trained, the search's included.
     """
 
     def __init__(self, settings):
         from tf_transfer.models import loading
 
         self.settings = settings
+        self.runs = []
         self.blocks = loading.count_blocks(
             settings.model, settings.cache_folder
         )
         self.frozen = frozen_of(settings, self.blocks)
 
     def run(self):
-        """Searches, trains, and returns the table."""
-        rate = self.settings.lr or self.search()
-        trials = self.train(rate)
-        return table(self.settings, self.blocks, rate, trials)
+        """Searches and trains."""
+        rate = self.settings.lr or self.best_rate()
+        layers = sorted(self.blocks - frozen for frozen in self.frozen)
+        if self.settings.search == "all":
+            self.train(rate, [operating.ALL, *reversed(layers)])
+        else:
+            self.bisect(rate, layers)
 
-    def search(self):
+    def best_rate(self):
         """The rate whose trials are best on validation, training all."""
         settings = self.settings
         results = self._sweep(
@@ -216,9 +288,8 @@ class Study:
             scores, key=lambda rate: sum(scores[rate]) / len(scores[rate])
         )
 
-    def train(self, rate):
-        """Results by number of trained blocks, `all` first."""
-        layers = ["all", *(self.blocks - frozen for frozen in self.frozen)]
+    def train(self, rate, layers):
+        """Test scores of the trials, by number of trained blocks."""
         results = self._sweep(
             {
                 "trainable_layers": layers,
@@ -229,9 +300,26 @@ class Study:
         found = {}
         for point, result in results:
             blocks = point["trainable_layers"]
-            blocks = blocks if blocks == "all" else int(blocks)
-            found.setdefault(blocks, []).append(result)
+            blocks = blocks if blocks == operating.ALL else int(blocks)
+            found.setdefault(blocks, []).append(
+                result["test"][result["metric"]]
+            )
         return found
+
+    def bisect(self, rate, layers):
+        """Trains with few numbers of blocks: those that tell each quality."""
+        trials = self.train(rate, [operating.ALL])
+
+        def keeps(blocks, quality):
+            if blocks not in trials:
+                trials.update(self.train(rate, [blocks]))
+            full, mine = trials[operating.ALL], trials[blocks]
+            return operating.plain_mean(mine) > quality * operating.plain_mean(
+                full
+            )
+
+        for quality in operating.parse_qualities(self.settings.quality):
+            operating.bisect(layers, lambda blocks: keeps(blocks, quality))
 
     def _sweep(self, axes, **changes):
         """Does what is missing of a grid; returns (axes, result) of each."""
@@ -256,16 +344,20 @@ class Study:
                 f"are in {board.folder}/logs. Mend what they say, and give "
                 "the same command with --retry_failed."
             )
+        self.runs += runs
         return [(run.axes, board.result(run)) for run in runs]
+
+
+STUDY_ONLY = (
+    "out", "cache_dir", "rerun", "describe", "trial", "tasks", "rates",
+    "search_trials", "trials", "frozen_blocks", "search", "quality",
+    "interval", "jobs", "retry_failed",
+)  # fmt: skip
 
 
 def given_flags(settings):
     """The flags that a trial takes over from the study."""
-    own = (
-        "out", "cache_dir", "rerun", "describe", "trial", "rates", "jobs",
-        "search_trials", "trials", "frozen_blocks", "lr", "trainable_layers",
-        "seed", "max_epochs", "retry_failed",
-    )  # fmt: skip
+    own = (*STUDY_ONLY, "lr", "trainable_layers", "seed", "max_epochs")
     found = {
         field.name: getattr(settings, field.name)
         for field in dataclasses.fields(settings)
@@ -275,39 +367,56 @@ def given_flags(settings):
     return {**found, "max_epochs": settings.max_epochs}
 
 
-def table(settings, blocks, rate, trials):
-    """The study as text: a row for each number of frozen blocks."""
-    from tf_transfer import text
-    from tf_transfer.reports import statistics
-    from tf_transfer.reports import words
+def told(settings, runs, show):
+    """What some runs have found, as the report would tell it, as text.
 
-    metric = settings.row.metric
+    Args:
+        show: `results` or `operating_points` of `reports.freezing_tables`.
+    """
+    from tf_transfer.reports import document
+    from tf_transfer.reports import freezing_tables
+    from tf_transfer.reports import options
+    from tf_transfer.reports import reading
+    from tf_transfer.reports import studies
+    from tf_transfer.reports import summary
 
-    def score(results):
-        return statistics.mean_of(100 * r["test"][metric] for r in results)
-
-    full = score(trials["all"]).mean
-    rows = [
-        (
-            "frozen", "trained", metric, "n", "of all", "s/epoch",
-            "trained parameters",
+    found = [
+        reading.read_run(
+            run.directory.path,
+            os.path.relpath(run.directory.path, settings.out),
         )
-    ]  # fmt: skip
-    for trained, results in trials.items():
-        mean = score(results)
-        seconds = statistics.mean_of(r["seconds_per_epoch"] for r in results)
-        rows.append(
-            (
-                "0" if trained == "all" else str(blocks - trained),
-                str(trained), words.spread(mean), str(mean.n),
-                f"{mean.mean / full:.1%}" if full else "-",
-                words.spread(seconds, 1) or "-",
-                f"{results[0]['trainable_parameters']:,}",
-            )
-        )  # fmt: skip
-    return (
-        f"{settings.task}, {settings.model}, {blocks} blocks, lr {rate:g}\n"
-        + text.aligned(rows)
+        for run in runs
+    ]
+    made = summary.of(found, [], settings.out)
+    asked = options.Options(
+        qualities=operating.parse_qualities(settings.quality),
+        level=settings.interval or operating.LEVEL,
+    )
+    published = options.read_published("experiments", "freezing")
+    parts = []
+    for study in studies.sort_into_studies(found):
+        if not study.settings["validation_fraction"]:
+            rows = freezing_tables.rows_of(study, made, published)
+            parts += show(study, rows, asked)
+    return document.plain(parts)
+
+
+def study(settings):
+    """The whole study of each task; tells of each as soon as it is done."""
+    from tf_transfer.reports import freezing_tables
+
+    runs = []
+    tasks = tasks_of(settings)
+    for task in tasks:
+        one = Study(dataclasses.replace(settings, task=task, tasks=""))
+        one.run()
+        runs += one.runs
+        print(f"\n{told(settings, one.runs, freezing_tables.results)}")
+    if len(tasks) > 1:
+        print(told(settings, runs, freezing_tables.operating_points))
+    print(
+        "All tables, the figure and the paper's claims: python -m "
+        f"tf_transfer.report {settings.out}"
     )
 
 
@@ -318,14 +427,25 @@ def main():
     if settings.describe:
         print(text_task.describe(settings))
     elif settings.trial:
+        _refuse(
+            ("tasks",), "belongs to the study, and --trial is one run: give "
+            "--task.",
+        )  # fmt: skip
         run(settings)
     else:
-        if flags.FLAGS["trainable_layers"].present:
-            raise UserError(
-                "--trainable_layers belongs to one run: add --trial and --lr, "
-                "or give --frozen_blocks for the study."
-            )
-        print(Study(settings).run())
+        _refuse(
+            ("trainable_layers", "blocks", "seed"),
+            "belongs to one run: add --trial and --lr; a study has "
+            "--frozen_blocks and --trials.",
+        )
+        study(settings)
+
+
+def _refuse(names, why):
+    """Raises `UserError` where a flag was given that has no use here."""
+    for name in names:
+        if flags.FLAGS[name].present:
+            raise UserError(f"--{name}: {why}")
 
 
 if __name__ == "__main__":

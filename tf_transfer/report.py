@@ -18,6 +18,8 @@ from absl import flags
 
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
+from tf_transfer.reports import operating
+from tf_transfer.reports import options as options_lib
 
 SECTIONS = ("freezing", "glue")  # modules with a section of their own
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -34,6 +36,11 @@ def define_flags():
         "budgets", [],
         "Seconds, such as 3600,7200: what each approach has reached within "
         "them. Unset: quarters of the longest run.", **module,
+    )  # fmt: skip
+    flags.DEFINE_string(
+        "quality", ",".join(map(str, operating.QUALITIES)),
+        "Shares of the full score, such as 0.9 or 0.9,0.95: how many trained "
+        "blocks keep them (runs of tf_transfer.freezing).", **module,
     )  # fmt: skip
     flags.DEFINE_string(
         "published", "experiments",
@@ -55,14 +62,17 @@ def main(argv):
     if len(argv) > 2:
         raise UserError(f"{argv[2]!r}: give one folder of runs.")
     root = argv[1] if len(argv) > 1 else "runs"
-    budgets = [_seconds(word) for word in values.budgets]
+    options = options_lib.Options(
+        budgets=tuple(_seconds(word) for word in values.budgets),
+        qualities=operating.parse_qualities(values.quality),
+    )
     if os.path.isfile(root):
         summary = summary_lib.read(root)
     else:
         summary = summary_lib.make(root, _bar)
     print(summary_lib.screen_table(summary["runs"]))
     _tell_left_out(summary["left_out"])
-    parts = compose(summary, values.published, budgets)
+    parts = compose(summary, values.published, options)
     out = values.out or os.path.join(
         root if os.path.isdir(root) else os.path.dirname(root), "report"
     )
@@ -102,13 +112,15 @@ def _tell_left_out(left_out):
 # === What is in it ===
 
 
-def compose(summary, published_folder="experiments", budgets=()):
+def compose(
+    summary, published_folder="experiments", options=options_lib.Options()
+):
     """The parts of a report.
 
     Args:
         summary: what `summary.make` gave.
         published_folder: see `--published`.
-        budgets: seconds for the tables of fixed times.
+        options: `options.Options`.
     """
     from tf_transfer.reports import document
     from tf_transfer.reports import studies
@@ -123,7 +135,7 @@ def compose(summary, published_folder="experiments", budgets=()):
         section = importlib.import_module(f"tf_transfer.reports.{module}")
         records = [r for r in summary["runs"] if r["module"] == module]
         found = studies.sort_into_studies(records)
-        published = read_published(published_folder, module)
+        published = options_lib.read_published(published_folder, module)
         if len(found) > 1:
             parts += told_apart(module, found)
         for study in found:
@@ -131,7 +143,7 @@ def compose(summary, published_folder="experiments", budgets=()):
             if len(found) > 1:
                 title += f", study {study.name}"
             parts.append(document.Heading(2, title))
-            parts += section.sections(study, summary, published, budgets)
+            parts += section.sections(study, summary, published, options)
     if summary["left_out"]:
         parts += [
             document.Heading(2, "Left out"),
@@ -180,17 +192,6 @@ def told_apart(module, found):
             f"studies_{module}", "What differs", ("setting", *names), rows
         ),
     ]
-
-
-def read_published(folder, module):
-    """The paper's figures, or {} where they are not at hand."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for place in (folder, os.path.join(here, "experiments")):
-        path = os.path.join(place, module, "published.json")
-        if os.path.isfile(path):
-            with open(path, encoding="utf-8") as file:
-                return json.load(file)
-    return {}
 
 
 # === Writing ===

@@ -12,6 +12,7 @@ from tf_transfer import freezing
 from tf_transfer import report
 from tf_transfer.reports import document
 from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports.options import Options
 
 PUBLISHED = os.path.join(
     commands.ROOT, "experiments", "freezing", "published.json"
@@ -32,9 +33,10 @@ def write(root, trials, **changes):
 TRIALS = {"all": [80, 82], 2: [81, 83], 1: [74, 76], 0: [50, 0]}
 
 
-def compose(root):
+def compose(root, options=Options()):
     made = summary_lib.make(str(root))
-    return report.compose(made, os.path.join(commands.ROOT, "experiments"))
+    folder = os.path.join(commands.ROOT, "experiments")
+    return report.compose(made, folder, options)
 
 
 def table(parts, name):
@@ -68,10 +70,83 @@ def test_operating_points_and_claims(tmp_path):
     write(tmp_path, TRIALS, task="mrpc")
     text = document.markdown(compose(tmp_path), None)
     # 90 % of 81 is 72.9, passed by 1; 95 % is 76.95, passed by 2.
-    assert "90% of all: 1 of 4 trained blocks are enough; 95 %" in text
-    assert "95% of all: 2 of 4 trained blocks are enough; 95 %" in text
-    assert "A fourth of the blocks (1 of 4) for 90 %, live: **holds**" in text
+    assert "- 90 % of all: 1 of 4 trained blocks are enough; 95 % of" in (text)
+    assert "- 95 % of all: 2 of 4 trained blocks are enough; 95 % of" in (text)
+    assert (
+        "A fourth of the blocks (1 of 4) for 90 %, CoLA left out, live: "
+        "**holds** (mrpc 1)" in text
+    )
     assert "worse than freezing, live: mrpc with 2 trained." in text
+    # 25 of 81 points.
+    assert "head trained, 30.9 % of the full score are left, live, mean" in text
+
+
+def test_operating_points_stand_in_one_table_with_their_cost(tmp_path):
+    write(tmp_path, TRIALS, task="mrpc")
+    rows = table(compose(tmp_path), "operating_points_A")
+    assert [(row["keeps"], row["trained blocks"]) for row in rows] == [
+        ("all", "all"), ("> 90 %", "1"), ("> 95 %", "2"), ("none trained", "0"),
+    ]  # fmt: skip
+    assert [row["of all"] for row in rows] == [
+        "100.0 %", "92.6 %", "101.2 %", "30.9 %",
+    ]  # fmt: skip
+    assert {row["of all's"] for row in rows} == {"100.0 %"}
+
+
+def test_the_qualities_that_are_asked_for(tmp_path):
+    write(tmp_path, {"all": [80, 82], 2: [81, 83], 1: [74, 76]}, task="mrpc")
+    asked = Options(qualities=(0.5, 1.0), level=0.8)
+    parts = compose(tmp_path, asked)
+    rows = table(parts, "operating_points_A")
+    assert [(row["keeps"], row["trained blocks"]) for row in rows] == [
+        ("all", "all"), ("> 50 %", "1"), ("> 100 %", "2"), ("1 trained", "1"),
+    ]  # fmt: skip
+    assert (
+        "80 % of resampled trials give 0 to 1, 100.0 % the same"
+        in document.markdown(parts, None)
+    )
+
+
+def test_what_was_not_tried_is_said(tmp_path):
+    write(tmp_path, {"all": [80], 3: [79], 1: [50]}, task="mrpc")
+    text = document.markdown(compose(tmp_path), None)
+    assert (
+        "90 % of all: 3 of 4 trained blocks are enough; 2 not tried; no "
+        "interval of one trial." in text
+    )
+    assert "2 numbers were tried, 1 between them were not" in text
+
+
+def test_nothing_is_enough(tmp_path):
+    write(tmp_path, {"all": [80], 1: [50], 0: [40]}, task="cola")
+    rows = table(compose(tmp_path), "operating_points_A")
+    assert rows[1]["trained blocks"] == "never"
+    assert rows[1]["score"] == ""
+
+
+def test_both_halves_of_mnli_have_their_points(tmp_path):
+    for blocks, scores in {"all": (80, 90), 1: (70, 85)}.items():
+        write(
+            tmp_path, {blocks: [scores[0]]}, task="mnli",
+            metrics={"mismatched_accuracy": scores[1] / 100},
+        )  # fmt: skip
+    rows = table(compose(tmp_path), "operating_points_A")
+    found = {(row["task"], row["keeps"]): row["score"] for row in rows}
+    assert found["mnli", "> 90 %"] == ""
+    assert found["mnli, mismatched", "> 90 %"] == "85.00"
+
+
+def test_what_the_cache_saves_is_summed_over_the_same_runs(tmp_path):
+    write(tmp_path, {"all": [80], 1: [70], 0: [60]}, task="rte", seconds=20.0)
+    write(
+        tmp_path, {1: [70], 0: [60]}, task="rte", frozen_prefix="cached",
+        prefix=(3.0, 5.0), seconds=4.0,
+    )  # fmt: skip
+    text = document.markdown(compose(tmp_path), None)
+    assert (
+        "rte, the 2 runs with 0, 1 trained blocks: 40 s live, 14 s cached "
+        "with the building of the cache, 35.0 % of it." in text
+    )
 
 
 def test_what_the_majority_passes_is_marked(tmp_path):
@@ -83,15 +158,21 @@ def test_what_the_majority_passes_is_marked(tmp_path):
         predictions=(labels, np.ones((10, 1))),
     )  # fmt: skip
     text = document.markdown(compose(tmp_path), None)
-    assert "90% of all: 0 of 4 trained blocks are enough; **the majority" in (
-        text
+    assert (
+        "90 % of all: 0 of 4 trained blocks are enough; no interval of one "
+        "trial; **the majority class alone passes**" in text
     )
+    rows = table(compose(tmp_path), "operating_points_A")
+    assert [row["keeps"] for row in rows] == [
+        "all", "> 90 %*", "> 95 %*", "none trained",
+    ]  # fmt: skip
+    assert {row["majority"] for row in rows} == {"90.00"}
 
 
 def test_a_fourth_that_is_not_enough(tmp_path):
     write(tmp_path, {"all": [80], 2: [79], 1: [60], 0: [50]}, task="rte")
     text = document.markdown(compose(tmp_path), None)
-    assert "(1 of 4) for 90 %, live: **does not hold** (rte 2)" in text
+    assert "CoLA left out, live: **does not hold** (rte 2)" in text
 
 
 def test_cached_trials_are_tables_of_their_own(tmp_path):
@@ -129,6 +210,11 @@ def test_published_scores_stand_beside_those_of_the_same_encoder(tmp_path):
     )  # fmt: skip
     rows = table(compose(tmp_path), "freezing_A_rte_live")
     assert [row["published"] for row in rows] == ["67.55", "57.87"]
+    rows = table(compose(tmp_path), "operating_points_A")
+    assert [(row["keeps"], row["published"]) for row in rows] == [
+        ("all", "67.55"), ("> 90 %", "62.32 with 3"),
+        ("> 95 %", "66.67 with 5"), ("1 trained", "57.87"),
+    ]  # fmt: skip
 
 
 def test_parameters_add_up(tmp_path):
@@ -160,6 +246,8 @@ def test_published_scores_are_those_of_the_trials(shared_data):
             operating.plain_mean(scores), abs=0.006
         )
         assert known[3] == len(scores)
+        bar = 0.9 * (1 + operating.TIE) * max(scores)
+        assert known[4] == sum(0 < score > bar for score in scores)
     assert sum(
         len(cells)
         for tasks in published["scores"].values()

@@ -18,6 +18,7 @@ from tf_transfer.reports import document
 from tf_transfer.reports import glue as glue_report
 from tf_transfer.reports import studies
 from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports.options import Options
 
 PUBLISHED = json.load(
     open(os.path.join(commands.ROOT, "experiments", "glue", "published.json"))
@@ -59,7 +60,7 @@ def two_small_tasks(tmp_path):
 def compose(root, **options):
     made = summary_lib.make(str(root))
     return report.compose(
-        made, os.path.join(commands.ROOT, "experiments"), **options
+        made, os.path.join(commands.ROOT, "experiments"), Options(**options)
     )
 
 
@@ -193,7 +194,7 @@ def test_rates_stand_side_by_side(tmp_path):
 
 
 def test_fixed_times_are_those_asked_for_or_quarters(two_small_tasks):
-    rows = tables(compose(two_small_tasks, budgets=[64.0, 130.0]))
+    rows = tables(compose(two_small_tasks, budgets=(64.0, 130.0)))
     rows = rows["fixed_times_A_rte"]
     assert [row["within"] for row in rows] == ["64 s", "130 s"]
     assert rows[0]["fine-tuning"] == ""  # its first epoch ends at 100 s
@@ -390,7 +391,7 @@ def test_minilm_gives_no_verdict_on_what_it_was_tuned_on(tmp_path):
         )
     made = summary_lib.make(str(tmp_path))
     [study] = studies.sort_into_studies(made["runs"])
-    found = glue_report.GlueReport(study, made, PUBLISHED, ())
+    found = glue_report.GlueReport(study, made, PUBLISHED, Options())
     assert [d.task for d in found.judged] == ["rte"]
     text = document.markdown(found.parts())
     assert "a billion pairs" in text and "no verdict" in text

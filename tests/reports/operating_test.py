@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tf_transfer.errors import UserError
 from tf_transfer.reports import operating
 
 TRIALS = {
@@ -36,6 +37,12 @@ def test_the_authors_leave_out_trials_at_zero_and_far_below_the_best():
     assert operating.authors_mean([0.0, 0.0]) == 0.0
 
 
+def test_scores_that_rounding_sets_apart_are_a_tie():
+    # 162 and 180 right of 277 examples: exactly 0.9, so left out.
+    assert operating.authors_mean([0.584838, 0.649819]) == 0.649819
+    assert operating.authors_mean([58.4838, 64.9819]) == 64.9819
+
+
 def test_the_interval_is_the_point_where_the_trials_agree():
     trials = {"all": [0.8] * 3, 0: [0.1] * 3, 1: [0.75] * 3}
     found = operating.interval(trials, 0.9)
@@ -60,6 +67,58 @@ def test_the_interval_may_end_at_never():
 def test_one_trial_has_no_interval():
     with pytest.raises(ValueError, match="two trials"):
         operating.interval({"all": [0.8, 0.8], 0: [0.8]}, 0.9)
+
+
+def test_the_interval_counts_what_was_not_tried():
+    """3 is enough and 1 is not: the fewest may be 2."""
+    trials = {"all": [0.8] * 2, 1: [0.1] * 2, 3: [0.75] * 2, 6: [0.8] * 2}
+    found = operating.interval(trials, 0.9)
+    assert (found.low, found.high, found.shares) == (2, 3, {3: 1.0})
+    assert operating.untried_below(trials, 3) == 1
+    assert operating.untried_below(trials, 6) == 2
+    assert operating.untried_below(trials, 1) == 1  # 0
+
+
+def test_a_wider_interval_holds_more():
+    trials = {"all": [0.8, 0.8], 0: [0.1, 0.1], 1: [0.5, 0.99], 2: [0.8, 0.8]}
+    # 2 is the point of a fourth of the samples.
+    narrow = operating.interval(trials, 0.9, level=0.4)
+    wide = operating.interval(trials, 0.9, level=0.6)
+    assert (narrow.high, wide.high) == (1, 2)
+
+
+# === Bisection ===
+
+
+@pytest.mark.parametrize("candidates", [[0, 1, 2, 3, 4, 5, 6], [2], [0, 3, 9]])
+def test_bisection_finds_the_fewest_with_few_tries(candidates):
+    for fewest in (*candidates, 99):
+        tried = []
+
+        def passes(blocks):
+            tried.append(blocks)
+            return blocks >= fewest
+
+        found = operating.bisect(candidates, passes)
+        assert found == (fewest if fewest in candidates else None)
+        assert len(tried) == len(set(tried))
+        assert 2 ** len(tried) <= 2 * (len(candidates) + 1)
+
+
+# === --quality ===
+
+
+def test_qualities_are_read():
+    assert operating.parse_qualities("0.9") == (0.9,)
+    assert operating.parse_qualities("1,0.5") == (1.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    "given", ["0", "1.01", "-0.1", "", "much", "0.9,0.9", "nan"]
+)
+def test_a_quality_that_cannot_be_is_named(given):
+    with pytest.raises(UserError, match=f"--quality={given}"):
+        operating.parse_qualities(given)
 
 
 @pytest.mark.shared

@@ -1,4 +1,7 @@
-"""A report as a list of parts, and how it is written: Markdown, HTML, CSV."""
+"""A report as a list of parts, and how it is written.
+
+As Markdown, HTML, plain text for a screen, and CSV.
+"""
 
 import base64
 import csv
@@ -6,6 +9,8 @@ import dataclasses
 import html
 import io
 import re
+
+from tf_transfer import text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +91,22 @@ def markdown(parts, folder=""):
 
 def _cells(cells):
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def plain(parts):
+    """The parts as text for a screen; figures are left out."""
+    written = []
+    for part in parts:
+        if isinstance(part, Heading):
+            written.append(f"{part.text}\n{'-' * len(part.text)}")
+        elif isinstance(part, Text):
+            written.append(part.text)
+        elif isinstance(part, Items):
+            written.append("\n".join(f"- {item}" for item in part.items))
+        elif isinstance(part, Table):
+            rows = [part.columns, *part.rows]
+            written.append(f"{part.caption}\n\n{text.aligned(rows)}")
+    return "\n\n".join(written).replace("**", "").replace("`", "") + "\n"
 
 
 STYLE = """

@@ -174,22 +174,23 @@ def relative_scores(study, curves):
     """Score less that of training everything, against frozen blocks, or None.
 
     Args:
-        curves: dict from (name of a data set, cached) to (frozen, score)
-            pairs.
+        curves: dict from (name of a data set, mode: `live`, `cached` or
+            `published`) to (frozen, score) pairs.
     """
     if not curves:
         return None
     figure, [axis] = _panels(1, height=3.8)
     palette = (*COLOURS.values(), *OTHERS)
     names = list(dict.fromkeys(name for name, _ in curves))
+    lines = {"live": "-", "cached": "--", "published": ":"}
     handles = {}
-    for (name, cached), points in curves.items():
+    for (name, mode), points in curves.items():
         [line] = axis.plot(
-            *zip(*sorted(points)), marker="o", markersize=4,
-            linestyle="--" if cached else "-",
+            *zip(*sorted(points)), linestyle=lines[mode],
+            marker="" if mode == "published" else "o", markersize=4,
             color=palette[names.index(name) % len(palette)],
         )  # fmt: skip
-        handles[name + (", cached" if cached else "")] = line
+        handles[name + ("" if mode == "live" else f", {mode}")] = line
     axis.axhline(0, color="#888888", linewidth=1, zorder=0)
     axis.set_xlabel(f"frozen blocks of {study.blocks}")
     axis.set_ylabel("score less that of training all, points")

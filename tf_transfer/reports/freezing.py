@@ -1,50 +1,33 @@
 """The tables and figure of "What Would Elsa Do?", from runs of `freezing`.
 
-Scores are means over trials, taken twice: plainly, and as the authors did, who
-leave out trials at 0 or not above 0.9 of the best. Live and cached runs are
-studies of their own.
+The tables of quality and cost are in `freezing_tables`; here is what stands
+around them: the search, the encoder's parameters, the figure, and what became
+of the paper's claims.
 """
 
-import re
-
 from tf_transfer.reports import figures
+from tf_transfer.reports import freezing_tables
 from tf_transfer.reports import operating
 from tf_transfer.reports import studies
-from tf_transfer.reports.compare import dataset_id
 from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
+from tf_transfer.reports.options import Options
 from tf_transfer.reports.words import percent
-from tf_transfer.reports.words import points
 from tf_transfer.reports.words import spread
 
-QUALITIES = (0.9, 0.95)
-PUBLISHED_NAMES = {
-    "bert_base_en_uncased": "bert-base", "roberta_base_en": "roberta-base",
-    "bert_large_en_uncased": "bert-large", "roberta_large_en": "roberta-large",
-}  # fmt: skip
-PUBLISHED_TASKS = {
-    "cola": "CoLA", "sst2": "SST-2", "mrpc": "MRPC", "stsb": "STS-B",
-    "qqp": "QQP", "mnli": "MNLI", "qnli": "QNLI", "rte": "RTE",
-}  # fmt: skip
 
-
-def sections(study, summary, published, budgets=()):
+def sections(study, summary, published, options=Options()):
     """The parts of a report on one study; see `reports.glue.sections`."""
-    del budgets
     if study.settings["validation_fraction"]:
         return _search(study)
+    rows = freezing_tables.rows_of(study, summary, published)
     return [
         *_parameters(study, published),
-        *(
-            part
-            for dataset in study.datasets
-            for cached in (False, True)
-            for part in _dataset(study, dataset, cached, summary, published)
-        ),
-        *_curves(study),
-        *_verdicts(study, summary),
+        *freezing_tables.results(study, rows, options),
+        *_curves(study, rows),
+        *_claims(study, rows, published),
         *_footnotes(study, published),
     ]
 
@@ -70,29 +53,6 @@ def _search(study):
     ]
 
 
-def trials_of(dataset, cached):
-    """Trials by number of trained blocks, with their cells; `all` included.
-
-    Returns:
-        Dict from `all` or a number to `studies.Cell`, by falling number; {}
-        where nothing was frozen in this mode, or `all` is missing.
-    """
-    found = {}
-    for way in dataset.ways():
-        number = re.fullmatch(r"last_(\d+)", way[0])
-        if number and way[1] == cached:
-            found[int(number[1])] = dataset.best(way)
-    if not found or dataset.base is None:
-        return {}
-    ordered = dict(sorted(found.items(), reverse=True))
-    return {operating.ALL: dataset.base, **ordered}
-
-
-def scores_of(cells):
-    """The trials' scores in points, by number of trained blocks."""
-    return {blocks: cell.scores for blocks, cell in cells.items()}
-
-
 # === Tables ===
 
 
@@ -108,7 +68,9 @@ def _parameters(study, published):
         "pooler": parts.get("pooler", 0),
     }
     total = sum(encoder.values()) - blocks[0]
-    theirs = published.get("parameters", {}).get(_published_name(study))
+    theirs = published.get("parameters", {}).get(
+        freezing_tables.PUBLISHED_NAMES.get(study.model)
+    )
     rows = [
         (
             name, f"{count:,}", percent(100 * count / total),
@@ -124,151 +86,125 @@ def _parameters(study, published):
     return [Heading(3, "Where the parameters are"), table]
 
 
-def _published_name(study):
-    return PUBLISHED_NAMES.get(study.model)
-
-
-def _dataset(study, dataset, cached, summary, published):
-    """Quality at every number of frozen blocks, and the operating points."""
-    cells = trials_of(dataset, cached)
-    if not cells:
-        return []
-    trials = scores_of(cells)
-    full = operating.plain_mean(trials[operating.ALL])
-    known = summary["datasets"].get(dataset_id(dataset), {})
-    majority = known.get("majority")
-    theirs = (
-        published.get("scores", {})
-        .get(_published_name(study), {})
-        .get(PUBLISHED_TASKS.get(dataset.task), {})
-    )
-    rows = []
-    for blocks, cell in cells.items():
-        mine = operating.plain_mean(trials[blocks])
-        is_all = blocks == operating.ALL
-        memory = max(record["memory"] for record in cell.records)
-        rows.append(
-            (
-                "0" if is_all else str(study.blocks - blocks),
-                str(blocks), spread(cell.score), str(len(cell.records)),
-                points(operating.authors_mean(trials[blocks])),
-                points(mine - full),
-                percent(100 * mine / full) if full > 0 else "",
-                points(theirs[str(blocks)][0]) if str(blocks) in theirs else "",
-                spread(cell.seconds_per_epoch, 1), spread(cell.seconds, 1),
-                f"{memory / 1e9:.2f}",
-                f"{cell.records[0]['trainable_parameters']:,}",
-            )
-        )  # fmt: skip
-    mode = "cached" if cached else "live"
-    name = f"{dataset.name}, frozen blocks {mode}"
-    caption = (
-        f"{name}: {dataset.metric} in points; the majority scores "
-        f"{points(None if majority is None else 100 * majority)}"
-    )
-    columns = (
-        "frozen", "trained", "score", "trials", "authors' averaging",
-        "relative score", "of all", "published", "s an epoch", "time, s",
-        "memory, GB", "trained parameters",
-    )  # fmt: skip
-    return [
-        Heading(3, name),
-        Table(f"freezing_{study.name}_{dataset.name}_{mode}", caption,
-              columns, rows),
-        Items(tuple(_points(dataset, trials, majority, study.blocks))),
-    ]  # fmt: skip
-
-
-def _points(dataset, trials, majority, blocks):
-    """A sentence for each quality: how many trained blocks keep it."""
-    full = operating.plain_mean(trials[operating.ALL])
-    for quality in QUALITIES:
-        point = operating.operating_point(trials, quality)
-        authors = operating.operating_point(
-            trials, quality, operating.authors_mean
-        )
-        said = f"{quality:.0%} of all: {_trained(point, blocks)}"
-        if authors != point:
-            said += f" (authors' averaging: {_trained(authors, blocks)})"
-        if min(map(len, trials.values())) > 1:
-            found = operating.interval(trials, quality)
-            ends = [
-                "never" if end is None else str(end)
-                for end in (found.low, found.high)
-            ]
-            said += f"; 95 % of resampled trials from {ends[0]} to {ends[1]}"
-        if majority is not None and 100 * majority > quality * full:
-            said += (
-                "; **the majority class alone passes**, so this says nothing"
-            )
-        yield said + "."
-
-
-def _trained(point, blocks):
-    if point is None:
-        return "no number of frozen blocks keeps it"
-    return f"{point} of {blocks} trained blocks are enough"
-
-
 # === Figure, verdicts, footnotes ===
 
 
-def _curves(study):
+def _curves(study, rows):
     """Relative score against frozen blocks, the paper's figure."""
     curves = {}
-    for dataset in study.datasets:
-        for cached in (False, True):
-            cells = trials_of(dataset, cached)
-            if cells:
-                trials = scores_of(cells)
-                full = operating.plain_mean(trials.pop(operating.ALL))
-                curves[dataset.name, cached] = [
-                    (study.blocks - blocks, operating.plain_mean(t) - full)
-                    for blocks, t in trials.items()
-                ]
+    for row in rows:
+        trials = {
+            row.mode: row.trials,
+            "published": {k: [known[0]] for k, known in row.published.items()},
+        }
+        for mode, scores in trials.items():
+            curve = [
+                (
+                    study.blocks - int(blocks),
+                    operating.plain_mean(values)
+                    - operating.plain_mean(scores[operating.ALL]),
+                )
+                for blocks, values in scores.items()
+                if blocks != operating.ALL
+            ]
+            if curve:
+                curves[row.name, mode] = curve
     figure = figures.relative_scores(study, curves)
     if figure is None:
         return []
     return [Heading(3, "Relative score"), figure]
 
 
-def _verdicts(study, summary):
-    """Whether a fourth is enough, and where freezing beats training all."""
+def _claims(study, rows, published):
+    """What became of the paper's claims, and what the cache saves."""
     items = []
-    quarter = -(-study.blocks // 4)
-    for cached in (False, True):
-        enough, better = {}, []
-        for dataset in study.datasets:
-            trials = scores_of(trials_of(dataset, cached))
-            if not trials or dataset.task == "cola":
-                continue  # the paper leaves CoLA out
-            enough[dataset.name] = operating.operating_point(trials, 0.9)
-            full = operating.plain_mean(trials.pop(operating.ALL))
-            better += [
-                f"{dataset.name} with {blocks} trained"
-                for blocks, scores in trials.items()
-                if operating.plain_mean(scores) > full
+    for mode in ("live", "cached"):
+        mine = [row for row in rows if row.mode == mode]
+        # The paper leaves CoLA out.
+        judged = [row for row in mine if row.task != "cola"]
+        if judged:
+            items += [
+                _fourth(judged, mode, study.blocks),
+                f"Training everything is worse than freezing, {mode}: "
+                f"{', '.join(_better(judged)) or 'nowhere'}.",
             ]
-        if not enough:
-            continue
-        mode = "cached" if cached else "live"
-        holds = all(p is not None and p <= quarter for p in enough.values())
-        said = ", ".join(
-            f"{name} {'never' if point is None else point}"
-            for name, point in enough.items()
-        )
-        items.append(
-            f"A fourth of the blocks ({quarter} of {study.blocks}) for 90 %, "
-            f"{mode}: **{'holds' if holds else 'does not hold'}** ({said})."
-        )
-        items.append(
-            f"Training everything is worse than freezing, {mode}: "
-            + (", ".join(better) if better else "nowhere")
-            + "."
-        )
+        items += _nothing_trained(mine, mode, published)
+    items += _saved(study)
     if not items:
         return []
     return [Heading(3, "The paper's claims"), Items(tuple(items))]
+
+
+def _fourth(rows, mode, blocks):
+    """Whether a fourth of the blocks is enough."""
+    fourth = -(-blocks // 4)
+    enough = {
+        row.name: operating.operating_point(row.trials, 0.9) for row in rows
+    }
+    holds = all(p is not None and p <= fourth for p in enough.values())
+    said = ", ".join(
+        f"{name} {'never' if point is None else point}"
+        for name, point in enough.items()
+    )
+    return (
+        f"A fourth of the blocks ({fourth} of {blocks}) for 90 %, CoLA left "
+        f"out, {mode}: **{'holds' if holds else 'does not hold'}** ({said})."
+    )
+
+
+def _better(rows):
+    """Where freezing scores above training everything."""
+    return [
+        f"{row.name} with {blocks} trained"
+        for row in rows
+        for blocks, scores in row.trials.items()
+        if blocks != operating.ALL and operating.plain_mean(scores) > row.full
+    ]
+
+
+def _nothing_trained(rows, mode, published):
+    """What is left with nothing but pooler and head trained."""
+    shares = [
+        100 * operating.plain_mean(row.trials[0]) / row.full
+        for row in rows
+        if 0 in row.trials and row.full > 0
+    ]
+    if shares:
+        theirs = published.get("nothing_trained_share")
+        yield (
+            "With nothing but pooler and head trained, "
+            f"{percent(sum(shares) / len(shares))} of the full score are left, "
+            f"{mode}, mean of {len(shares)} tasks"
+            + (f" (paper: {theirs} %)." if theirs else ".")
+        )
+
+
+def _saved(study):
+    """What the frozen runs of a task took cached, against live."""
+    for dataset in study.datasets:
+        live, cached = (
+            freezing_tables.cells_of(dataset, mode) for mode in (False, True)
+        )
+        both = [
+            blocks
+            for blocks in live
+            if blocks in cached
+            and blocks != operating.ALL
+            and len(live[blocks].timed) == len(cached[blocks].timed)
+        ]
+        if not both:
+            continue
+        before, after = (
+            sum(r["seconds"] for blocks in both for r in cells[blocks].timed)
+            for cells in (live, cached)
+        )
+        runs = sum(len(cached[blocks].timed) for blocks in both)
+        numbers = ", ".join(map(str, sorted(both)))
+        yield (
+            f"{dataset.name}, the {runs} runs with {numbers} trained blocks: "
+            f"{before:.0f} s live, {after:.0f} s cached with the building of "
+            f"the cache, {percent(100 * after / before)} of it."
+        )
 
 
 def _footnotes(study, published):

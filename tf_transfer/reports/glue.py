@@ -15,6 +15,7 @@ from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
+from tf_transfer.reports.options import Options
 from tf_transfer.reports.words import percent
 from tf_transfer.reports.words import points
 from tf_transfer.reports.words import spread
@@ -30,27 +31,26 @@ INFERRED = (
 )
 
 
-def sections(study, summary, published, budgets=()):
+def sections(study, summary, published, options=Options()):
     """The parts of a report on one study.
 
     Args:
         study: `studies.Study`.
         summary: what `summary.make` gave.
         published: what `experiments/glue/published.json` says, or {}.
-        budgets: seconds for the table of fixed times; unset, quarters of
-            the longest run.
+        options: `Options`.
     """
-    return GlueReport(study, summary, published, budgets).parts()
+    return GlueReport(study, summary, published, options).parts()
 
 
 class GlueReport:
     """One study's parts; see `sections`."""
 
-    def __init__(self, study, summary, published, budgets):
+    def __init__(self, study, summary, published, options):
         self.study = study
         self.summary = summary
         self.published = published
-        self.budgets = budgets
+        self.budgets = options.budgets
         self.real = [d for d in study.datasets if d.data != "sample"]
         self.judged = [d for d in self.real if self._may_be_judged(d)]
         self.notes = []

@@ -9,8 +9,13 @@ import dataclasses
 
 import numpy as np
 
+from tf_transfer.errors import UserError
+
 ALL = "all"
+QUALITIES = (0.9, 0.95)
+LEVEL = 0.95  # of an interval
 AUTHORS_SHARE = 0.9  # of the best trial; see `authors_mean`
+TIE = 1e-5  # of a score: what the rounding of equal scores may differ by
 RESAMPLES = 2000
 
 
@@ -25,7 +30,8 @@ def authors_mean(scores):
     Their analysis leaves out trials that score 0, and those that are not above
     0.9 of the best trial; 0 where none is left.
     """
-    kept = [s for s in scores if s > 0 and s > AUTHORS_SHARE * max(scores)]
+    bar = AUTHORS_SHARE * (1 + TIE) * max(scores)
+    kept = [score for score in scores if score > 0 and score > bar]
     return float(np.mean(kept)) if kept else 0.0
 
 
@@ -47,12 +53,42 @@ def operating_point(trials, quality, mean=plain_mean):
     return min(enough, default=None)
 
 
+def bisect(candidates, passes):
+    """The fewest trained blocks that pass, with few numbers tried, or None.
+
+    Takes it that more trained blocks are never worse.
+
+    Args:
+        candidates: numbers of trained blocks, rising.
+        passes: function from one of them to whether it keeps the quality.
+    """
+    fails, holds = -1, len(candidates)
+    while holds - fails > 1:
+        middle = (fails + holds) // 2
+        if passes(candidates[middle]):
+            holds = middle
+        else:
+            fails = middle
+    return candidates[holds] if holds < len(candidates) else None
+
+
+def untried_below(trials, point):
+    """How many smaller numbers than the point were not tried, next to it.
+
+    They lie between the point and the next smaller number that was tried; the
+    fewest blocks that are enough may be one of them.
+    """
+    smaller = [b for b in trials if b != ALL and b < point]
+    return point - 1 - max(smaller) if smaller else point
+
+
 @dataclasses.dataclass(frozen=True)
 class Interval:
     """Where an operating point lies, from trials drawn with replacement.
 
     Attributes:
-        low, high: 95 % of the samples; None stands for "never".
+        low, high: `level` of the samples; None stands for "never". Numbers
+            that were not tried count as enough where the next larger one is.
         shares: dict from a number of blocks to how often it was the point.
     """
 
@@ -61,7 +97,9 @@ class Interval:
     shares: dict
 
 
-def interval(trials, quality, mean=plain_mean, seed=0, count=RESAMPLES):
+def interval(
+    trials, quality, mean=plain_mean, level=LEVEL, seed=0, count=RESAMPLES
+):
     """A bootstrap interval of `operating_point`; it needs two trials a cell.
 
     Raises:
@@ -77,13 +115,43 @@ def interval(trials, quality, mean=plain_mean, seed=0, count=RESAMPLES):
             for blocks, scores in trials.items()
         }
         found.append(operating_point(drawn, quality, mean))
-    never = 1 + max(b for b in trials if b != ALL)
-    numbers = np.array([never if point is None else point for point in found])
-    ends = np.quantile(numbers, (0.025, 0.975), method="inverted_cdf")
+    never = 1 + max((b for b in trials if b != ALL), default=0)
+    highs = np.array([never if point is None else point for point in found])
+    lows = np.array(
+        [
+            never if point is None else point - untried_below(trials, point)
+            for point in found
+        ]
+    )
+    tail = (1 - level) / 2
+    ends = (
+        np.quantile(lows, tail, method="inverted_cdf"),
+        np.quantile(highs, 1 - tail, method="inverted_cdf"),
+    )
     low, high = (None if end == never else int(end) for end in ends)
-    values, counts = np.unique(numbers, return_counts=True)
+    values, counts = np.unique(highs, return_counts=True)
     shares = {
         None if value == never else int(value): float(n / count)
         for value, n in zip(values, counts)
     }
     return Interval(low, high, shares)
+
+
+def parse_qualities(text):
+    """The qualities that `--quality` asks for, such as `0.9,0.95`.
+
+    Raises:
+        UserError: one is outside (0, 1], or given twice.
+    """
+    try:
+        found = tuple(float(word) for word in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or not all(0 < q <= 1 for q in found):
+        raise UserError(
+            f"--quality={text}: give shares of the full score, above 0 and up "
+            "to 1, such as 0.9 or 0.9,0.95."
+        )
+    if len(set(found)) < len(found):
+        raise UserError(f"--quality={text}: has a share twice.")
+    return found

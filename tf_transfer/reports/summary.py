@@ -16,6 +16,7 @@ from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
 
 VERSION = 1
+COMPARED = ("glue",)  # modules whose reports test differences of predictions
 
 
 def make(root, progress=lambda items, **options: items):
@@ -35,6 +36,16 @@ def make(root, progress=lambda items, **options: items):
     if not found:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
         raise UserError(f"{root}: holds no finished run.{why}")
+    return of(found, left_out, root, progress)
+
+
+def of(found, left_out, root, progress=lambda items, **options: items):
+    """The summary of some records; see `make`.
+
+    Args:
+        found: the records, whose paths start from `root`.
+        left_out: (path, reason) of what is not among them.
+    """
     predictions = reading.Predictions(root)
     datasets, paired = {}, {}
     work = [
@@ -44,8 +55,9 @@ def make(root, progress=lambda items, **options: items):
     ]
     for study, dataset in progress(work, desc="comparing", unit=" tasks"):
         datasets[compare.dataset_id(dataset)] = _facts(dataset, predictions)
-        paired |= _paired(study, dataset, predictions)
-    left_out += [
+        if study.settings["module"] in COMPARED:
+            paired |= _paired(study, dataset, predictions)
+    left_out = left_out + [
         (path, "has damaged predictions: it is not in the bootstrap")
         for path in sorted(predictions.damaged)
     ]
