@@ -386,26 +386,31 @@ def _read_json(path):
         raise UserError(f"{path}: is damaged ({error}).") from None
 
 
-def concurrent_runs():
+def concurrent_runs(proc="/proc"):
     """How many runs share this machine, or None.
 
     Counted are processes of this package that compute, and what a sweep says
-    that it runs side by side. Times are compared only among runs in like
-    company.
+    that it runs side by side. Who started one of them, as a study starts its
+    trials, only waits. Times are compared only among runs in like company.
     """
-    count = 0
+    parents = {}
     try:
-        processes = [name for name in os.listdir("/proc") if name.isdigit()]
+        processes = [name for name in os.listdir(proc) if name.isdigit()]
     except OSError:
         return None
     for process in processes:
         with contextlib.suppress(OSError):
-            with open(f"/proc/{process}/cmdline", "rb") as file:
+            with open(f"{proc}/{process}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")
-            count += b"-m" in words and any(
+            if b"-m" in words and any(
                 word.startswith(b"tf_transfer.") and word not in IDLE
                 for word in words
-            )
+            ):
+                with open(f"{proc}/{process}/stat", "rb") as file:
+                    # After the name in brackets: state, parent, ...
+                    fields = file.read().rpartition(b")")[2].split()
+                parents[process] = fields[1].decode()
+    count = len(set(parents) - set(parents.values()))
     return max(count, int(os.environ.get(JOBS_VARIABLE, 1)))
 
 
