@@ -10,7 +10,7 @@ FILES = {
     path.relative_to(ROOT).as_posix(): path
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
-PAPERS = ("freezing", "glue")
+PAPERS = ("freezing", "glue", "tweets")
 TOOLS = ("benchmark", "cache", "predict", "report", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *TOOLS))
 SHARED = (
@@ -20,13 +20,17 @@ LONGEST = 600  # lines
 
 # What a room must not import, directly or inside of a function.
 FORBIDDEN = {
-    "tf_transfer/models/": (*ENTRIES, *SHARED, "tf_transfer.training"),
+    "tf_transfer/models/": (
+        *ENTRIES, *SHARED, "tf_transfer.training", "tf_transfer.baselines",
+    ),
     "tf_transfer/training/": (
         *ENTRIES, *SHARED, "tf_transfer.data.tasks", "tf_transfer.data.sources",
+        "tf_transfer.data.tables", "tf_transfer.baselines",
     ),
     "tf_transfer/data/": (
         *ENTRIES, *SHARED, "tf_transfer.models", "tf_transfer.training",
     ),
+    "tf_transfer/baselines/": (*ENTRIES, *SHARED, "tf_transfer.models"),
     "tf_transfer/sweeps/": (
         *ENTRIES, "tf_transfer.text_task", "tf_transfer.reports",
     ),

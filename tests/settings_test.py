@@ -13,6 +13,7 @@ from absl import flags
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
 from tf_transfer import freezing
+from tf_transfer import tweets
 from tf_transfer.glue import GlueSettings
 from tests import commands
 
@@ -25,6 +26,7 @@ FLAG_FILES = sorted(
 
 ENTRIES = (
     "benchmark", "cache", "freezing", "glue", "predict", "report", "sweep",
+    "tweets",
 )  # fmt: skip
 
 
@@ -36,8 +38,10 @@ def parsed(*arguments):
 
 def parsed_for(path, *arguments):
     """The same, for the module whose flag file it is."""
-    is_freezing = os.path.dirname(path).endswith("freezing")
-    cls = freezing.FreezingSettings if is_freezing else GlueSettings
+    folder = os.path.basename(os.path.dirname(path))
+    cls = {
+        "freezing": freezing.FreezingSettings, "tweets": tweets.TweetsSettings,
+    }.get(folder, GlueSettings)  # fmt: skip
     return settings_lib.parse(cls, arguments).resolve()
 
 
@@ -232,7 +236,7 @@ def test_the_command_in_a_flag_file_is_one_of_its_own(path, monkeypatch):
             for line in file
             if line.startswith("#   python -m tf_transfer.")
         ]
-    if os.path.basename(path) in ("wang.flags", "elsa.flags"):
+    if os.path.basename(path) in ("elsa.flags", "hart.flags", "wang.flags"):
         assert not found  # it is there to be inherited
         return
     [[python, m, module, *arguments]] = found

@@ -333,19 +333,9 @@ class Study:
             {"module": "freezing", "flags": given, "axes": axes},
             self.settings.out, self.settings.cache_dir,
         )  # fmt: skip
-        board = all_of.run(
-            runs, self.settings.out, self.settings.jobs,
-            retry_failed=self.settings.retry_failed,
-        )  # fmt: skip
-        failed = [run for run in runs if board.result(run) is None]
-        if failed:
-            raise UserError(
-                f"{len(failed)} of {len(runs)} runs have failed; their logs "
-                f"are in {board.folder}/logs. Mend what they say, and give "
-                "the same command with --retry_failed."
-            )
+        results = all_of.finish(runs, self.settings)
         self.runs += runs
-        return [(run.axes, board.result(run)) for run in runs]
+        return [(run.axes, result) for run, result in zip(runs, results)]
 
 
 STUDY_ONLY = (
@@ -358,12 +348,7 @@ STUDY_ONLY = (
 def given_flags(settings):
     """The flags that a trial takes over from the study."""
     own = (*STUDY_ONLY, "lr", "trainable_layers", "seed", "max_epochs")
-    found = {
-        field.name: getattr(settings, field.name)
-        for field in dataclasses.fields(settings)
-        if field.name not in own
-        and getattr(settings, field.name) != field.default
-    }
+    found = settings_lib.given(settings, own)
     return {**found, "max_epochs": settings.max_epochs}
 
 

@@ -190,6 +190,8 @@ class Settings:
         False, "Run a finished run anew, beside the old one.", hashed=False
     )
 
+    is_sparse = False  # whether it has no encoder
+
     def __post_init__(self):
         """Accepts `trainable_layers=4` from a notebook."""
         object.__setattr__(self, "trainable_layers", str(self.trainable_layers))
@@ -209,10 +211,21 @@ class Settings:
         return f"last_{self.trainable_layers}"
 
     @property
+    def title(self):
+        """What tells a run from its neighbours at a glance: its folder."""
+        model = re.sub(
+            r"[^\w.-]", "_", os.path.basename(self.model.rstrip("/"))
+        )
+        return (
+            f"lr={self.lr:g},batch={self.batch_size},model={model},"
+            f"seed={self.seed}"
+        )
+
+    @property
     def runs_cached(self):
         """Whether there is a frozen prefix, and it is run once."""
-        fine_tuning = self.approach == "fine_tuning"
-        return self.frozen_prefix == "cached" and not fine_tuning
+        freezes = self.approach != "fine_tuning" and not self.is_sparse
+        return self.frozen_prefix == "cached" and freezes
 
     def resolve(self):
         """Settings with every default filled in. Checks them all first."""
@@ -236,6 +249,16 @@ class Settings:
         if self.runs_cached:
             values["cache_dtype"] = self.cache_dtype
         return values
+
+
+def given(settings, leave_out=()):
+    """The flags that differ from their defaults, as a dict of values."""
+    return {
+        field.name: getattr(settings, field.name)
+        for field in dataclasses.fields(settings)
+        if field.name not in leave_out
+        and getattr(settings, field.name) != field.default
+    }
 
 
 def cache_folder(cache_dir):

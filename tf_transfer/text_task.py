@@ -34,6 +34,18 @@ class TaskSettings(settings_lib.Settings):
         """The task; a paper may score one by another of its metrics."""
         return tasks.GLUE[self.task]
 
+    def source(self):
+        """Where its texts come from: has `identity` and `read(split)`."""
+        from tf_transfer.data import sources
+
+        return sources.Source(self.row, self.data, self.cache_folder)
+
+    def trainable(self, count):
+        """What trains of an encoder of so many blocks."""
+        from tf_transfer.models import split
+
+        return split.parse(self.trainable_layers, self.blocks, count)
+
 
 def run(settings):
     """Trains and evaluates. Returns what `result.json` says.
@@ -46,7 +58,7 @@ def run(settings):
     from tf_transfer.training import session
     from tf_transfer.training import strategy
 
-    _source(settings)  # what is wrong with the data is said at once
+    settings.source()  # what is wrong with the data is said at once
     devices = strategy.set_up(settings)
     return session.execute(
         settings, locate(settings, devices.replicas), devices,
@@ -57,7 +69,7 @@ def run(settings):
 
 def build(settings, devices):
     """Network, phases and split sizes of a run."""
-    return prepare(settings, settings.row, _source(settings), devices)
+    return prepare(settings, settings.row, settings.source(), devices)
 
 
 def locate(settings, replicas):
@@ -74,18 +86,12 @@ def locate(settings, replicas):
         "model_identity": loading.identify(
             settings.model, settings.cache_folder
         ),
-        "data_identity": _source(settings).identity,
+        "data_identity": settings.source().identity,
     }
     return records.locate(
         settings, settings.module, [settings.task, settings.approach],
         identities, replicas,
     )  # fmt: skip
-
-
-def _source(settings):
-    from tf_transfer.data import sources
-
-    return sources.Source(settings.row, settings.data, settings.cache_folder)
 
 
 def build_network(settings, task, devices, encoder=None):
@@ -113,13 +119,10 @@ def build_network(settings, task, devices, encoder=None):
 
 def prepare(settings, task, source, devices, encoder=None):
     """Network, phases and split sizes of a run."""
-    from tf_transfer.models import split
     from tf_transfer.training import phases
 
     network = build_network(settings, task, devices, encoder)
-    trainable = split.parse(
-        settings.trainable_layers, settings.blocks, len(network.encoder.blocks)
-    )
+    trainable = settings.trainable(len(network.encoder.blocks))
     splits = read_splits(settings, task, source, network.encoder)
     objective = phases.Objective(
         name=task.name,
@@ -220,15 +223,17 @@ def describe(settings):
 
     settings = settings.resolve()
     network = build_network(settings, settings.row, strategy.set_up(settings))
-    trainable = split.parse(
-        settings.trainable_layers, settings.blocks, len(network.encoder.blocks)
-    )
+    trainable = settings.trainable(len(network.encoder.blocks))
     return split.describe(network, trainable)
 
 
 def main(cls):
     """Reads the flags of a paper's settings, and runs."""
-    settings = settings_lib.from_flags(cls).resolve()
+    start(settings_lib.from_flags(cls).resolve())
+
+
+def start(settings):
+    """Runs, or tells what would train."""
     settings_lib.import_tensorflow()
     if settings.describe:
         print(describe(settings))

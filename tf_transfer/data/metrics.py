@@ -37,6 +37,55 @@ def f1(labels, logits):
     )
 
 
+def f1_other(labels, logits):
+    """F1 of label 0."""
+    return f1(1 - np.asarray(labels), _negated(logits))
+
+
+def f1_macro(labels, logits):
+    """Mean of every label's F1."""
+    return float(
+        sklearn.metrics.f1_score(
+            labels, decide(logits), average="macro", zero_division=0.0
+        )
+    )
+
+
+def f1_hart(labels, logits):
+    """What the paper on tweets calls F1.
+
+    The harmonic mean of the recall of label 1 and of the precision of label 0:
+    its stored predictions are those of label 0, and its script inverts them
+    for the recall alone.
+    """
+    recalled = recall(labels, logits)
+    precise = precision(1 - np.asarray(labels), _negated(logits))
+    if recalled + precise == 0:
+        return 0.0
+    return 2 * recalled * precise / (recalled + precise)
+
+
+def precision(labels, logits):
+    """Of label 1; 0 where it is never chosen."""
+    return float(
+        sklearn.metrics.precision_score(
+            labels, decide(logits), zero_division=0.0
+        )
+    )
+
+
+def recall(labels, logits):
+    """Of label 1; 0 where there is none."""
+    return float(
+        sklearn.metrics.recall_score(labels, decide(logits), zero_division=0.0)
+    )
+
+
+def _negated(logits):
+    """Logits of one unit that choose the other label, ties included."""
+    return np.where(decide(logits) == 1, -1.0, 1.0)[:, None]
+
+
 def matthews(labels, logits):
     """Matthews correlation; 0 where either side is constant."""
     return float(sklearn.metrics.matthews_corrcoef(labels, decide(logits)))
@@ -77,7 +126,8 @@ def _correlation(function, labels, logits):
 METRICS = {
     function.__name__: function
     for function in (
-        accuracy, f1, matthews, pearson, spearman, spearman_no_ties
+        accuracy, f1, f1_hart, f1_macro, f1_other, matthews, pearson,
+        precision, recall, spearman, spearman_no_ties,
     )
 }  # fmt: skip
 

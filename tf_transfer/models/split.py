@@ -17,12 +17,13 @@ class Trainable:
     Attributes:
         first, last: the blocks that train, counted from 1; `first` above
             `last` where none does.
-        embeddings: bool.
+        embeddings, pooler: bool.
     """
 
     first: int
     last: int
     embeddings: bool = False
+    pooler: bool = True
 
     @property
     def cut(self):
@@ -33,6 +34,8 @@ class Trainable:
         """Whether a part, as in `Part.name`, trains."""
         if part == "embeddings":
             return self.embeddings
+        if part == "pooler":
+            return self.pooler
         if part.startswith("block "):
             return self.first <= int(part.removeprefix("block ")) <= self.last
         return True

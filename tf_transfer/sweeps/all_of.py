@@ -1,5 +1,6 @@
 """All of a list of runs, shown while it goes on."""
 
+from tf_transfer.errors import UserError
 from tf_transfer.sweeps import display as display_lib
 from tf_transfer.sweeps import work
 
@@ -34,3 +35,29 @@ def run(runs, out, jobs=1, limit=0, retry_failed=False):
     finally:
         display.end()
     return board
+
+
+def finish(runs, settings):
+    """Does what is to be done of a study's runs; returns their results.
+
+    Args:
+        runs: list of `grid.Planned`.
+        settings: the study's, with `out`, `jobs` and `retry_failed`.
+
+    Returns:
+        List of what each `result.json` says.
+
+    Raises:
+        UserError: one has failed.
+    """
+    board = run(
+        runs, settings.out, settings.jobs, retry_failed=settings.retry_failed
+    )
+    results = [board.result(one) for one in runs]
+    if None in results:
+        raise UserError(
+            f"{results.count(None)} of {len(runs)} runs have failed; their "
+            f"logs are in {board.folder}/logs. Mend what they say, and give "
+            "the same command with --retry_failed."
+        )
+    return results

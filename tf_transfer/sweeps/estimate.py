@@ -101,14 +101,13 @@ class Counter:
         """
         from tf_transfer.data import batches
         from tf_transfer.models import cost
-        from tf_transfer.models import split
 
         settings = run.settings
+        if settings.is_sparse:
+            return Rough(START_SECONDS, {})
         network, phases = self._prepare(run)
         shape = cost.Shape.of(network.encoder)
-        trainable = split.parse(
-            settings.trainable_layers, settings.blocks, shape.blocks
-        )
+        trainable = phases[-1].trainable
         first_only = getattr(settings, "pooling", "cls") == "cls"
         buckets = batches.buckets_up_to(settings.max_length)
         operations, caches = 0, {}

@@ -20,7 +20,11 @@ import re
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
 
-MODULES = ("glue", "freezing")  # each has SETTINGS, locate() and build()
+MODULES = (
+    "glue",
+    "freezing",
+    "tweets",
+)  # each has SETTINGS, locate() and build()
 KEYS = ("module", "flagfile", "flags", "axes", "exclude")
 NOT_IN_A_GRID = ("out", "rerun")  # what a sweep itself says
 

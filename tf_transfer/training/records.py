@@ -15,7 +15,6 @@ import io
 import json
 import os
 import platform
-import re
 import socket
 import subprocess
 import sys
@@ -82,13 +81,7 @@ def run_name(settings, key):
     digest = hashlib.sha256(
         json.dumps(key, sort_keys=True, default=str).encode()
     ).hexdigest()
-    model = re.sub(
-        r"[^\w.-]", "_", os.path.basename(settings.model.rstrip("/"))
-    )
-    return (
-        f"lr={settings.lr:g},batch={settings.batch_size},model={model},"
-        f"seed={settings.seed}-{digest[:10]}"
-    )
+    return f"{settings.title}-{digest[:10]}"
 
 
 def versions():

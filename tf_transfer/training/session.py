@@ -5,7 +5,6 @@ import sys
 
 from tf_transfer.models import split
 from tf_transfer.training import records
-from tf_transfer.training.run import Run
 
 
 def execute(settings, directory, devices, facts, prepare):
@@ -22,26 +21,25 @@ def execute(settings, directory, devices, facts, prepare):
     Returns:
         What `result.json` says.
     """
-    result = directory.result()
-    directory.check_key()
-    if result is not None and not records.extends(settings, result):
-        if devices.is_chief:
-            print(
-                f"Already done: {directory.path}\n{_summary(result)}\n"
-                + (
-                    f"It has run {result['epochs_run']} epochs, more than "
-                    f"--max_epochs={settings.max_epochs}. "
-                    if result["epochs_run"] > settings.max_epochs
-                    else ""
-                )
-                + "Use --rerun to run it anew beside it."
-            )
+    result = finished(settings, directory, devices.is_chief)
+    if result is not None:
         return result
+    from tf_transfer.training.run import Run
+
+    result = directory.result()
     network, phases, sizes = prepare()
     devices.agree(0)  # all workers have looked before the chief writes
     try:
         if devices.is_chief:
-            _open(directory, settings, devices, network, sizes, result)
+            parts = split.parts(network)
+            if result is not None:
+                print(
+                    f"Extending a finished run to {settings.max_epochs} epochs."
+                )
+            open_directory(
+                directory, settings, devices,
+                {part.name: part.parameters for part in parts}, sizes,
+            )  # fmt: skip
         run = Run(settings, directory, devices, network, phases)
         facts = {
             **facts,
@@ -53,23 +51,59 @@ def execute(settings, directory, devices, facts, prepare):
             **run.train(),
         }
         if devices.is_chief:
-            directory.log_result(facts, run.progress.total_steps)
-            directory.write_result(facts)
-            print(f"{_summary(facts)}\nWritten to {directory.path}")
+            write(directory, facts, run.progress.total_steps)
     finally:
         directory.close()
     return facts
 
 
-def _open(directory, settings, devices, network, sizes, result):
+def finished(settings, directory, tells=True):
+    """The result of a run that has nothing left to do, or None.
+
+    Args:
+        tells: whether to say so.
+    """
+    result = directory.result()
+    directory.check_key()
+    if result is None or records.extends(settings, result):
+        return None
+    if tells:
+        more = ""
+        if result["stop_reason"] == "max_epochs" and (
+            result["epochs_run"] > settings.max_epochs
+        ):
+            more = (
+                f"It has run {result['epochs_run']} epochs, more than "
+                f"--max_epochs={settings.max_epochs}. "
+            )
+        print(
+            f"Already done: {directory.path}\n{_summary(result)}\n{more}"
+            "Use --rerun to run it anew beside it."
+        )
+    return result
+
+
+def write(directory, result, step):
+    """Writes the result of a run, last of all, and tells of it."""
+    directory.log_result(result, step)
+    directory.write_result(result)
+    print(f"{_summary(result)}\nWritten to {directory.path}")
+
+
+def open_directory(directory, settings, devices, parts, sizes):
+    """Takes a run directory and writes down what runs in it, and where.
+
+    Args:
+        devices: has `names`, `replicas` and `workers`.
+        parts: dict from the model's parts to their parameters.
+        sizes: dict from split to examples.
+    """
     directory.lock()
-    if result is not None:
-        print(f"Extending a finished run to {settings.max_epochs} epochs.")
+    if directory.result() is not None:
         directory.reopen()
     print(f"Run directory: {directory.path}", flush=True)
-    parts = split.parts(network)
     details = {
-        "parts": {part.name: part.parameters for part in parts},
+        "parts": parts,
         "split_sizes": sizes,
         "devices": devices.names,
         "replicas": devices.replicas,
@@ -94,12 +128,17 @@ def _summary(result):
         for kind in ("validation", "test")
         if result[kind]
     ]
+    if result["best_epoch"] is None:
+        when = result["stop_reason"]
+    else:
+        when = (
+            f"at epoch {result['best_epoch']} of {result['epochs_run']} "
+            f"({result['stop_reason']})"
+        )
     seconds = result["seconds_per_epoch"]
     return (
-        f"{result['task']} {result['approach']}: {', '.join(kinds)} at epoch "
-        f"{result['best_epoch']} of {result['epochs_run']} "
-        f"({result['stop_reason']}); {result['train_seconds']:.1f} s of "
-        "training"
+        f"{result['task']} {result['approach']}: {', '.join(kinds)} {when}; "
+        f"{result['train_seconds']:.1f} s of training"
         + (f", {seconds:.1f} s an epoch" if seconds else "")
         + f"; {result['trainable_parameters']:,} of "
         f"{result['total_parameters']:,} parameters trained"

@@ -1,0 +1,47 @@
+"""Sparse features: the paper's preprocessing, and what is learned from it."""
+
+import numpy as np
+import pytest
+
+from tf_transfer.baselines import sparse
+
+TEXTS = ["fire in the hall"] * 12 + ["sun over the hill"] * 12
+LABELS = np.array([1] * 12 + [0] * 12)
+
+
+def test_preprocessing_is_the_paper_s():
+    """Tokens, no punctuation, no stop words, Porter stems, joined."""
+    [found] = sparse.preprocess(
+        ["The houses weren't burning; 3 fires @ #LA! https://t.co/x"]
+    )
+    # Capitals hide a stop word from the list, which is in small letters.
+    assert found == "the hous n't burn 3 fire la http //t.co/x"
+
+
+def test_there_are_179_stop_words():
+    words = sparse.stop_words()
+    assert len(words) == 179
+    assert {"i", "the", "wouldn't", "ain"} <= words
+
+
+@pytest.mark.parametrize("features", sparse.FEATURES)
+def test_a_baseline_learns_two_labels(features):
+    baseline = sparse.Baseline(features).fit(TEXTS, LABELS)
+    logits = baseline.logits(TEXTS)
+    assert logits.shape == (24, 1)
+    assert ((logits[:, 0] > 0) == LABELS).all()
+    terms = 2**20 if features == "hash" else 7
+    assert baseline.parameters == terms + 1
+
+
+def test_a_baseline_learns_three_labels():
+    texts, labels = [*TEXTS, *["rain"] * 12], [*LABELS, *[2] * 12]
+    baseline = sparse.Baseline("count").fit(texts, labels)
+    logits = baseline.logits(texts)
+    assert logits.shape == (36, 3)
+    assert logits.argmax(1).tolist() == labels
+
+
+def test_a_rare_term_is_no_feature_of_tfidf():
+    with pytest.raises(ValueError):
+        sparse.Baseline("tfidf").fit(["a", "b"], [0, 1])

@@ -1,0 +1,1 @@
+"""Models without an encoder, to set the others beside."""

@@ -1,0 +1,133 @@
+"""Cross-validation of a sparse baseline as a run like any other."""
+
+import dataclasses
+import sys
+import time
+
+import numpy as np
+import tqdm
+
+from tf_transfer.baselines import sparse
+from tf_transfer.data import metrics
+from tf_transfer.errors import UserError
+from tf_transfer.training import records
+from tf_transfer.training import session
+
+
+@dataclasses.dataclass(frozen=True)
+class _Machine:
+    """What `session.open_directory` asks of devices."""
+
+    names: tuple = ("/device:CPU:0",)
+    replicas: int = 1
+    workers: int = 1
+
+
+def run(settings, directory, task, table, folds):
+    """Fits and tests in every fold. Returns what `result.json` says.
+
+    Args:
+        settings: `tweets.TweetsSettings`, resolved, with sparse features.
+        directory: `records.RunDirectory`.
+        task: `tasks.Task`.
+        table: `tables.Table`.
+        folds: list of (rows to train on, rows to test).
+    """
+    result = session.finished(settings, directory)
+    if result is not None:
+        return result
+    try:
+        return _run(settings, directory, task, table, folds)
+    finally:
+        directory.close()
+
+
+def _run(settings, directory, task, table, folds):
+    began = time.monotonic()
+    texts = table.texts
+    if settings.preprocessing == "hart":
+        texts = sparse.preprocess(texts, _bar)
+    texts = sparse.as_array(texts)
+    prepared = time.monotonic() - began
+    logits = np.zeros((len(table), task.units))
+    lines, parameters = [], 0
+    for train, tested in _bar(folds, desc="folds", unit=" folds"):
+        began = time.monotonic()
+        try:
+            baseline = sparse.Baseline(settings.features)
+            baseline.fit(texts[train], table.labels[train])
+        except ValueError as error:
+            raise UserError(
+                f"--features={settings.features}: nothing can be learned from "
+                f"{settings.data} ({error})."
+            ) from None
+        trained = time.monotonic() - began
+        logits[tested] = baseline.logits(texts[tested])
+        measured = metrics.measure(
+            task.metrics, table.labels[tested], logits[tested]
+        )
+        ended = time.monotonic() - began
+        if not lines:
+            sizes = {"train": len(train), "test": len(tested)}
+            parameters = baseline.parameters
+            session.open_directory(
+                directory, settings, _Machine(), {"classifier": parameters},
+                sizes,
+            )  # fmt: skip
+            directory.start_events(0, {"approach": settings.approach})
+        before = lines[-1]["elapsed_seconds"] if lines else prepared
+        lines.append(
+            _line(len(lines) + 1, measured, trained, ended - trained, before)
+        )
+        lines[-1]["examples_per_second"] = len(train) / max(trained, 1e-9)
+        for name, value in measured.items():
+            directory.scalar(f"test/{name}", value, len(lines))
+    directory.write_epochs(lines)
+    directory.write_predictions(
+        {
+            "test_ids": np.arange(len(table)),
+            "test_labels": table.labels,
+            "test_logits": logits,
+        }
+    )
+    facts = _facts(settings, task, lines, parameters)
+    session.write(directory, facts, len(lines))
+    return facts
+
+
+def _line(fold, measured, trained, evaluated, before):
+    """A fold in `epochs.jsonl`; what a fold has not is null."""
+    return {
+        "epoch": fold, "phase": 1, "phase_epoch": fold, "turn": None,
+        "train_loss": None, "validation": None, "test": measured,
+        "train_seconds": trained, "eval_seconds": evaluated,
+        "elapsed_seconds": before + trained,
+        "peak_memory_bytes": records.own_memory(),
+    }  # fmt: skip
+
+
+def _facts(settings, task, lines, parameters):
+    """What `result.json` says: means over the folds."""
+    means = {
+        name: float(np.mean([line["test"][name] for line in lines]))
+        for name in task.metrics
+    }
+    return {
+        "task": task.name, "metric": task.metric,
+        "approach": settings.approach, "trainable_layers": None, "lr": None,
+        "batch_size": None, "seed": settings.fold_seed, "validation": None,
+        "test": means, "test_last": means, "best_epoch": None,
+        "epochs_run": len(lines), "stop_reason": f"mean of {len(lines)} folds",
+        "phases": [], "train_seconds": lines[-1]["elapsed_seconds"],
+        "seconds_per_epoch": float(
+            np.mean([line["train_seconds"] for line in lines])
+        ),
+        "prefix_seconds": None, "prefix_build_seconds": None,
+        "trainable_parameters": parameters, "total_parameters": parameters,
+    }  # fmt: skip
+
+
+def _bar(items, **options):
+    return tqdm.tqdm(
+        items, leave=False, disable=None, file=sys.stderr, **options
+    )

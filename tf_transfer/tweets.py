@@ -1,0 +1,446 @@
+"""Is fine-tuning worth it on a small, simple task? And your own texts.
+
+Jack Hart, "Task-Specific Training: The Benefits of Fine-Tuning BERT": 7,613
+tweets, about a disaster or not. Logistic regression on three sparse
+representations, in ten-fold cross-validation, against BERT frozen, wholly
+trained, and with two blocks trained, ten times each on one held-out set. Its
+finding: no significant difference between frozen and fine-tuned.
+
+    python -m tf_transfer.tweets --data=train.csv --features=tfidf
+    python -m tf_transfer.tweets --data=train.csv --trainable_layers=2
+
+Any CSV or TSV of texts and labels goes in its place (`--text_column`,
+`--label_column`), with any number of labels. With sparse features no TensorFlow
+is loaded.
+
+Defaults are the paper's and its author's code's: the cased encoder, 128 tokens,
+batch 32, three epochs, BERT's own Adam at 5e-5 (decay 0.01, no bias
+correction, clipping at 1.0), rising over a tenth of the steps and falling to 0,
+the last state tested, no validation. Sparse: NLTK's tokens, Porter stems, no
+punctuation, no stop words; ten folds drawn with seed 57.
+
+Where the paper is silent or says two things, ours: `--trainable_layers=0`
+freezes the pooler, too ("completely frozen"), and trains a dense layer on
+its output; "the first two encoders" and "the last two layers" are both there,
+`--blocks=1-2` and `--trainable_layers=2`, the default reading being the last;
+one unit with a logistic activation (the code has two with a softmax); a seed
+draws the head, the order and the dropout; the held-out set is the author's with
+`--test_ids`, else a tenth, drawn by `--split_seed`.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import os
+
+import numpy as np
+
+from tf_transfer import settings as settings_lib
+from tf_transfer import text_task
+from tf_transfer.baselines import sparse
+from tf_transfer.data import heldout
+from tf_transfer.data import sources
+from tf_transfer.data import tables
+from tf_transfer.data import tasks
+from tf_transfer.errors import UserError
+from tf_transfer.settings import setting
+
+LR = 5e-5
+METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
+# What can change a number of a sparse run; the rest is the encoder's.
+SPARSE_KEY = (
+    "task", "features", "preprocessing", "text_column", "label_column",
+    "id_column", "keyword_column", "clean", "duplicates", "folds", "fold_seed",
+)  # fmt: skip
+SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
+
+
+@dataclasses.dataclass(frozen=True)
+class TweetsSettings(text_task.TaskSettings):
+    """The shared settings with Hart's defaults, and the table's own."""
+
+    module = "tweets"
+
+    # === The table ===
+    task: str = setting("tweets", "What folders and tables call the task.")
+    data: str = setting(
+        "",
+        "The CSV or TSV file with a text and a label a row; its first line "
+        "names the columns.",
+        hashed=False,  # its identity is
+    )
+    text_column: str = setting("text", "The column of the texts.")
+    label_column: str = setting("target", "The column of the labels.")
+    id_column: str = setting(
+        None,
+        "The column that --test_ids and --row_order speak of. Unset: `id`, "
+        "where there is one, else the numbers of the lines.",
+    )
+    keyword_column: str = setting(
+        "", "A column that is put before each text, such as `keyword`."
+    )
+    encoding: str = setting("utf-8", "Of the file.", hashed=False)
+    clean: str = setting(
+        "none",
+        "`basic` resolves HTML entities and replaces links by `http` and "
+        "mentions by `@user`.",
+        choices=("none", "basic"),
+    )
+    duplicates: str = setting(
+        "keep",
+        "`group` keeps texts that are the same, but for case and space, on "
+        "one side of a split; the paper let them stand on both.",
+        choices=("keep", "group"),
+    )
+    test_ids: str = setting(
+        "",
+        "File with the ids that are tested, one a line. Unset: a "
+        "--test_fraction.",
+        hashed=False,  # its content is
+    )
+    test_fraction: float = setting(
+        0.1, "Part that is tested, stratified, drawn by --split_seed."
+    )
+
+    # === Sparse features ===
+    features: str = setting(
+        "bert",
+        "`bert`, the encoder's; or sparse ones for a logistic regression in "
+        "--folds.",
+        choices=("bert", *sparse.FEATURES),
+    )
+    preprocessing: str = setting(
+        "hart",
+        "Of sparse features: `hart`, the paper's stems; or `none`.",
+        choices=sparse.PREPROCESSING,
+    )
+    folds: int = setting(10, "Folds of the cross-validation.")
+    fold_seed: int = setting(57, "Seed of the folds.")
+    row_order: str = setting(
+        "",
+        "File with all ids, one a line, in the order that the folds are drawn "
+        "on. Unset: the table's.",
+        hashed=False,  # its content is
+    )
+
+    # === The encoder ===
+    model: str = setting(
+        "bert_base_en",
+        "The encoder: a keras-nlp preset name, a folder, `minilm` or `tiny`; "
+        "see tf_transfer.glue.",
+        hashed=False,
+    )
+    pooler: str = setting(
+        None,
+        "`trained` or `frozen`. Unset: frozen where no block trains.",
+    )
+    lr: float = setting(None, f"Learning rate. Unset: {LR:g}.")
+    batch_size: int = setting(32, "Examples a step, over all replicas.")
+    max_epochs: int = setting(3, "Epochs.")
+    schedule: str = setting(
+        "linear",
+        "The learning rate over time; `linear` falls to 0 at --max_epochs.",
+        choices=("constant", "linear"),
+    )
+    warmup_fraction: float = setting(
+        0.1, "Part of all steps over which the rate rises from 0."
+    )
+    patience: int = setting(
+        0, "Stop when validation has not risen for so many epochs (0: never)."
+    )
+    validation_fraction: float = setting(
+        0.0, "Part of the training set that validates, stratified."
+    )
+    select: str = setting(
+        "last",
+        "Which epoch is the result: the best on validation, or the last.",
+        choices=("best", "last"),
+    )
+
+    # === Several trials ===
+    trials: int = setting(
+        1, "Runs of seeds --seed, --seed + 1, and so on.", hashed=False
+    )
+    jobs: int = setting(1, "Runs side by side.", hashed=False)
+    retry_failed: bool = setting(
+        False, "Try again what has failed before.", hashed=False
+    )
+
+    @property
+    def is_sparse(self):
+        """Whether there is no encoder."""
+        return self.features != "bert"
+
+    @property
+    def approach(self):
+        """`tfidf`, ...; or what is trained of the encoder."""
+        return self.features if self.is_sparse else super().approach
+
+    @property
+    def title(self):
+        """What tells a run from its neighbours at a glance."""
+        if self.is_sparse:
+            return f"folds={self.folds},fold_seed={self.fold_seed}"
+        return super().title
+
+    def hashed(self):
+        """The settings that can change a number, by name."""
+        values = super().hashed()
+        if self.is_sparse:
+            return {name: values[name] for name in SPARSE_KEY}
+        return {n: v for n, v in values.items() if n not in SPARSE_ONLY}
+
+    def resolve(self):
+        """Settings with every default filled in. Checks them all first."""
+        settings = self
+        if settings.lr is None:
+            settings = dataclasses.replace(settings, lr=LR)
+        if settings.pooler is None:
+            trains = settings.blocks or settings.trainable_layers != "0"
+            settings = dataclasses.replace(
+                settings, pooler="trained" if trains else "frozen"
+            )
+        settings_lib.check(settings)
+        _check(settings)
+        return settings
+
+    def trainable(self, count):
+        """What trains of an encoder of so many blocks."""
+        return dataclasses.replace(
+            super().trainable(count), pooler=self.pooler == "trained"
+        )
+
+    def source(self):
+        """The table, as a source of `train` and `test`."""
+        return Held(self)
+
+    @property
+    def row(self):
+        """The task that the table is."""
+        return self.source().task
+
+    @property
+    def table(self):
+        """The `tables.Table`, read once."""
+        return _read_table(
+            self.data, os.stat(self.data).st_mtime_ns
+            if os.path.isfile(self.data) else 0,
+            tables.Columns(
+                self.text_column, self.label_column, self.id_column,
+                self.keyword_column,
+            ),
+            self.encoding, self.clean == "basic",
+        )  # fmt: skip
+
+
+def _check(settings):
+    if not settings.data:
+        raise UserError(
+            "--data: give the CSV or TSV file with your texts and labels."
+        )
+    if settings.pooler not in ("trained", "frozen"):
+        raise UserError(
+            f"--pooler={settings.pooler}: pick one of trained, frozen."
+        )
+    if (
+        settings.pooler == "frozen"
+        and settings.trainable_layers == "all"
+        and (not settings.blocks)
+    ):
+        raise UserError(
+            "--pooler=frozen: --trainable_layers=all trains everything. Give "
+            "a number of blocks."
+        )
+    if not 0 < settings.test_fraction < 1:
+        raise UserError(
+            f"--test_fraction={settings.test_fraction:g}: give a part between "
+            "0 and 1, such as 0.1."
+        )
+    for name in ("trials", "jobs"):
+        if getattr(settings, name) < 1:
+            raise UserError(
+                f"--{name}={getattr(settings, name)}: give 1 or more."
+            )
+
+
+@functools.lru_cache(4)
+def _read_table(path, changed, columns, encoding, clean):
+    del changed  # but not the cache's key
+    return tables.read(path, columns, encoding, clean)
+
+
+# === The held-out set ===
+
+
+class Held:
+    """The table as a task with a training set and a held-out set.
+
+    Attributes:
+        identity: str. Tells the table, and what is tested of it.
+    """
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.table = settings.table
+        digest = hashlib.sha256(self.table.identity.encode())
+        for flag in ("row_order",) if settings.is_sparse else ("test_ids",):
+            if getattr(settings, flag):
+                ids = heldout.read_ids(getattr(settings, flag), flag)
+                digest.update("\n".join([flag, *ids]).encode())
+        self.identity = f"table sha256:{digest.hexdigest()}"
+
+    @property
+    def task(self):
+        """A `tasks.Task`; F1 and its kin are those of the last label."""
+        words = self.table.words
+        metrics = METRICS if len(words) == 2 else ("f1_macro",)
+        return tasks.Task(
+            self.settings.task, "", ("text",), "label", words, "accuracy",
+            "", (), also=metrics, development=("test",),
+        )  # fmt: skip
+
+    @functools.cached_property
+    def groups(self):
+        """A number for each row; rows of one stand on one side."""
+        if self.settings.duplicates == "group":
+            return tables.groups(self.table.texts)
+        return np.arange(len(self.table))
+
+    @functools.cached_property
+    def rows(self):
+        """Rows to train on, and to test."""
+        settings, table = self.settings, self.table
+        if settings.test_ids:
+            tested = heldout.rows_of_ids(
+                heldout.read_ids(settings.test_ids, "test_ids"), table.ids,
+                settings.test_ids, "test_ids", settings.data,
+            )  # fmt: skip
+        else:
+            tested = heldout.draw(
+                table.labels, self.groups, settings.test_fraction,
+                settings.split_seed,
+            )  # fmt: skip
+        return heldout.divide(tested, self.groups)
+
+    def read(self, split):
+        """`sources.Examples` of `train` or `test`."""
+        rows = self.rows[0 if split == "train" else 1]
+        return sources.Examples(
+            rows, [[self.table.texts[row] for row in rows]],
+            self.table.labels[rows],
+        )  # fmt: skip
+
+    def folds(self):
+        """(rows to train on, rows to test) of each fold."""
+        settings, order = self.settings, None
+        if settings.row_order:
+            ids = heldout.read_ids(settings.row_order, "row_order")
+            order = heldout.rows_of_ids(
+                ids, self.table.ids, settings.row_order, "row_order",
+                settings.data,
+            )  # fmt: skip
+            if len(order) < len(self.table):
+                raise UserError(
+                    f"--row_order={settings.row_order}: has {len(order)} ids, "
+                    f"{settings.data} {len(self.table)}. Give all of them."
+                )
+        found = heldout.folds(
+            self.groups, settings.folds, settings.fold_seed, order
+        )
+        for number, (train, tested) in enumerate(found, 1):
+            heldout.check_fold(
+                number, settings.folds, self.table.labels, train, tested,
+                self.table.words,
+            )  # fmt: skip
+        return found
+
+
+# === Runs ===
+
+# What a sweep asks of a module.
+SETTINGS = TweetsSettings
+build = text_task.build
+
+
+def locate(settings, replicas):
+    """The run directory of resolved settings; nothing is loaded."""
+    if not settings.is_sparse:
+        return text_task.locate(settings, replicas)
+    from tf_transfer.training import records
+
+    return records.locate(
+        settings, settings.module, [settings.task, settings.approach],
+        {"data_identity": settings.source().identity}, 1,
+    )  # fmt: skip
+
+
+def run(settings):
+    """Trains and evaluates. Returns what `result.json` says."""
+    settings = settings.resolve()
+    tell_duplicates(settings)
+    if not settings.is_sparse:
+        return text_task.run(settings)
+    from tf_transfer.baselines import cross_validation
+
+    source = settings.source()
+    return cross_validation.run(
+        settings, locate(settings, 1), source.task, source.table, source.folds()
+    )
+
+
+def tell_duplicates(settings):
+    """Says how many texts stand there twice, and how many contradict."""
+    table = settings.table
+    found = tables.count_duplicates(tables.groups(table.texts), table.labels)
+    if found.rows:
+        kept = (
+            "kept on one side of the split"
+            if (settings.duplicates == "group")
+            else "kept; --duplicates=group keeps them on one side of a split"
+        )
+        print(
+            f"{settings.data}: {found.rows:,} of {len(table):,} rows repeat a "
+            f"text, {found.conflicting:,} texts have several labels; {kept}."
+        )  # fmt: skip
+
+
+def run_trials(settings):
+    """Runs of several seeds, as a sweep."""
+    from tf_transfer.sweeps import all_of
+    from tf_transfer.sweeps import grid
+
+    seeds = list(range(settings.seed, settings.seed + settings.trials))
+    given = settings_lib.given(
+        settings, ("out", "cache_dir", "seed", "trials", "jobs", "rerun")
+    )
+    runs = grid.expand(
+        "tweets",
+        {"module": "tweets", "flags": given, "axes": {"seed": seeds}},
+        settings.out, settings.cache_dir,
+    )  # fmt: skip
+    results = all_of.finish(runs, settings)
+    scores = np.array([result["test"]["accuracy"] for result in results])
+    print(
+        f"{settings.task} {settings.approach}: test accuracy "
+        f"{scores.mean():.4f} +- {scores.std(ddof=1):.4f} of {len(scores)} "
+        f"trials.\nSide by side: python -m tf_transfer.report {settings.out}"
+    )
+
+
+def main():
+    """Reads the flags, and runs."""
+    settings = settings_lib.from_flags(TweetsSettings).resolve()
+    if settings.is_sparse:
+        run(settings)
+    elif settings.trials > 1 and not settings.describe:
+        run_trials(settings)
+    else:
+        settings_lib.import_tensorflow()
+        if settings.describe:
+            print(text_task.describe(settings))
+        else:
+            run(settings)
+
+
+if __name__ == "__main__":
+    settings_lib.start(main, TweetsSettings)
