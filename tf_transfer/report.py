@@ -21,7 +21,7 @@ from tf_transfer.errors import UserError
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
 
-SECTIONS = ("freezing", "glue")  # modules with a section of their own
+SECTIONS = ("freezing", "glue", "tweets")  # modules with a section of their own
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 SHOWN_LEFT_OUT = 20
 
@@ -134,12 +134,18 @@ def compose(
             continue
         section = importlib.import_module(f"tf_transfer.reports.{module}")
         records = [r for r in summary["runs"] if r["module"] == module]
+        if hasattr(section, "prepared"):
+            records = section.prepared(records)
         found = studies.sort_into_studies(records)
         published = options_lib.read_published(published_folder, module)
-        if len(found) > 1:
-            parts += told_apart(module, found)
+        groups = section.alike(found) if hasattr(section, "alike") else [found]
+        for group in groups:
+            if len(group) > 1:
+                parts += told_apart(module, group)
         for study in found:
             title = f"{module}: {study.model}"
+            if hasattr(section, "title"):
+                title = section.title(study)
             if len(found) > 1:
                 title += f", study {study.name}"
             parts.append(document.Heading(2, title))

@@ -50,8 +50,9 @@ METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
 # What can change a number of a sparse run; the rest is the encoder's.
 SPARSE_KEY = (
     "task", "features", "preprocessing", "text_column", "label_column",
-    "id_column", "keyword_column", "clean", "duplicates", "folds", "fold_seed",
+    "id_column", "keyword_column", "clean", "duplicates", "folds",
 )  # fmt: skip
+FOLDED, HELD_OUT = ("fold_seed",), ("test_fraction", "split_seed")
 SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
 
 
@@ -114,7 +115,11 @@ class TweetsSettings(text_task.TaskSettings):
         "Of sparse features: `hart`, the paper's stems; or `none`.",
         choices=sparse.PREPROCESSING,
     )
-    folds: int = setting(10, "Folds of the cross-validation.")
+    folds: int = setting(
+        10,
+        "Folds of the cross-validation. 0 tests on the held-out set, as runs "
+        "of the encoder do.",
+    )
     fold_seed: int = setting(57, "Seed of the folds.")
     row_order: str = setting(
         "",
@@ -180,6 +185,8 @@ class TweetsSettings(text_task.TaskSettings):
     def title(self):
         """What tells a run from its neighbours at a glance."""
         if self.is_sparse:
+            if not self.folds:
+                return "held_out"
             return f"folds={self.folds},fold_seed={self.fold_seed}"
         return super().title
 
@@ -187,7 +194,8 @@ class TweetsSettings(text_task.TaskSettings):
         """The settings that can change a number, by name."""
         values = super().hashed()
         if self.is_sparse:
-            return {name: values[name] for name in SPARSE_KEY}
+            names = SPARSE_KEY + (FOLDED if self.folds else HELD_OUT)
+            return {name: values[name] for name in names}
         return {n: v for n, v in values.items() if n not in SPARSE_ONLY}
 
     def resolve(self):
@@ -283,7 +291,10 @@ class Held:
         self.settings = settings
         self.table = settings.table
         digest = hashlib.sha256(self.table.identity.encode())
-        for flag in ("row_order",) if settings.is_sparse else ("test_ids",):
+        is_folded = settings.is_sparse and settings.folds
+        if is_folded:
+            digest.update(b"folds")
+        for flag in ("row_order",) if is_folded else ("test_ids",):
             if getattr(settings, flag):
                 ids = heldout.read_ids(getattr(settings, flag), flag)
                 digest.update("\n".join([flag, *ids]).encode())
@@ -333,6 +344,8 @@ class Held:
     def folds(self):
         """(rows to train on, rows to test) of each fold."""
         settings, order = self.settings, None
+        if not settings.folds:
+            return [self.rows]
         if settings.row_order:
             ids = heldout.read_ids(settings.row_order, "row_order")
             order = heldout.rows_of_ids(

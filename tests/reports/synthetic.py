@@ -13,14 +13,14 @@ COMPANY = {
     "devices": ["/device:CPU:0"], "processor": "a processor", "threads": 2,
     "concurrent_runs": 1, "replicas": 1,
 }  # fmt: skip
-PARAMETERS = {"all": 1000, "4": 400, "3": 300, "2": 200, "1": 100}
+PARAMETERS = {"all": 1000, "4": 400, "3": 300, "2": 200, "1": 100, "0": 3}
 
 
 def write(
     root, scores, seconds=10.0, company=None, sizes=None, predictions=None,
     prefix=None, model_identity="tiny 1", data_identity=None,
     cls=glue.GlueSettings, blocks=2, stop_reason="patience", metrics=None,
-    **changes,
+    folds=None, **changes,
 ):  # fmt: skip
     """Writes a finished run; returns its folder.
 
@@ -34,6 +34,7 @@ def write(
         cls: settings of the module whose run it is.
         blocks: of the encoder.
         metrics: beside the headline one.
+        folds: metrics of each fold of a baseline, in place of `scores`.
     """
     settings = cls(
         **{"model": "tiny", "data": "folder", "out": str(root), **changes}
@@ -71,6 +72,7 @@ def write(
         },
     )  # fmt: skip
     paid, original = prefix or (0.0, 0.0)
+    scores = scores or [0.0]
     lines = [
         {
             "validation": {task.metric: score},
@@ -80,6 +82,12 @@ def write(
         }
         for number, score in enumerate(scores, 1)
     ]
+    if folds:
+        scores = [np.mean([fold[task.metric] for fold in folds])]
+        metrics = {n: float(np.mean([f[n] for f in folds])) for n in folds[0]}
+        lines = [
+            {**lines[0], "validation": None, "test": fold} for fold in folds
+        ]
     with open(os.path.join(folder, "epochs.jsonl"), "w") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
     best = int(np.argmax(scores))
@@ -91,7 +99,8 @@ def write(
             "seed": settings.seed, "batch_size": settings.batch_size,
             "validation": {task.metric: scores[best]},
             "test": {task.metric: scores[best], **(metrics or {})},
-            "best_epoch": best + 1, "epochs_run": len(scores),
+            "best_epoch": None if folds else best + 1,
+            "epochs_run": len(lines),
             "stop_reason": stop_reason,
             "train_seconds": paid + seconds * len(scores),
             "seconds_per_epoch": seconds,

@@ -1,4 +1,4 @@
-"""Cross-validation of a sparse baseline as a run like any other."""
+"""A sparse baseline, tested in folds, as a run like any other."""
 
 import dataclasses
 import sys
@@ -83,11 +83,12 @@ def _run(settings, directory, task, table, folds):
         for name, value in measured.items():
             directory.scalar(f"test/{name}", value, len(lines))
     directory.write_epochs(lines)
+    rows = np.sort(np.concatenate([tested for _, tested in folds]))
     directory.write_predictions(
         {
-            "test_ids": np.arange(len(table)),
-            "test_labels": table.labels,
-            "test_logits": logits,
+            "test_ids": rows,
+            "test_labels": table.labels[rows],
+            "test_logits": logits[rows],
         }
     )
     facts = _facts(settings, task, lines, parameters)
@@ -117,7 +118,7 @@ def _facts(settings, task, lines, parameters):
         "approach": settings.approach, "trainable_layers": None, "lr": None,
         "batch_size": None, "seed": settings.fold_seed, "validation": None,
         "test": means, "test_last": means, "best_epoch": None,
-        "epochs_run": len(lines), "stop_reason": f"mean of {len(lines)} folds",
+        "epochs_run": len(lines), "stop_reason": _stop_reason(len(lines)),
         "phases": [], "train_seconds": lines[-1]["elapsed_seconds"],
         "seconds_per_epoch": float(
             np.mean([line["train_seconds"] for line in lines])
@@ -125,6 +126,10 @@ def _facts(settings, task, lines, parameters):
         "prefix_seconds": None, "prefix_build_seconds": None,
         "trainable_parameters": parameters, "total_parameters": parameters,
     }  # fmt: skip
+
+
+def _stop_reason(folds):
+    return f"mean of {folds} folds" if folds > 1 else "one held-out set"
 
 
 def _bar(items, **options):

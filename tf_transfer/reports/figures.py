@@ -77,11 +77,12 @@ def _figure(datasets, name, caption, time, draw):
 
 
 def _written(figure, handles, name, caption):
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center",
-        ncols=min(len(handles), int(figure.get_figwidth() // 1.8)),
-        frameon=False,
-    )  # fmt: skip
+    if handles:
+        figure.legend(
+            handles.values(), handles.keys(), loc="outside lower center",
+            ncols=min(len(handles), int(figure.get_figwidth() // 1.8)),
+            frameon=False,
+        )  # fmt: skip
     pictures = {}
     for kind in ("png", "svg"):
         buffer = io.BytesIO()
@@ -201,3 +202,52 @@ def relative_scores(study, curves):
         figure, handles, f"relative_scores_{study.name}",
         "Relative score against the number of frozen blocks, mean over trials",
     )  # fmt: skip
+
+
+def boxes(name, caption, panels):
+    """Box plots: a panel a metric, a box for each list of values.
+
+    Args:
+        panels: dict from a metric to a dict from a label to values.
+    """
+    labels = max((len(boxes) for boxes in panels.values()), default=1)
+    figure, axes = _panels(len(panels), height=1.2 + 0.45 * labels)
+    for axis, (metric, values) in zip(axes, panels.items()):
+        axis.boxplot(
+            list(values.values()), orientation="horizontal",
+            tick_labels=list(values), widths=0.55,
+            medianprops={"color": COLOURS["last_4"]},
+        )  # fmt: skip
+        axis.invert_yaxis()
+        axis.set_xlabel(f"{metric}, points")
+        axis.grid(alpha=0.25, axis="x")
+        axis.spines[["top", "right"]].set_visible(False)
+        if axis is not axes[0]:
+            axis.set_yticklabels([])
+    return _written(figure, {}, name, caption)
+
+
+def by_size(name, caption, curves):
+    """Scores against the number of training examples, with deviations.
+
+    Args:
+        curves: dict from a label to a dict from a size to a
+            `statistics.Mean`.
+    """
+    figure, [axis] = _panels(1, height=3.6)
+    palette = (*COLOURS.values(), *OTHERS)
+    handles = {}
+    for number, (label, curve) in enumerate(curves.items()):
+        sizes = sorted(curve)
+        handles[label] = axis.errorbar(
+            sizes, [curve[size].mean for size in sizes],
+            yerr=[curve[size].deviation or 0.0 for size in sizes],
+            capsize=3, elinewidth=1, marker="o", markersize=4,
+            color=palette[number % len(palette)],
+        )  # fmt: skip
+    axis.set_xscale("log")
+    axis.set_xlabel("training examples")
+    axis.set_ylabel("test score, points")
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+    return _written(figure, handles, name, caption)

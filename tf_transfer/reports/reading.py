@@ -116,7 +116,7 @@ def _record(config, result, epochs, path):
         "metric": metric,
         "approach": result["approach"],
         "cached": cached,
-        "lr": float(result["lr"]),
+        "lr": float(result["lr"] or 0),  # none without an encoder
         "seed": result["seed"],
         "key": key,
         "max_epochs": config["settings"]["max_epochs"],
@@ -136,6 +136,9 @@ def _record(config, result, epochs, path):
             }
             for line in epochs
         ],
+        "folds": None
+        if result["best_epoch"]
+        else [line["test"] for line in epochs],
         "validation": score(result["validation"]),
         "test": score(result["test"]),
         "metrics": result["test"] or result["validation"],

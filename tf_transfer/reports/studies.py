@@ -143,7 +143,7 @@ def reached_by(record, budget):
     ]
     if not over:
         return None
-    if over[0]["validation"] is None or record["key"]["select"] == "last":
+    if over[0]["validation"] is None or record["key"].get("select") == "last":
         return over[-1]["test"]
     return max(over, key=lambda epoch: epoch["validation"])["test"]
 

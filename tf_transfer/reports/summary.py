@@ -189,8 +189,9 @@ def _screen_row(record):
     trained = record["trainable_parameters"]
     cached = " cached" if record["cached"] else ""
     return (
-        record["task"], record["approach"] + cached, f"{record['lr']:g}",
-        str(record["key"]["batch_size"]), str(record["seed"]),
+        record["task"], record["approach"] + cached,
+        f"{record['lr']:g}" if record["lr"] else "-",
+        str(record["key"].get("batch_size", "-")), str(record["seed"]),
         record["metric"], score("validation"), score("test"),
         str(record["epochs_run"]), f"{seconds:.1f}" if seconds else "-",
         f"{trained:,}", f"{trained / record['total_parameters']:.1%}",

@@ -1,0 +1,167 @@
+"""The report on tweets, on runs with known scores."""
+
+import os
+
+import numpy as np
+import pytest
+
+from tests import commands
+from tests.reports import synthetic
+from tf_transfer import report
+from tf_transfer import tweets
+from tf_transfer.data import tasks
+from tf_transfer.reports import document
+from tf_transfer.reports import statistics
+from tf_transfer.reports import summary as summary_lib
+
+METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
+IDENTITY = "table sha256:0"
+
+
+class Tweets(tweets.TweetsSettings):
+    """Settings whose table need not be there."""
+
+    row = tasks.Task(
+        "tweets", "", ("text",), "label", ("0", "1"), "accuracy", "", (),
+        also=METRICS,
+    )  # fmt: skip
+
+
+def write(root, layers, scores, **changes):
+    """A run for each score in points; F1 is ten points lower."""
+    for seed, score in enumerate(scores):
+        synthetic.write(
+            root, [score / 100], cls=Tweets, task="tweets", seed=seed,
+            trainable_layers=layers, data_identity=IDENTITY,
+            metrics={name: score / 100 - 0.1 for name in METRICS},
+            predictions=(np.array([0, 0, 0, 1]), np.ones((4, 1))),
+            stop_reason="max_epochs", **changes,
+        )  # fmt: skip
+
+
+def write_baseline(root, features, scores, **changes):
+    """A baseline whose folds score so, in points."""
+    folds = [
+        {"accuracy": score / 100, **{n: score / 100 - 0.1 for n in METRICS}}
+        for score in scores
+    ]
+    synthetic.write(
+        root, None, cls=Tweets, task="tweets", features=features, folds=folds,
+        data_identity="table sha256:folds", **changes,
+    )  # fmt: skip
+
+
+def compose(root):
+    made = summary_lib.make(str(root))
+    folder = os.path.join(commands.ROOT, "experiments")
+    return report.compose(made, folder)
+
+
+def tables(parts):
+    return {
+        part.name: [dict(zip(part.columns, row)) for row in part.rows]
+        for part in parts
+        if isinstance(part, document.Table)
+    }
+
+
+@pytest.fixture
+def paper(tmp_path):
+    """The paper's two tables, smaller."""
+    for features, scores in {"tfidf": (70, 72), "count": (74, 76)}.items():
+        write_baseline(tmp_path, features, scores)
+    write(tmp_path, "0", (80, 82, 84), seconds=5.0)
+    write(tmp_path, "2", (83, 85, 87), seconds=20.0)
+    write(tmp_path, "all", (84, 84, 90), seconds=40.0)
+    return tmp_path
+
+
+def test_sparse_features_are_means_over_folds(paper):
+    parts = compose(paper)
+    [rows] = [r for n, r in tables(parts).items() if n.startswith("sparse")]
+    assert [row["features"] for row in rows] == ["tfidf", "count"]
+    assert rows[0]["accuracy"] == "71.00 ± 1.41"
+    assert rows[0]["F1"] == "61.00 ± 1.41"
+    assert (rows[0]["published accuracy"], rows[0]["published F1"]) == (
+        "79.5", "74.2",
+    )  # fmt: skip
+
+
+def test_encoders_stand_beside_the_figures_of_their_own_runs(paper):
+    rows = tables(compose(paper))["encoders_A_tweets"]
+    assert [row["trains, lr"] for row in rows] == [
+        "unfrozen, 5e-05", "last two blocks, 5e-05", "frozen, 5e-05",
+    ]  # fmt: skip
+    assert [row["accuracy"].split()[0] for row in rows] == [
+        "86.00", "85.00", "82.00",
+    ]  # fmt: skip
+    # The rows of the paper's table 2 are exchanged.
+    assert [row["published accuracy"] for row in rows] == [
+        "83.1", "83.3", "82.4",
+    ]  # fmt: skip
+    assert rows[2]["published F1"] == "87.2 (80.65)"
+    assert rows[0]["accuracies"] == "84.0 to 90.0"
+    assert {row["trials"] for row in rows} == {"3"}
+
+
+def test_welch_s_tests_have_the_paper_s_beside_them(paper):
+    rows = tables(compose(paper))["tests_A_tweets"]
+    first = rows[0]
+    assert first["one"].startswith("frozen")
+    assert first["other"].startswith("last two")
+    assert first["published"] == "t = -1.5, df = 16, p = 0.14"
+    test = statistics.welch([80, 82, 84], [83, 85, 87])
+    assert first["t"] == f"{test.t:.2f}" == "-1.84"
+    assert first["p"] == f"{test.p:.3f}"
+    assert [row["published"] for row in rows][2] == ""
+
+
+def test_a_half_point_has_a_price_against_the_same_test_set(paper):
+    synthetic.write(
+        paper, None, cls=HeldOut, task="tweets", features="hash",
+        folds=[{"accuracy": 0.83, **{n: 0.7 for n in METRICS}}],
+        data_identity=IDENTITY,
+    )  # fmt: skip
+    rows = tables(compose(paper))["encoders_A_tweets"]
+    assert [row["s for half a point"] for row in rows] == [
+        "6.7", "5.0", "never", "",
+    ]  # fmt: skip
+    assert rows[3]["trains, lr"] == "hash, logistic regression"
+    assert rows[3]["accuracy"] == "83.00"
+
+
+class HeldOut(Tweets):
+    """A baseline that is tested on the held-out set."""
+
+    def __init__(self, **changes):
+        super().__init__(**changes)
+        object.__setattr__(self, "folds", 0)
+
+
+def test_rates_and_sizes_have_tables_of_their_own(paper):
+    write(paper, "0", (70, 74), lr=1e-3)
+    write(paper, "0", (60, 62), max_train_examples=100)
+    found = tables(compose(paper))
+    assert found["rates_A_tweets"] == [
+        {
+            "lr": "5e-05", "unfrozen": "86.00 ± 3.46",
+            "last two blocks": "85.00 ± 2.00", "frozen": "82.00 ± 2.00",
+        },
+        {
+            "lr": "0.001", "unfrozen": "", "last two blocks": "",
+            "frozen": "72.00 ± 2.83",
+        },
+    ]  # fmt: skip
+    assert found["sizes_A_tweets"] == [
+        {"examples": "100", "frozen, 5e-05": "61.00 ± 1.41"},
+        {"examples": "1,000", "frozen, 5e-05": "82.00 ± 2.00"},
+    ]
+    # What was trained on fewer examples is in no other table.
+    assert len(found["encoders_A_tweets"]) == 4
+
+
+def test_the_footnotes_tell_of_the_swap_and_of_the_f1(paper):
+    text = document.markdown(compose(paper), None)
+    assert "rows of the paper's table 2 are exchanged" in text
+    assert "no F1 of one label" in text
+    assert "the majority's accuracy is 75.00" in text
