@@ -14,6 +14,7 @@ from tf_transfer import predict
 from tf_transfer import report
 from tf_transfer import settings as settings_lib
 from tf_transfer import sweep
+from tf_transfer import tweets
 from tests import commands as commands_lib
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
@@ -21,6 +22,7 @@ from tests.conftest import tiny_settings
 DOCUMENTS = (
     "README.md", "BUILD.md", "experiments/glue/README.md",
     "experiments/prefix_cache/README.md", "experiments/freezing/README.md",
+    "experiments/tweets/README.md",
 )  # fmt: skip
 SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
 PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
@@ -85,7 +87,7 @@ def small(line, trained, tmp_path):
             for word in words[1:]
         ]
         return module, [trained[0], f"--out={tmp_path}", *words]
-    if module in ("freezing", "benchmark"):
+    if module in ("freezing", "benchmark", "tweets"):
         return module, words
     if module == "sweep":  # tests/sweep_test.py runs them
         grid = tmp_path / "grid.json"
@@ -109,6 +111,7 @@ def run_here(module, words):
     parsed = {  # their own tests run them
         "freezing": freezing.FreezingSettings,
         "benchmark": benchmark.BenchmarkSettings,
+        "tweets": tweets.TweetsSettings,
     }
     if module in parsed:
         settings_lib.parse(parsed[module], words).resolve()
@@ -148,7 +151,11 @@ def test_every_flag_and_module_that_the_documents_name_exists():
 
     known = {
         field.name
-        for cls in (glue.GlueSettings, freezing.FreezingSettings)
+        for cls in (
+            glue.GlueSettings,
+            freezing.FreezingSettings,
+            tweets.TweetsSettings,
+        )
         for field in dataclasses.fields(cls)
     }
     known |= {"examples", "rounds", "shape", "profile", "check", "clear"}

@@ -1,6 +1,7 @@
 """The tweets module: sparse and encoder runs on a user's table."""
 
 import csv
+import io
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests import commands
+from tf_transfer import predict
 from tf_transfer import settings as settings_lib
 from tf_transfer import tweets
 from tf_transfer.errors import UserError
@@ -221,6 +223,35 @@ def test_frozen_trains_the_head_alone(table, tmp_path):
         "recall",
     }  # fmt: skip
     assert result["validation"] is None
+
+
+def test_a_trained_run_answers_texts_and_tables(table, tmp_path, capsys):
+    tweets.run(
+        parsed(
+            table, tmp_path, "--trainable_layers=1", "--lr=3e-3",
+            "--max_epochs=6", "--clean=basic",
+        )
+    )  # fmt: skip
+    folder, _ = files_of(tmp_path)
+    predictor = predict.Predictor(folder)
+    path = tmp_path / "new.csv"
+    path.write_text('text,x\n"fire,\nflood",1\ngood lake &amp; cats,2\n')
+    capsys.readouterr()
+    predict.predict_file(predictor, str(path), None)
+    found = list(csv.reader(io.StringIO(capsys.readouterr().out)))
+    assert found[0] == ["text", "label", "score"]
+    assert found[1][:2] == ["fire,\nflood", "disaster"]
+    assert found[2][:2] == ["good lake & cats", "calm"]
+    predict.predict_texts(predictor, ["good lake &amp; cats"])
+    assert capsys.readouterr().out.split()[1] == found[2][2]
+    with pytest.raises(UserError, match="--glue_test: task tweets is none of"):
+        predict.predict_glue_test(predictor, None, None, folder)
+
+
+def test_a_baseline_has_no_model_to_predict_with(table, tmp_path):
+    tweets.run(parsed(table, tmp_path, "--features=count", "--folds=2"))
+    with pytest.raises(UserError, match="is a baseline.*keeps no model"):
+        predict.Predictor(files_of(tmp_path)[0])
 
 
 def test_several_labels_are_several_units(tmp_path):

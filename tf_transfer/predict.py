@@ -8,12 +8,16 @@
 `--run` is a run directory (the folder that holds result.json). `--input` is a
 tab-separated file without quoting whose header names the task's text columns,
 such as `sentence1` and `sentence2`; a column `label` with the answer and one
-`score` are added. `--glue_test` writes the file that gluebenchmark.com takes.
+`score` are added. For a run of `tf_transfer.tweets` it is a CSV or TSV with the
+run's text column, prepared as the run's was, and the answers are CSV.
+`--glue_test` writes the file that gluebenchmark.com takes.
 `--export` writes a TensorFlow SavedModel that takes raw strings; who loads it
 imports tensorflow_text first.
 """
 
+import csv
 import dataclasses
+import io
 import json
 import os
 
@@ -24,6 +28,7 @@ from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
+from tf_transfer.data import tables
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
 
@@ -66,6 +71,11 @@ class Predictor:
 
         directory = records.RunDirectory(run, None)
         config, result = directory.config(), directory.result()
+        if result is not None and not result["best_epoch"]:
+            raise UserError(
+                f"--run={run}: is a baseline tested in folds, which keeps no "
+                "model. Give a run of an encoder."
+            )
         if config is None or result is None:
             raise UserError(
                 f"--run={run}: has no "
@@ -80,7 +90,7 @@ class Predictor:
             text_task.TaskSettings(**kept),
             strategy="default", cpu_devices=1, cache_dir=cache_dir,
         )  # fmt: skip
-        self.task = tasks.GLUE[self.settings.task]
+        self.task, self.table = _task_of(config)
         identity = loading.identify(
             self.settings.model, self.settings.cache_folder
         )
@@ -95,6 +105,12 @@ class Predictor:
             self.settings, self.task, self.devices
         )
         self._load_weights(directory)
+
+    def prepared(self, text):
+        """A text as the run's were."""
+        if self.table and self.table["clean"] == "basic":
+            return tables.cleaned(text)
+        return text
 
     def _load_weights(self, directory):
         files = sorted(os.listdir(directory.file("model")))
@@ -153,6 +169,18 @@ class Predictor:
         ]
 
 
+def _task_of(config):
+    """(`tasks.Task`, the settings of its table or None) of a run."""
+    settings = config["settings"]
+    if config["key"]["module"] != "tweets":
+        return tasks.GLUE[settings["task"]], None
+    task = tasks.Task(
+        settings["task"], "", tuple(config["texts"]), "",
+        tuple(config["labels"]), "accuracy", "", (),
+    )  # fmt: skip
+    return task, settings
+
+
 # === What the flags ask for ===
 
 
@@ -164,7 +192,8 @@ def predict_texts(predictor, texts):
             f"--text: task {predictor.task.name} takes {wanted} of them, "
             f"found {len(texts)}."
         )
-    examples = sources.Examples(np.arange(1), [[text] for text in texts], None)
+    columns = [[predictor.prepared(text)] for text in texts]
+    examples = sources.Examples(np.arange(1), columns, None)
     [(word, score)] = predictor.answers(predictor.logits(examples))
     print(f"{word}\t{score:.4f}")
 
@@ -173,6 +202,9 @@ def predict_file(predictor, path, output):
     """Adds `label` and `score` to every row of a file."""
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
+    if predictor.table:
+        _predict_table(predictor, path, output)
+        return
     task = dataclasses.replace(predictor.task, header=None)
     examples = sources.read_tsv(task, path, "test")
     answers = predictor.answers(predictor.logits(examples))
@@ -185,9 +217,35 @@ def predict_file(predictor, path, output):
     _write(output, lines)
 
 
+def _predict_table(predictor, path, output):
+    """The same for a CSV or TSV, as CSV."""
+    settings = predictor.table
+    texts = tables.read_texts(
+        path,
+        tables.Columns(
+            settings["text_column"], "", "", settings["keyword_column"]
+        ),
+        settings["encoding"], settings["clean"] == "basic",
+    )  # fmt: skip
+    if not texts:
+        raise UserError(f"--input={path}: holds no texts.")
+    examples = sources.Examples(np.arange(len(texts)), [texts], None)
+    answers = predictor.answers(predictor.logits(examples))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow((settings["text_column"], "label", "score"))
+    for text, (word, score) in zip(texts, answers):
+        writer.writerow((text, word, f"{score:.4f}"))
+    _write(output, buffer.getvalue().splitlines())
+
+
 def predict_glue_test(predictor, data, output, run):
     """Writes the task's GLUE submission file, or MNLI's two."""
     task = predictor.task
+    if not task.tests:
+        raise UserError(
+            f"--glue_test: task {task.name} is none of GLUE's. Give --input."
+        )
     source = sources.Source(
         task, data or predictor.settings.data, predictor.settings.cache_folder
     )

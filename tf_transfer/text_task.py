@@ -64,6 +64,7 @@ def run(settings):
         settings, locate(settings, devices.replicas), devices,
         {"task": task.name, "metric": task.metric},
         lambda: build(settings, devices),
+        {"texts": list(task.texts), "labels": task.labels},
     )  # fmt: skip
 
 

@@ -306,7 +306,8 @@ class Held:
         words = self.table.words
         metrics = METRICS if len(words) == 2 else ("f1_macro",)
         return tasks.Task(
-            self.settings.task, "", ("text",), "label", words, "accuracy",
+            self.settings.task, "", (self.settings.text_column,),
+            self.settings.label_column, words, "accuracy",
             "", (), also=metrics, development=("test",),
         )  # fmt: skip
 

@@ -78,16 +78,11 @@ def read(path, columns, encoding="utf-8", clean=False):
             f"--data={path}: no such file. Give a CSV or TSV file whose first "
             "line names its columns."
         )
-    _check_encoding(path, encoding)
     ids, texts, words = [], [], []
     rows = _rows(path, columns, encoding)
     _, places = next(rows)
     for line, row in rows:
-        text, label = row["text"].strip(), row["label"].strip()
-        if "keyword" in row:
-            text = _with_keyword(row["keyword"], text)
-        if clean:
-            text = cleaned(text)
+        text, label = _text(row, clean), row["label"].strip()
         for value, flag, name in (
             (text, "text", columns.text), (label, "label", columns.label),
         ):  # fmt: skip
@@ -107,8 +102,23 @@ def read(path, columns, encoding="utf-8", clean=False):
     )
 
 
+def read_texts(path, columns, encoding="utf-8", clean=False):
+    """The texts of a file that may have no labels, empty ones too."""
+    rows = _rows(path, dataclasses.replace(columns, label="", id=""), encoding)
+    next(rows)
+    return [_text(row, clean) for _, row in rows]
+
+
+def _text(row, clean):
+    text = row["text"].strip()
+    if "keyword" in row:
+        text = _with_keyword(row["keyword"], text)
+    return cleaned(text) if clean else text
+
+
 def _rows(path, columns, encoding):
     """Yields (line number, dict from flag to cell), the header first."""
+    _check_encoding(path, encoding)
     is_tsv = path.lower().endswith((".tsv", ".tab"))
     options = {"dialect": "excel"}
     if is_tsv:

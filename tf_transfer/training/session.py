@@ -7,7 +7,7 @@ from tf_transfer.models import split
 from tf_transfer.training import records
 
 
-def execute(settings, directory, devices, facts, prepare):
+def execute(settings, directory, devices, facts, prepare, details=None):
     """A run from its name to its result.
 
     Args:
@@ -17,6 +17,7 @@ def execute(settings, directory, devices, facts, prepare):
         facts: what `result.json` says of the task.
         prepare: function that gives network, phases and split sizes; called
             only where there is something left to do.
+        details: what else `config.json` says.
 
     Returns:
         What `result.json` says.
@@ -38,7 +39,7 @@ def execute(settings, directory, devices, facts, prepare):
                 )
             open_directory(
                 directory, settings, devices,
-                {part.name: part.parameters for part in parts}, sizes,
+                {part.name: part.parameters for part in parts}, sizes, details,
             )  # fmt: skip
         run = Run(settings, directory, devices, network, phases)
         facts = {
@@ -90,19 +91,21 @@ def write(directory, result, step):
     print(f"{_summary(result)}\nWritten to {directory.path}")
 
 
-def open_directory(directory, settings, devices, parts, sizes):
+def open_directory(directory, settings, devices, parts, sizes, details=None):
     """Takes a run directory and writes down what runs in it, and where.
 
     Args:
         devices: has `names`, `replicas` and `workers`.
         parts: dict from the model's parts to their parameters.
         sizes: dict from split to examples.
+        details: what else `config.json` says.
     """
     directory.lock()
     if directory.result() is not None:
         directory.reopen()
     print(f"Run directory: {directory.path}", flush=True)
     details = {
+        **(details or {}),
         "parts": parts,
         "split_sizes": sizes,
         "devices": devices.names,
