@@ -104,6 +104,15 @@ def test_bad_flags_are_named(table, tmp_path, words, said):
         parsed(table, tmp_path, *words)
 
 
+def test_the_last_four_blocks_are_a_way_of_pooling(table, tmp_path):
+    assert parsed(table, tmp_path).pooling == "cls"
+    last4 = parsed(table, tmp_path, "--encoder_output=last4")
+    assert last4.pooling == "last4"
+    assert last4.hashed() == parsed(table, tmp_path, "--pooling=last4").hashed()
+    with pytest.raises(UserError, match="--encoder_output=last4 and --pool"):
+        parsed(table, tmp_path, "--encoder_output=last4", "--pooling=mean")
+
+
 def test_only_what_matters_is_in_the_name_of_a_sparse_run(table, tmp_path):
     def path(*words):
         settings = parsed(table, tmp_path, *words)

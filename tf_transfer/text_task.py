@@ -19,9 +19,9 @@ class TaskSettings(settings_lib.Settings):
     task: str = setting("rte", "The GLUE task.", choices=tuple(tasks.GLUE))
     pooling: str = setting(
         "cls",
-        "What the head reads: [CLS] through the pooler, or the mean of all "
-        "tokens.",
-        choices=("cls", "mean"),
+        "What the head reads: [CLS] through the pooler; the mean of all "
+        "tokens; or [CLS] above each of the last four blocks, side by side.",
+        choices=("cls", "mean", "last4"),
     )
     describe: bool = setting(
         False,
@@ -111,7 +111,8 @@ def build_network(settings, task, devices, encoder=None):
                 f"positions for {encoder.longest} tokens."
             )
         head = heads.PooledHead(
-            task.units, encoder.hidden, settings.pooling,
+            task.units, heads.width(settings.pooling, encoder),
+            settings.pooling,
             settings.head_dropout, settings.seed, settings.precision,
             name=f"head_{task.name}",
         )  # fmt: skip

@@ -135,6 +135,13 @@ class TweetsSettings(text_task.TaskSettings):
         "see tf_transfer.glue.",
         hashed=False,
     )
+    encoder_output: str = setting(
+        "pooled",
+        "What the dense layer reads: `pooled`, [CLS] through the pooler; or "
+        "`last4`, [CLS] above the last four blocks, as --pooling=last4.",
+        choices=("pooled", "last4"),
+        hashed=False,  # --pooling is
+    )
     pooler: str = setting(
         None,
         "`trained` or `frozen`. Unset: frozen where no block trains.",
@@ -203,6 +210,13 @@ class TweetsSettings(text_task.TaskSettings):
         settings = self
         if settings.lr is None:
             settings = dataclasses.replace(settings, lr=LR)
+        if settings.encoder_output == "last4":
+            if settings.pooling == "mean":
+                raise UserError(
+                    "--encoder_output=last4 and --pooling=mean both say what "
+                    "the head reads: give one."
+                )
+            settings = dataclasses.replace(settings, pooling="last4")
         if settings.pooler is None:
             trains = settings.blocks or settings.trainable_layers != "0"
             settings = dataclasses.replace(

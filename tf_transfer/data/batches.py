@@ -27,12 +27,14 @@ class States:
         starts: int64 [examples]. Each example's first vector.
         have: bool [examples]. Which ones are stored.
         is_pooled: whether an example has one vector, not one a token.
+        before: vectors of an example that stand before those of its tokens.
     """
 
     vectors: object
     starts: np.ndarray
     have: np.ndarray
     is_pooled: bool
+    before: int = 0
 
 
 @dataclasses.dataclass
@@ -208,7 +210,7 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
         [batch], which are 1 / (examples of the whole batch) or 0, so that
         weighted sums over replicas are means over the batch.
 
-        With stored states also `states` [batch, length, hidden], or
+        With stored states also `states` [batch, before + length, hidden], or
         [batch, hidden] where pooled. Then `ids` and `segments` are left out
         if every example is stored; if not, `have` bool [batch] is beside
         them, and what stands in `states` where it is False means nothing.
@@ -277,7 +279,11 @@ def _gatherer(split, pad):
             index = tf.gather(state_starts, rows)
             stored = tf.gather(have, rows)
             if not states.is_pooled:
-                index = index_of(index, mask & stored[:, None])
+                wide = mask
+                if states.before:
+                    counts = tf.shape(rows)[0], states.before
+                    wide = tf.concat([tf.ones(counts, tf.bool), mask], axis=1)
+                index = index_of(index, wide & stored[:, None])
             batch["states"] = tf.gather(states.vectors, index)
             if not states.have.all():
                 batch["have"] = stored

@@ -3,8 +3,28 @@
 import keras
 import tensorflow as tf
 
+from tf_transfer.errors import UserError
 from tf_transfer.models.prefix import Prefix
 from tf_transfer.models.prefix import mean_pool
+from tf_transfer.models.prefix import run_collecting
+
+LAST = 4  # blocks whose [CLS] stand side by side with `last4`
+
+
+def width(pooling, encoder):
+    """Of what a pooled head reads.
+
+    Raises:
+        UserError: the encoder has too few blocks.
+    """
+    if pooling != "last4":
+        return encoder.hidden
+    if len(encoder.blocks) < LAST:
+        raise UserError(
+            f"--pooling=last4: this encoder has {len(encoder.blocks)} blocks, "
+            f"fewer than {LAST}. Give --pooling=cls or mean."
+        )
+    return LAST * encoder.hidden
 
 
 class PooledHead(keras.layers.Layer):
@@ -12,8 +32,10 @@ class PooledHead(keras.layers.Layer):
 
     Args:
         units: output units.
-        pooling: `cls`, [CLS] through the encoder's pooler; or `mean`, the
-            mean of the hidden states of all tokens that are not padding.
+        hidden: width of what it reads; see `width`.
+        pooling: `cls`, [CLS] through the encoder's pooler; `mean`, the mean
+            of the hidden states of all tokens that are not padding; or
+            `last4`, [CLS] above each of the last four blocks, side by side.
         dropout: rate between pooling and the dense layer.
         seed: of the dense layer's initial weights, drawn from a truncated
             normal of deviation 0.02, as in BERT's own code.
@@ -79,10 +101,16 @@ class Network:
             trainable: `split.Trainable`.
             dtype: to which its output is rounded.
         """
-        keeps = "tokens"
+        keeps, pooling = "tokens", self.heads[name].pooling
         if trainable.cut == len(self.encoder.blocks):
-            keeps = {"cls": "first", "mean": "mean"}[self.heads[name].pooling]
-        return Prefix((trainable.cut,), keeps, dtype)
+            keeps = {"cls": "first", "mean": "mean", "last4": "firsts"}[pooling]
+        return Prefix((trainable.cut,), keeps, dtype, self._collects(pooling))
+
+    def _collects(self, pooling):
+        """The first block whose [CLS] is read beside the top one's, or 0."""
+        if pooling != "last4":
+            return 0
+        return len(self.encoder.blocks) - LAST + 1
 
     def logits(self, name, batch, training, prefix=None):
         """Logits of the head `name`.
@@ -98,8 +126,8 @@ class Network:
             float32 [batch, units].
         """
         head, encoder = self.heads[name], self.encoder
+        cut, firsts = 0, []
         if prefix is None:
-            cut = 0
             x = encoder.embed(batch["ids"], batch["segments"], training)
         else:
             cut = prefix.cut
@@ -108,12 +136,17 @@ class Network:
                 batch["states"], tf.float32 if mean else encoder.compute_dtype
             )
         if prefix is None or prefix.keeps == "tokens":
-            x = encoder.run_blocks(
-                x, batch["mask"], cut + 1, len(encoder.blocks), training,
-                first_only=head.pooling == "cls",
+            if prefix is not None:
+                x, firsts = prefix.unpack(x)
+            x, firsts = run_collecting(
+                encoder, x, batch["mask"], cut + 1, len(encoder.blocks),
+                training, head.pooling != "mean", self._collects(head.pooling),
+                firsts,
             )  # fmt: skip
             if head.pooling == "mean":
                 x = mean_pool(x, batch["mask"])
+            elif head.pooling == "last4":
+                x = tf.concat(firsts, axis=1)
             else:
                 x = x[:, 0]
         if head.pooling == "cls":

@@ -31,15 +31,21 @@ class Prefix:
         stops: blocks at whose end the states are rounded, rising; the last
             is the cut.
         keeps: `tokens`, the states of every token; `first`, those of [CLS];
-            or `mean`, the mean of all tokens' states. The last two only
-            where no block trains: then the head reads nothing else.
+            `mean`, the mean of all tokens' states; or `firsts`, those of
+            [CLS] above each block from `collects` on, side by side. The last
+            three only where no block trains: then the head reads nothing else.
         dtype: to which the states are rounded: `float16`, `bfloat16` or
             `float32`.
+        collects: the first block above which the head reads [CLS], beside
+            the top one; 0 for none. With `tokens`, a text's states of [CLS]
+            above the blocks from there to below the cut stand before those
+            of its tokens.
     """
 
     stops: tuple
     keeps: str
     dtype: str
+    collects: int = 0
 
     @property
     def cut(self):
@@ -51,7 +57,36 @@ class Prefix:
         """The shallower prefix from whose output this one goes on, or None."""
         if len(self.stops) == 1:
             return None
-        return Prefix(self.stops[:-1], "tokens", self.dtype)
+        return Prefix(self.stops[:-1], "tokens", self.dtype, self.collects)
+
+    @property
+    def before(self):
+        """Vectors of [CLS] that stand before a text's tokens."""
+        if self.keeps != "tokens" or not self.collects:
+            return 0
+        return max(0, self.cut - self.collects)
+
+    def width(self, hidden):
+        """Of a vector, where states are `hidden` wide."""
+        if self.keeps == "firsts":
+            return hidden * (self.cut - self.collects + 1)
+        return hidden
+
+    def unpack(self, states):
+        """What `run` put out: the states, and [CLS] above collected blocks.
+
+        Args:
+            states: [batch, before + length, hidden].
+
+        Returns:
+            [batch, length, hidden] and a list of [batch, hidden].
+        """
+        before = self.before
+        x = states[:, before:] if before else states
+        firsts = [states[:, place] for place in range(before)]
+        if self.collects and self.cut >= self.collects:
+            firsts.append(x[:, 0])
+        return x, firsts
 
     def run(self, encoder, batch):
         """What the prefix puts out.
@@ -62,25 +97,32 @@ class Prefix:
                 or of `mask` and the `states` of `source`.
 
         Returns:
-            `dtype` [batch, length, hidden]; [batch, hidden] where only one
-            vector a text is kept.
+            `dtype` [batch, before + length, hidden]; [batch, width] where only
+            one vector a text is kept.
         """
-        mask = batch["mask"]
+        mask, firsts = batch["mask"], []
         if self.source is None:
             at = 0
             x = encoder.embed(batch["ids"], batch["segments"], training=False)
         else:
             at = self.source.cut
-            x = self.source.complete(encoder, batch)
-            x = tf.cast(x, encoder.compute_dtype)
-        x = encoder.run_blocks(
-            x, mask, at + 1, self.cut, training=False,
-            first_only=self.keeps == "first",
+            x, firsts = self.source.unpack(
+                tf.cast(
+                    self.source.complete(encoder, batch), encoder.compute_dtype
+                )
+            )
+        x, firsts = run_collecting(
+            encoder, x, mask, at + 1, self.cut, False,
+            self.keeps in ("first", "firsts"), self.collects, firsts,
         )  # fmt: skip
-        if self.keeps == "first":
+        if self.keeps == "firsts":
+            x = tf.concat(firsts, axis=1)
+        elif self.keeps == "first":
             x = x[:, 0]
         elif self.keeps == "mean":
             x = mean_pool(x, mask)
+        elif self.before:
+            x = tf.concat([tf.stack(firsts[: self.before], axis=1), x], axis=1)
         return tf.cast(x, self.dtype)
 
     def complete(self, encoder, batch, same_shape=False):
@@ -107,6 +149,30 @@ class Prefix:
         return tf.tensor_scatter_nd_update(
             states, missing, self.run(encoder, rows)
         )
+
+
+def run_collecting(
+    encoder, x, mask, first, last, training, first_only, collects, firsts
+):
+    """Runs blocks, and keeps [CLS] above those from `collects` on.
+
+    Args:
+        first, last, first_only: see `Encoder.run_blocks`.
+        collects: 0 for none.
+        firsts: list of [batch, hidden], of blocks that were run before.
+
+    Returns:
+        The states above block `last`, and the longer list.
+    """
+    if not collects:
+        x = encoder.run_blocks(x, mask, first, last, training, first_only)
+        return x, firsts
+    firsts = list(firsts)
+    for number in range(first, last + 1):
+        x = encoder.run_blocks(x, mask, number, number, training, first_only)
+        if number >= collects:
+            firsts.append(x[:, 0])
+    return x, firsts
 
 
 def mean_pool(x, mask):

@@ -108,7 +108,7 @@ class Counter:
         network, phases = self._prepare(run)
         shape = cost.Shape.of(network.encoder)
         trainable = phases[-1].trainable
-        first_only = getattr(settings, "pooling", "cls") == "cls"
+        first_only = settings.pooling != "mean"
         buckets = batches.buckets_up_to(settings.max_length)
         operations, caches = 0, {}
         for objective in phases[-1].objectives:
@@ -155,7 +155,7 @@ class Counter:
                     settings.model, prefix, settings.precision,
                     run.directory.key["data_identity"],
                 )  # fmt: skip
-                caches[key] = vectors * shape.hidden * size
+                caches[key] = vectors * prefix.width(shape.hidden) * size
         share = (
             SHARE_AT_SMALL_BATCHES
             if settings.batch_size <= SMALL_BATCH

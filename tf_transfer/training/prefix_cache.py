@@ -101,7 +101,7 @@ class PrefixCache:
                 part,
                 states=batches.States(
                     vectors, _starts(entry, here), here >= 0,
-                    is_pooled=prefix.keeps != "tokens",
+                    is_pooled=prefix.keeps != "tokens", before=prefix.before,
                 ),
             )  # fmt: skip
 
@@ -121,15 +121,18 @@ class PrefixCache:
 
     def _key(self, prefix):
         """Everything that shapes what the prefix puts out for a row."""
-        return {
+        key = {
             "code": code_version(),
             "weights": self.digests[prefix.cut],
             "stops": list(prefix.stops),
             "keeps": prefix.keeps,
             "dtype": prefix.dtype,
             "precision": self.settings.precision,
-            "hidden": self.encoder.hidden,
+            "hidden": prefix.width(self.encoder.hidden),
         }
+        if prefix.before or prefix.keeps == "firsts":
+            key["collects"] = prefix.collects
+        return key
 
     def _open(self, prefix):
         entry = self.store.open(self._key(prefix), self.settings.model)
@@ -153,8 +156,9 @@ class PrefixCache:
             stops = tuple(entry.key["stops"])
             is_source = stops[-1] < prefix.cut
             other = prefix_lib.Prefix(
-                stops, "tokens" if is_source else prefix.keeps, prefix.dtype
-            )
+                stops, "tokens" if is_source else prefix.keeps, prefix.dtype,
+                prefix.collects,
+            )  # fmt: skip
             if stops[-1] > prefix.cut or entry.key != self._key(other):
                 continue
             entry.load()
@@ -212,6 +216,7 @@ class PrefixCache:
     def _build(self, entry, prefix, texts, missing):
         """Runs the prefix over missing rows, as many as find room."""
         vectors = texts.split.tokens.lengths[missing].astype(np.int64)
+        vectors += prefix.before
         if prefix.keeps != "tokens":
             vectors = np.ones_like(vectors)
         sizes = vectors * entry.vector_bytes + prefix_store.ROW_BYTES
@@ -237,8 +242,9 @@ class PrefixCache:
             costs[have] = source.seconds[found[have]]
             if have.any():
                 part.states = batches.States(
-                    self._vectors(source), _starts(source, found), have, False
-                )
+                    self._vectors(source), _starts(source, found), have, False,
+                    prefix.source.before,
+                )  # fmt: skip
         segment = prefix_rows.Segment(entry)
         for row, values in self._outputs(prefix, part):
             self._check(values, texts, rows[row], prefix)
@@ -277,10 +283,8 @@ class PrefixCache:
                 count = plan.counts[step]
                 for row, value in zip(plan.rows[step, :count], values):
                     length = part.tokens.lengths[row]
-                    yield (
-                        row,
-                        value[:length] if value.ndim == 2 else value[None],
-                    )
+                    end = prefix.before + length
+                    yield row, value[:end] if value.ndim == 2 else value[None]
                     bar.update(int(length))
 
     def _check(self, values, texts, row, prefix):
