@@ -168,6 +168,21 @@ def test_repeated_texts_are_told_of_and_may_be_kept_apart(
         assert len({60, 61} & set(train)) in (0, 2)
 
 
+def test_a_baseline_on_the_held_out_set_of_the_encoder_and_on_fewer(
+    table, tmp_path
+):
+    words = ["--features=count", "--folds=0", "--max_train_examples=20"]
+    settings = parsed(table, tmp_path, *words)
+    result = tweets.run(settings)
+    folder, config = files_of(tmp_path)
+    assert config["split_sizes"] == {"train": 20, "test": 7}
+    assert result["stop_reason"] == "one held-out set"
+    stored = np.load(os.path.join(folder, "predictions.npz"))
+    encoder = parsed(table, tmp_path).source()
+    assert stored["test_ids"].tolist() == encoder.read("test").ids.tolist()
+    assert settings.source().identity == encoder.identity
+
+
 def test_a_sparse_run_loads_no_tensorflow(table, tmp_path):
     code = (
         "import sys; from tests import tweets_test as t; "

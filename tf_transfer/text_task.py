@@ -159,13 +159,13 @@ def read_splits(settings, task, source, encoder):
     The official development set is the test; MNLI's mismatched one is told
     by the prefix `mismatched_`.
     """
-    from tf_transfer.data import batches
+    from tf_transfer.data import subsets
 
     train = source.read("train")
-    kept, held = batches.divide(
+    kept, held = subsets.divide(
         train.labels, settings.validation_fraction, settings.split_seed
     )
-    chosen = batches.subset(
+    chosen = subsets.subset(
         train.labels[kept], settings.max_train_examples, settings.split_seed
     )
     parts = {

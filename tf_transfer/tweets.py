@@ -51,8 +51,9 @@ METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
 SPARSE_KEY = (
     "task", "features", "preprocessing", "text_column", "label_column",
     "id_column", "keyword_column", "clean", "duplicates", "folds",
+    "max_train_examples", "split_seed",
 )  # fmt: skip
-FOLDED, HELD_OUT = ("fold_seed",), ("test_fraction", "split_seed")
+FOLDED, HELD_OUT = ("fold_seed",), ("test_fraction",)
 SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
 
 

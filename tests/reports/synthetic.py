@@ -20,7 +20,7 @@ def write(
     root, scores, seconds=10.0, company=None, sizes=None, predictions=None,
     prefix=None, model_identity="tiny 1", data_identity=None,
     cls=glue.GlueSettings, blocks=2, stop_reason="patience", metrics=None,
-    folds=None, **changes,
+    folds=None, tested=100, **changes,
 ):  # fmt: skip
     """Writes a finished run; returns its folder.
 
@@ -34,6 +34,7 @@ def write(
         cls: settings of the module whose run it is.
         blocks: of the encoder.
         metrics: beside the headline one.
+        tested: test examples.
         folds: metrics of each fold of a baseline, in place of `scores`.
     """
     settings = cls(
@@ -64,7 +65,7 @@ def write(
                 "embeddings": 500, "pooler": 20, "head": 3,
                 **{f"block {n}": 100 for n in range(1, blocks + 1)},
             },
-            "split_sizes": {"train": sizes or 1000, "test": 100},
+            "split_sizes": {"train": sizes or 1000, "test": tested},
             "git_commit": "0" * 40,
             "versions": {"tensorflow": "2", "keras": "3", "keras-hub": "0"},
             **company,

@@ -32,7 +32,7 @@ def write(root, layers, scores, **changes):
     for seed, score in enumerate(scores):
         synthetic.write(
             root, [score / 100], cls=Tweets, task="tweets", seed=seed,
-            trainable_layers=layers, data_identity=IDENTITY,
+            trainable_layers=layers, data_identity=IDENTITY, tested=762,
             metrics={name: score / 100 - 0.1 for name in METRICS},
             predictions=(np.array([0, 0, 0, 1]), np.ones((4, 1))),
             stop_reason="max_epochs", **changes,
@@ -47,7 +47,7 @@ def write_baseline(root, features, scores, **changes):
     ]
     synthetic.write(
         root, None, cls=Tweets, task="tweets", features=features, folds=folds,
-        data_identity="table sha256:folds", **changes,
+        data_identity="table sha256:folds", tested=762, **changes,
     )  # fmt: skip
 
 
@@ -158,6 +158,29 @@ def test_rates_and_sizes_have_tables_of_their_own(paper):
     ]
     # What was trained on fewer examples is in no other table.
     assert len(found["encoders_A_tweets"]) == 4
+
+
+def test_a_baseline_has_a_learning_curve_too(paper):
+    for sizes, score in ((100, 0.7), (1000, 0.8)):
+        synthetic.write(
+            paper, None, cls=HeldOut, task="tweets", features="count",
+            folds=[{"accuracy": score, **{n: 0.7 for n in METRICS}}],
+            data_identity=IDENTITY, sizes=sizes,
+            max_train_examples=sizes % 1000,
+        )  # fmt: skip
+    rows = tables(compose(paper))["sizes_A_tweets"]
+    assert [row["count, logistic regression"] for row in rows] == [
+        "70.00", "80.00",
+    ]  # fmt: skip
+
+
+def test_other_texts_have_no_published_figures_beside_them(tmp_path):
+    synthetic.write(
+        tmp_path, [0.8], cls=Tweets, task="tweets", trainable_layers="0",
+        data_identity=IDENTITY, metrics={name: 0.7 for name in METRICS},
+    )  # fmt: skip
+    [row] = tables(compose(tmp_path))["encoders_A_tweets"]
+    assert (row["published accuracy"], row["published F1"]) == ("", "")
 
 
 def test_the_footnotes_tell_of_the_swap_and_of_the_f1(paper):

@@ -9,6 +9,7 @@ import tqdm
 
 from tf_transfer.baselines import sparse
 from tf_transfer.data import metrics
+from tf_transfer.data import subsets
 from tf_transfer.errors import UserError
 from tf_transfer.training import records
 from tf_transfer.training import session
@@ -52,6 +53,12 @@ def _run(settings, directory, task, table, folds):
     logits = np.zeros((len(table), task.units))
     lines, parameters = [], 0
     for train, tested in _bar(folds, desc="folds", unit=" folds"):
+        train = train[
+            subsets.subset(
+                table.labels[train], settings.max_train_examples,
+                settings.split_seed,
+            )
+        ]  # fmt: skip
         began = time.monotonic()
         try:
             baseline = sparse.Baseline(settings.features)

@@ -26,6 +26,7 @@ SHOWN = {  # metrics of two labels, and what the tables call them
     "f1_macro": "macro F1", "f1_hart": "the paper's F1",
     "precision": "precision", "recall": "recall",
 }  # fmt: skip
+PAPER_TESTED = 762  # tweets, in a fold and in the held-out set
 FOOTNOTES = (
     "The paper's F1 for BERT is no F1 of one label. Its author's runs store "
     "the probability of `not disaster`; his script inverts it for accuracy and "
@@ -55,14 +56,13 @@ def prepared(records):
     found = []
     for record in records:
         key = dict(record["key"])
-        size, approach = 0, record["approach"]
+        size, approach = key.pop("max_train_examples"), record["approach"]
         if is_sparse(record):
             key["features"] = "sparse"
         else:
-            size = key.pop("max_train_examples")
             approach = _name(record["approach"], key.pop("pooler"))
-            if size:
-                approach += f", {size:,} examples"
+        if size:
+            approach += f", {size:,} examples"
         found.append({**record, "key": key, "approach": approach, "size": size})
     return found
 
@@ -106,7 +106,7 @@ def sections(study, summary, published, options=Options()):
             *_encoders(study, dataset, cells, known, summary, published),
             *_tests(study, dataset, cells, published),
             *_rates(study, dataset, cells),
-            *_sizes(study, dataset),
+            *_sizes(study, dataset, summary),
         ]
     return [*parts, *_footnotes(study, published)]
 
@@ -133,6 +133,11 @@ def _values(cell, metric):
     return [100 * record["metrics"][metric] for record in cell.records]
 
 
+def _is_the_paper_s(record):
+    """Whether these are the paper's tweets, as far as their number tells."""
+    return record["sizes"]["test"] == PAPER_TESTED
+
+
 def _metrics(record):
     return [name for name in SHOWN if name in record["metrics"]]
 
@@ -145,11 +150,12 @@ def _sparse(study, published):
     for dataset in study.datasets:
         record = dataset.cells[next(iter(dataset.cells))].records[0]
         names = _metrics(record)
-        theirs = published.get("sparse", {}) if study.settings["folds"] else {}
+        theirs = {}
+        if study.settings["folds"] and _is_the_paper_s(record):
+            theirs = published.get("sparse", {})
         rows, boxes = [], {}
-        for cell in sorted(
-            dataset.cells.values(), key=lambda c: SPARSE.index(c.approach)
-        ):
+        cells = [c for c in dataset.cells.values() if c.approach in SPARSE]
+        for cell in sorted(cells, key=lambda c: SPARSE.index(c.approach)):
             one = cell.records[0]
             folds = {
                 name: [100 * fold[name] for fold in one["folds"]]
@@ -168,8 +174,7 @@ def _sparse(study, published):
             )  # fmt: skip
         caption = (
             f"{dataset.name}: logistic regression, in points; mean and "
-            "deviation over folds; published figures are of other texts "
-            "unless these are the paper's tweets"
+            "deviation over folds"
         )
         columns = (
             "features", *(SHOWN[n] for n in names), "time, s", "parameters",
@@ -204,14 +209,19 @@ def _encoders(study, dataset, cells, known, summary, published):
     if not cells:
         return []
     names = _metrics(cells[0].records[0])
-    baselines = _held_out_baselines(study, dataset, summary)
+    baselines = [
+        record
+        for record in _held_out_baselines(study, dataset, summary)
+        if not record["key"]["max_train_examples"]
+    ]
     best = max(
         (record["metrics"]["accuracy"] for record in baselines), default=None
     )
     rows = []
     for cell in cells:
-        theirs = published.get("bert", {}).get(cell.approach)
-        theirs = theirs if dataset.name.startswith("tweets") else None
+        theirs = None
+        if _is_the_paper_s(cell.records[0]):
+            theirs = published.get("bert", {}).get(cell.approach)
         accuracies = sorted(_values(cell, "accuracy"))
         rows.append(
             (
@@ -295,9 +305,11 @@ def _tests(study, dataset, cells, published):
         )
         if test is None:
             continue
-        theirs = published.get("tests", {}).get(
-            f"{one.approach}, {other.approach}"
-        )
+        theirs = None
+        if _is_the_paper_s(one.records[0]):
+            theirs = published.get("tests", {}).get(
+                f"{one.approach}, {other.approach}"
+            )
         rows.append(
             (
                 _called(one), _called(other), f"{test.t:.2f}",
@@ -346,7 +358,7 @@ def _rates(study, dataset, cells):
     ]  # fmt: skip
 
 
-def _sizes(study, dataset):
+def _sizes(study, dataset, summary):
     """Learning curves over the number of training examples."""
     curves = {}
     for cell in _ordered(dataset.cells.values()):
@@ -354,6 +366,11 @@ def _sizes(study, dataset):
         size = record["size"] or record["sizes"]["train"]
         name = re.sub(r", [\d,]+ examples", "", _called(cell))
         curves.setdefault(name, {})[size] = cell.score
+    for record in _held_out_baselines(study, dataset, summary):
+        name = f"{record['approach']}, logistic regression"
+        curves.setdefault(name, {})[record["sizes"]["train"]] = (
+            statistics.mean_of([100 * record["test"]])
+        )
     curves = {name: c for name, c in curves.items() if len(c) > 1}
     if not curves:
         return []
