@@ -132,7 +132,7 @@ def _summary(result):
         if result[kind]
     ]
     if result["best_epoch"] is None:
-        when = result["stop_reason"]
+        when = f"({result['stop_reason']})"
     else:
         when = (
             f"at epoch {result['best_epoch']} of {result['epochs_run']} "
