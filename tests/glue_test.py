@@ -303,6 +303,22 @@ def test_the_weights_that_train_move_and_no_others(changes, trains, tiny_run):
     assert slots == expected.keys()
 
 
+def test_under_layer_decay_lower_blocks_have_lower_rates(monkeypatch, tiny_run):
+    rates = {}
+    original = loop.build_optimizer
+
+    def listen(devices, weights, rate, settings, scales):
+        for weight, scale in zip(weights, scales, strict=True):
+            rates.setdefault(scale, set()).add(weight.path.split("/")[0])
+        return original(devices, weights, rate, settings, scales)
+
+    monkeypatch.setattr(loop, "build_optimizer", listen)
+    tiny_run(max_epochs=1, trainable_layers="2", layer_decay=0.5)
+    assert sorted(rates) == [0.5, 1.0]
+    assert rates[0.5] == {"transformer_layer_1"}
+    assert "transformer_layer_2" in rates[1.0]
+
+
 def test_mean_pooling_leaves_the_pooler_out():
     def names(pooling):
         settings = tiny_settings("runs", pooling=pooling)

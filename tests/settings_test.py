@@ -77,6 +77,8 @@ REFUSED = (
     ({"warmup_fraction": 1.0}, "--warmup_fraction=1"),
     ({"validation_fraction": 1.5}, "--validation_fraction=1.5"),
     ({"adam_epsilon": 0.0}, "--adam_epsilon=0"),
+    ({"layer_decay": 0.0}, "--layer_decay=0"),
+    ({"layer_decay": 1.1}, "--layer_decay=1.1"),
     ({"checkpoint_minutes": 0.0}, "--checkpoint_minutes=0"),
     ({"deterministic": True, "jit_compile": True}, "--deterministic"),
     ({"validation_fraction": 0.0}, "--validation_fraction=0"),
@@ -144,8 +146,9 @@ def test_max_epochs_names_a_run_only_where_the_rate_looks_at_it(
 def test_what_cannot_change_a_number_is_not_hashed():
     everything = {field.name for field in dataclasses.fields(GlueSettings)}
     settings = GlueSettings(
-        schedule="linear", trainable_layers="1", frozen_prefix="cached"
-    )
+        schedule="linear", trainable_layers="1", frozen_prefix="cached",
+        layer_decay=0.9,
+    )  # fmt: skip
     assert everything - set(settings.hashed()) == {
         "model", "data",  # their content is hashed, wherever it lies
         "out", "cache_dir", "cache_limit_gb", "checkpoint_minutes", "rerun",
@@ -165,6 +168,11 @@ def test_a_cached_prefix_counts_only_where_there_is_one():
     assert hashed(**last)["frozen_prefix"] == "live"
     assert hashed(**last, **cached)["frozen_prefix"] == "cached"
     assert hashed(**last, **cached) != hashed(**last, **cached, **half)
+
+
+def test_no_layer_decay_leaves_names_as_they_were_before_there_was_one():
+    assert "layer_decay" not in GlueSettings().hashed()
+    assert GlueSettings(layer_decay=0.9).hashed()["layer_decay"] == 0.9
 
 
 def test_the_cache_is_where_the_flag_or_the_user_wants_it(monkeypatch):

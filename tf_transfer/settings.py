@@ -108,6 +108,12 @@ class Settings:
     warmup_fraction: float = setting(
         0.0, "Part of all steps over which the rate rises from 0."
     )
+    layer_decay: float = setting(
+        1.0,
+        "The i-th block from the top trains at the rate times this to the "
+        "power of i - 1, the embeddings like the lowest block; pooler and head "
+        "at the whole rate.",
+    )
 
     # === Stopping and selection ===
     patience: int = setting(
@@ -245,6 +251,8 @@ class Settings:
         }
         if self.schedule == "constant" and self.warmup_fraction == 0:
             del values["max_epochs"]
+        if self.layer_decay == 1:
+            del values["layer_decay"]  # came later: names stay as they were
         values["frozen_prefix"] = "cached" if self.runs_cached else "live"
         if self.runs_cached:
             values["cache_dtype"] = self.cache_dtype
@@ -312,6 +320,11 @@ def check(settings):
                 f"--{name}={getattr(settings, name):g}: give a value from 0 "
                 "up to, but not, 1."
             )
+    if not 0 < settings.layer_decay <= 1:
+        raise UserError(
+            f"--layer_decay={settings.layer_decay:g}: give a value above 0 and "
+            "up to 1, such as 0.95."
+        )
     if settings.cache_limit_gb is not None:
         _at_least(settings, "cache_limit_gb", 0)
     for name in ("adam_epsilon", "checkpoint_minutes"):

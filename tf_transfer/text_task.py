@@ -144,6 +144,7 @@ def prepare(settings, task, source, devices, encoder=None):
         patience=settings.patience if validates else 0,
         min_delta=settings.min_delta,
         select=settings.select,
+        layer_decay=settings.layer_decay,
     )
     sizes = {
         kind + ("_" + prefix.rstrip("_") if prefix else ""): len(part)

@@ -180,3 +180,19 @@ def test_more_blocks_than_there_are_is_refused(layers):
 def test_a_range_outside_of_the_encoder_is_refused(blocks):
     with pytest.raises(UserError, match=f"--blocks={blocks}: .* 1 to 12"):
         split.parse("all", blocks, 12)
+
+
+def test_rates_decay_from_the_top_block_down():
+    """Pooler and head 1, block 3 of 3 too, then 0.5, 0.25; embeddings 0.25."""
+    network = build_network()
+    scales = split.rate_scales(network, 0.5)
+    found = {
+        part.name: {scales[id(weight)] for weight in part.weights}
+        for part in split.parts(network)
+    }
+    head = found.popitem()
+    assert head[0].startswith("head") and head[1] == {1.0}
+    assert found == {
+        "embeddings": {0.25}, "block 1": {0.25}, "block 2": {0.5},
+        "block 3": {1.0}, "pooler": {1.0},
+    }  # fmt: skip

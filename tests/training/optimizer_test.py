@@ -24,11 +24,13 @@ def draw(seed, scale=1.0):
     ]
 
 
-def build(rate=lambda step: PEAK, **changes):
+def build(rate=lambda step: PEAK, scales=None, **changes):
     weights = [
         keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
     ]
-    return optimizer.BertAdam(weights, rate, settings.Settings(**changes))
+    return optimizer.BertAdam(
+        weights, rate, settings.Settings(**changes), scales
+    )
 
 
 def apply(adam, gradients):
@@ -43,7 +45,7 @@ def values(variables):
     return [np.array(variable) for variable in variables]
 
 
-def adam_in_numpy(gradients, options):
+def adam_in_numpy(gradients, options, scales=(1, 1, 1, 1)):
     """Weights after a step for each list of gradients, in float64.
 
     m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
@@ -69,8 +71,11 @@ def adam_in_numpy(gradients, options):
             decay = options.weight_decay if name == "kernel" else 0.0
             weights[i] = (
                 weights[i]
-                - rate * means[i] / (np.sqrt(squares[i]) + options.adam_epsilon)
-                - PEAK * decay * weights[i]
+                - scales[i]
+                * rate
+                * means[i]
+                / (np.sqrt(squares[i]) + options.adam_epsilon)
+                - scales[i] * PEAK * decay * weights[i]
             )
     return weights
 
@@ -100,6 +105,26 @@ def test_the_update_follows_the_equations(changes):
     expected = adam_in_numpy(gradients, adam.settings)
     for found, wanted in zip(values(adam.weights), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("corrects", [False, True])
+def test_every_weight_may_have_a_rate_of_its_own(corrects):
+    """Its moments are Adam's own: a scaled gradient would change nothing."""
+    gradients = [draw(seed) for seed in (1, 2, 3)]
+    scales = [0.95**3, 1.0, 0.5, 0.0]
+    changes = {"bias_correction": corrects, "clip_norm": 0.0}
+    adam = build(scales=scales, **changes)
+    for step in gradients:
+        apply(adam, step)
+    expected = adam_in_numpy(gradients, adam.settings, scales)
+    for found, wanted in zip(values(adam.weights), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+    plain = build(**changes)
+    for step in gradients:
+        apply(plain, step)
+    for mine, theirs in zip(adam.means, plain.means):
+        np.testing.assert_array_equal(mine, theirs)
+    np.testing.assert_array_equal(adam.weights[3], draw(0)[3])
 
 
 def test_every_choice_changes_the_weights():

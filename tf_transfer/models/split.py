@@ -121,6 +121,29 @@ def freeze(network, trainable):
     return weights
 
 
+def rate_scales(network, decay):
+    """What each weight's learning rate is of the phase's, by `id`.
+
+    Li, section 4.3: `decay` to the power of i - 1 for the i-th block from the
+    top; pooler and heads have the whole rate. Embeddings have that of the
+    lowest block, of which the paper says nothing.
+    """
+    blocks = len(network.encoder.blocks)
+
+    def scale(part):
+        if part == "embeddings":
+            return decay ** (blocks - 1)
+        if part.startswith("block "):
+            return decay ** (blocks - int(part.removeprefix("block ")))
+        return 1.0
+
+    return {
+        id(weight): scale(part.name)
+        for part in parts(network)
+        for weight in part.weights
+    }
+
+
 def frozen_weights(network, trainable):
     """The weights that must not move."""
     return [

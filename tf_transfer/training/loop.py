@@ -249,7 +249,7 @@ def predict(devices, program, split, pad, max_length):
     return result
 
 
-def build_optimizer(devices, weights, rate, settings):
+def build_optimizer(devices, weights, rate, settings, scales=None):
     """The optimizer's variables, created where the strategy wants them."""
     with devices.strategy.scope():
-        return BertAdam(weights, rate, settings)
+        return BertAdam(weights, rate, settings, scales)

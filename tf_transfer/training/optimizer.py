@@ -45,6 +45,8 @@ class BertAdam:
         rate: function from the step, a tensor, to the learning rate.
         settings: has `adam_beta1`, `adam_beta2`, `adam_epsilon`,
             `weight_decay`, `bias_correction`, `clip_norm`, `precision`.
+        scales: what each weight's own rate is of the rate; unset, 1. Scaled
+            gradients would not do: Adam divides by their size.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
@@ -53,8 +55,9 @@ class BertAdam:
         loss_scale, good_steps: of dynamic loss scaling.
     """
 
-    def __init__(self, weights, rate, settings):
+    def __init__(self, weights, rate, settings, scales=None):
         self.weights = list(weights)
+        self.scales = list(scales or [1.0] * len(self.weights))
         self.rate = rate
         self.settings = settings
         self.scales_loss = settings.precision == "mixed_float16"
@@ -112,9 +115,10 @@ class BertAdam:
         correction = float(options.bias_correction)
         power1 = correction * tf.pow(options.adam_beta1, power)
         power2 = correction * tf.pow(options.adam_beta2, power)
-        for weight, mean, square, gradient in zip(
-            self.weights, self.means, self.squares, gradients
-        ):
+        for weight, mean, square, scale, gradient in zip(
+            self.weights, self.means, self.squares, self.scales, gradients,
+            strict=True,
+        ):  # fmt: skip
             decay = options.weight_decay if decays(weight) else 0.0
             update(
                 weight.value,
@@ -124,7 +128,7 @@ class BertAdam:
                     square,
                     gradient,
                     norm,
-                    rate,
+                    rate * scale if scale != 1 else rate,
                     power1,
                     power2,
                     decay,

@@ -43,6 +43,7 @@ class Phase:
         score: function from a dict of validation metrics to the score that
             stops and selects; `None` where nothing validates.
         patience, min_delta, select: see `stopping` and `settings`.
+        layer_decay: see `split.rate_scales`.
     """
 
     trainable: Trainable
@@ -54,6 +55,7 @@ class Phase:
     patience: int
     min_delta: float
     select: str
+    layer_decay: float = 1.0
 
 
 # === Losses: labels and logits [batch, units] to float32 [batch] ===

@@ -133,6 +133,7 @@ class Run:
         sizes = [len(o.train) for o in phase.objectives]
         steps = sum(-(-size // self.settings.batch_size) for size in sizes)
         total = steps * phase.max_epochs
+        scales = split.rate_scales(self.network, phase.layer_decay)
         self.state.optimizer = loop.build_optimizer(
             self.devices,
             weights,
@@ -141,6 +142,7 @@ class Run:
                 self.settings.warmup_fraction, total,
             ),
             self.settings,
+            [scales[id(weight)] for weight in weights],
         )  # fmt: skip
         return [
             loop.Trainer(
