@@ -128,7 +128,7 @@ class Bench:
         if not self.moving.embeddings:
             found[CACHED] = self._cached()
         found["keras-nlp fit, padded to longest"] = self._keras(
-            self.objective.train.tokens.lengths[self.plan.rows].max(axis=1)
+            self.objective.train.lengths[self.plan.rows].max(axis=1)
         )
         limit = self.settings.max_length
         found[f"keras-nlp fit, padded to {limit}"] = self._keras(limit)
@@ -191,7 +191,7 @@ class Bench:
             encoder, self.moving, len(self.task.labels), settings
         )
         plan = batches.plan_epoch(
-            train.tokens.lengths, settings.batch_size, "grouped", settings.seed,
+            train.lengths, settings.batch_size, "grouped", settings.seed,
             1, 1, batches.buckets_up_to(settings.max_length),
         )  # fmt: skip
         return hugging_face.epoch_of(
@@ -212,7 +212,7 @@ def _of_all_lengths(part, count):
     """So many texts of a split, evenly spaced over its texts by length."""
     import numpy as np
 
-    order = np.argsort(part.tokens.lengths, kind="stable")
+    order = np.argsort(part.lengths, kind="stable")
     count = min(count, len(order))
     rows = np.sort(
         order[np.linspace(0, len(order) - 1, count).round().astype(int)]

@@ -39,6 +39,10 @@ def setting(default, help, choices=None, hashed=True):
     )
 
 
+# Settings that older runs have not in their names, and what they ran with.
+CAME_LATER = {"layer_decay": 1.0, "pairs": "cross"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What every training module shares. Defaults are overridden a paper."""
@@ -251,8 +255,9 @@ class Settings:
         }
         if self.schedule == "constant" and self.warmup_fraction == 0:
             del values["max_epochs"]
-        if self.layer_decay == 1:
-            del values["layer_decay"]  # came later: names stay as they were
+        for name, value in CAME_LATER.items():  # names stay as they were
+            if values.get(name) == value:
+                del values[name]
         values["frozen_prefix"] = "cached" if self.runs_cached else "live"
         if self.runs_cached:
             values["cache_dtype"] = self.cache_dtype

@@ -23,6 +23,12 @@ class TaskSettings(settings_lib.Settings):
         "tokens; or [CLS] above each of the last four blocks, side by side.",
         choices=("cls", "mean", "last4"),
     )
+    pairs: str = setting(
+        "cross",
+        "How a pair is read: `cross`, both texts in one row; or `sbert`, each "
+        "by itself, u and v, and the head reads (u, v, |u - v|).",
+        choices=("cross", "sbert"),
+    )
     describe: bool = setting(
         False,
         "Print the table of parts, parameters and what trains, and stop.",
@@ -33,6 +39,11 @@ class TaskSettings(settings_lib.Settings):
     def row(self):
         """The task; a paper may score one by another of its metrics."""
         return tasks.GLUE[self.task]
+
+    @property
+    def sides(self):
+        """Texts of an example that are run each by itself."""
+        return len(self.row.texts) if self.pairs == "sbert" else 1
 
     def source(self):
         """Where its texts come from: has `identity` and `read(split)`."""
@@ -100,6 +111,11 @@ def build_network(settings, task, devices, encoder=None):
     from tf_transfer.models import heads
     from tf_transfer.models import loading
 
+    if settings.pairs == "sbert" and len(task.texts) == 1:
+        raise UserError(
+            f"--pairs=sbert: task {task.name} has one text an example, no "
+            "pairs. Leave it out."
+        )
     with devices.strategy.scope():
         encoder = encoder or loading.load(
             settings.model, settings.cache_folder, settings.dropout,
@@ -114,7 +130,7 @@ def build_network(settings, task, devices, encoder=None):
             task.units, heads.width(settings.pooling, encoder),
             settings.pooling,
             settings.head_dropout, settings.seed, settings.precision,
-            name=f"head_{task.name}",
+            sides=settings.sides, name=f"head_{task.name}",
         )  # fmt: skip
     return heads.Network(encoder, {task.name: head})
 
@@ -182,27 +198,35 @@ def read_splits(settings, task, source, encoder):
     }
     return {
         kind: [
-            (prefix, tokenise(examples, encoder, settings.max_length, kind))
+            (prefix, tokenise(examples, encoder, settings, kind))
             for prefix, examples in group
         ]
         for kind, group in parts.items()
     }
 
 
-def tokenise(examples, encoder, max_length, name):
+def tokenise(examples, encoder, settings, name):
     """A `batches.Split` of `sources.Examples`."""
     import numpy as np
 
     from tf_transfer.data import batches
     from tf_transfer.data import tokens
 
-    ids = tokens.encode(
-        encoder.tokenize, encoder.special, examples.texts, max_length, name
-    )
+    sides = settings.sides
+    apart = [[column] for column in examples.texts]
+    ids = tokens.join(
+        [
+            tokens.encode(
+                encoder.tokenize, encoder.special, texts, settings.max_length,
+                name,
+            )
+            for texts in (apart if sides == 2 else [examples.texts])
+        ]
+    )  # fmt: skip
     labels = examples.labels
     if labels is None:
         labels = np.zeros(len(examples), np.int64)
-    return batches.Split(ids, labels, examples.ids)
+    return batches.Split(ids, labels, examples.ids, sides=sides)
 
 
 def _loss(task):

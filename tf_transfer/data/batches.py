@@ -46,19 +46,33 @@ class Split:
         labels: int64 or float32 [examples]; zeros where hidden.
         ids: int64 [examples]. Row numbers in the source.
         states: `States`, or None where every block is run.
+        sides: texts of an example that are run each by itself. The second
+            ones stand behind all first ones in `tokens` and `states`.
     """
 
     tokens: object
     labels: np.ndarray
     ids: np.ndarray
     states: States | None = None
+    sides: int = 1
 
     def __len__(self):
         return len(self.ids)
 
+    @property
+    def lengths(self):
+        """int32 [examples]. Tokens of each one's longest text."""
+        return self.tokens.lengths.reshape(self.sides, -1).max(axis=0)
+
     def take(self, rows):
         """Some of the examples, without stored states."""
-        return Split(self.tokens.take(rows), self.labels[rows], self.ids[rows])
+        texts = np.concatenate(
+            [rows + side * len(self) for side in range(self.sides)]
+        )
+        return Split(
+            self.tokens.take(texts), self.labels[rows], self.ids[rows],
+            sides=self.sides,
+        )  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -158,14 +172,15 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
         local_replicas: consecutive elements go to the replicas of a worker.
 
     Returns:
-        `tf.data.Dataset` of dicts: `ids` and `segments` int32 [batch, length],
-        `mask` bool [batch, length], `labels` [batch], `weights` float32
+        `tf.data.Dataset` of dicts: `ids` and `segments` int32 [texts, length],
+        `mask` bool [texts, length], `labels` [batch], `weights` float32
         [batch], which are 1 / (examples of the whole batch) or 0, so that
-        weighted sums over replicas are means over the batch.
+        weighted sums over replicas are means over the batch. Texts are the
+        examples, or all their first sides and behind them the second ones.
 
-        With stored states also `states` [batch, before + length, hidden], or
-        [batch, hidden] where pooled. Then `ids` and `segments` are left out
-        if every example is stored; if not, `have` bool [batch] is beside
+        With stored states also `states` [texts, before + length, hidden], or
+        [texts, hidden] where pooled. Then `ids` and `segments` are left out
+        if every text is stored; if not, `have` bool [texts] is beside
         them, and what stands in `states` where it is False means nothing.
     """
     worker, workers = part
@@ -217,12 +232,12 @@ def _gatherer(split, pad):
 
     def gather(rows, weights, length):
         place = tf.range(length)
+        batch = {"labels": tf.gather(labels, rows), "weights": weights}
+        rows = tf.concat(
+            [rows + side * len(split) for side in range(split.sides)], axis=0
+        )
         mask = tf.sequence_mask(tf.gather(lengths, rows), length)
-        batch = {
-            "mask": mask,
-            "labels": tf.gather(labels, rows),
-            "weights": weights,
-        }
+        batch["mask"] = mask
         if states is None or not states.have.all():
             index = index_of(tf.gather(starts, rows), mask)
             second = place[None] >= tf.gather(firsts, rows)[:, None]

@@ -53,6 +53,17 @@ class Tokens:
         )
 
 
+def join(parts):
+    """The texts of several `Tokens`, one behind the other."""
+    offsets = np.cumsum([0, *(len(part.flat) for part in parts)])
+    return Tokens(
+        np.concatenate([part.flat for part in parts]),
+        np.concatenate([p.starts + o for p, o in zip(parts, offsets)]),
+        np.concatenate([part.lengths for part in parts]),
+        np.concatenate([part.firsts for part in parts]),
+    )
+
+
 def encode(tokenize, special, texts, max_length, name=""):
     """Tokenises and packs texts or pairs of texts.
 

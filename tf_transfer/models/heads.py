@@ -12,7 +12,7 @@ LAST = 4  # blocks whose [CLS] stand side by side with `last4`
 
 
 def width(pooling, encoder):
-    """Of what a pooled head reads.
+    """Of what a pooled head reads of a text.
 
     Raises:
         UserError: the encoder has too few blocks.
@@ -32,7 +32,9 @@ class PooledHead(keras.layers.Layer):
 
     Args:
         units: output units.
-        hidden: width of what it reads; see `width`.
+        hidden: width of what it reads of a text; see `width`.
+        sides: texts of an example, each run by itself. Of two, u and v, it
+            reads (u, v, |u - v|), as Sentence-BERT does.
         pooling: `cls`, [CLS] through the encoder's pooler; `mean`, the mean
             of the hidden states of all tokens that are not padding; or
             `last4`, [CLS] above each of the last four blocks, side by side.
@@ -41,9 +43,12 @@ class PooledHead(keras.layers.Layer):
             normal of deviation 0.02, as in BERT's own code.
     """
 
-    def __init__(self, units, hidden, pooling, dropout, seed, dtype, **kwargs):
+    def __init__(
+        self, units, hidden, pooling, dropout, seed, dtype, sides=1, **kwargs
+    ):
         super().__init__(dtype=dtype, **kwargs)
         self.pooling = pooling
+        self.sides = sides
 
         # === Layers ===
         self.dropout = keras.layers.Dropout(dropout, dtype=dtype)
@@ -55,11 +60,17 @@ class PooledHead(keras.layers.Layer):
             dtype="float32",  # half-precision logits would coarsen the loss
             name=f"{self.name}_logits",
         )
-        self.dense.build((None, hidden))
+        self.dense.build((None, 3 * hidden if sides == 2 else hidden))
         self.built = True
 
     def call(self, pooled, training=False):
-        """Args: pooled: float [batch, hidden]. Returns logits."""
+        """Args: pooled: float [texts, hidden]. Returns logits [batch, units].
+
+        Texts are the examples, or their first sides before the second ones.
+        """
+        if self.sides == 2:
+            u, v = tf.split(pooled, 2)
+            pooled = tf.concat([u, v, tf.abs(u - v)], axis=1)
         pooled = self.dropout(pooled, training=training)
         return self.dense(tf.cast(pooled, tf.float32))
 
@@ -116,7 +127,7 @@ class Network:
         """Logits of the head `name`.
 
         Args:
-            batch: dict of `ids`, `segments`, `mask`, each [batch, length];
+            batch: dict of `ids`, `segments`, `mask`, each [texts, length];
                 with `prefix`, of `mask` and `states`, its whole output.
             training: whether dropout is active, in every block that is run,
                 frozen ones too, as in the code that the papers used.

@@ -38,11 +38,14 @@ class TextModule(tf.Module):
 
     def _logits(self, texts):
         pieces = [self.tokenizer.tokenize(text) for text in texts]
-        ids, firsts = pack(
-            pieces, self._network.encoder.special, self._max_length
-        )
+        special = self._network.encoder.special
+        if self._network.heads[self._head].sides == 2:
+            packed = [pack([p], special, self._max_length) for p in pieces]
+            ids, firsts = (tf.concat(part, axis=0) for part in zip(*packed))
+        else:
+            ids, firsts = pack(pieces, special, self._max_length)
         lengths = ids.row_lengths()
-        dense = ids.to_tensor(self._network.encoder.special.pad)
+        dense = ids.to_tensor(special.pad)
         place = tf.range(tf.shape(dense)[1], dtype=tf.int64)[None]
         mask = place < lengths[:, None]
         segments = tf.cast((place >= firsts[:, None]) & mask, tf.int32)

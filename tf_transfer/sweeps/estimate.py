@@ -113,7 +113,7 @@ class Counter:
         operations, caches = 0, {}
         for objective in phases[-1].objectives:
             plan = batches.plan_epoch(
-                objective.train.tokens.lengths, settings.batch_size,
+                objective.train.lengths, settings.batch_size,
                 settings.batching, 0, 1, 1, buckets,
             )  # fmt: skip
             evaluated = [
@@ -123,7 +123,7 @@ class Counter:
             ]
             plans = [
                 batches.plan_evaluation(
-                    part.tokens.lengths, batches.EVALUATION_BATCH, 1, buckets
+                    part.lengths, batches.EVALUATION_BATCH, 1, buckets
                 )
                 for part in evaluated
             ]
@@ -156,6 +156,7 @@ class Counter:
                     run.directory.key["data_identity"],
                 )  # fmt: skip
                 caches[key] = vectors * prefix.width(shape.hidden) * size
+        operations *= settings.sides
         share = (
             SHARE_AT_SMALL_BATCHES
             if settings.batch_size <= SMALL_BATCH

@@ -70,7 +70,7 @@ class Trainer:
     def plan(self, epoch):
         """The batches of an epoch, counted from 1 over the whole run."""
         return batches.plan_epoch(
-            self.objective.train.tokens.lengths,
+            self.objective.train.lengths,
             self.settings.batch_size,
             self.settings.batching,
             self.settings.seed,
@@ -225,7 +225,7 @@ def predict(devices, program, split, pad, max_length):
     """
     replicas = devices.replicas
     plan = batches.plan_evaluation(
-        split.tokens.lengths,
+        split.lengths,
         -(-batches.EVALUATION_BATCH // replicas) * replicas,
         replicas,
         batches.buckets_up_to(max_length),

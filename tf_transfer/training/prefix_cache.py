@@ -263,7 +263,7 @@ class PrefixCache:
         size = max(1, BATCH_TOKENS // self.settings.max_length)
         size = -(-min(size, len(part)) // replicas) * replicas
         plan = batches.plan_evaluation(
-            part.tokens.lengths, size, replicas,
+            part.lengths, size, replicas,
             batches.buckets_up_to(self.settings.max_length),
         )  # fmt: skip
         dataset = batches.pipeline(

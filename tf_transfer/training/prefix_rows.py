@@ -25,19 +25,14 @@ class Texts:
         self.parts = [("train", objective.train)]
         for kind, splits in objective.evaluation.items():
             self.parts += [(f"{name}{kind}", part) for name, part in splits]
-        sizes = [len(part) for _, part in self.parts]
+        sizes = [len(part.tokens) for _, part in self.parts]
         self.begins = np.cumsum([0, *sizes])
-        tokens = [part.tokens for _, part in self.parts]
-        offsets = np.cumsum([0, *(len(t.flat) for t in tokens)])
         self.split = batches.Split(
-            tokens_lib.Tokens(
-                np.concatenate([t.flat for t in tokens]),
-                np.concatenate([t.starts + o for t, o in zip(tokens, offsets)]),
-                np.concatenate([t.lengths for t in tokens]),
-                np.concatenate([t.firsts for t in tokens]),
-            ),
+            tokens_lib.join([part.tokens for _, part in self.parts]),
             np.zeros(sum(sizes)),
-            np.concatenate([part.ids for _, part in self.parts]),
+            np.concatenate(
+                [np.tile(part.ids, part.sides) for _, part in self.parts]
+            ),
         )
         self.hashes = prefix_store.row_hashes(self.split.tokens)
         seen = {}
@@ -50,7 +45,7 @@ class Texts:
         """Where a split's texts are."""
         for begin, (_, known) in zip(self.begins, self.parts):
             if known is part:
-                return slice(begin, begin + len(part))
+                return slice(begin, begin + len(part.tokens))
         raise KeyError("no such split")
 
     def where(self, row):
