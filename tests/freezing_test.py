@@ -206,7 +206,7 @@ def test_several_tasks_are_told_of_together(in_process, tmp_path, capsys):
         )
     )  # fmt: skip
     assert [s.task for s in in_process] == ["wnli", "wnli", "rte", "rte"]
-    last = capsys.readouterr().out.rpartition("Operating points:")[2]
+    last = capsys.readouterr().out.rpartition("Operating points\n")[2]
     assert "\nwnli " in last and "\nrte " in last
 
 

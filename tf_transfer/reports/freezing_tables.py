@@ -160,8 +160,8 @@ def operating_points(study, rows, options):
         name = "none trained" if fewest == 0 else f"{fewest} trained"
         lines.append(_point(row, name, fewest, fewest))
     caption = (
-        "Operating points: training everything, the fewest trained blocks "
-        "whose mean is above a share of its score, and the fewest of all; "
+        "Training everything, the fewest trained blocks whose mean is above a "
+        "share of its score, and the fewest that were tried; "
         "scores in points, published ones with the paper's own number of "
         "blocks. *: the majority class alone passes"
     )
