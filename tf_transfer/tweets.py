@@ -29,24 +29,18 @@ draws the head, the order and the dropout; the held-out set is the author's with
 """
 
 import dataclasses
-import functools
-import hashlib
-import os
 
 import numpy as np
 
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.baselines import sparse
-from tf_transfer.data import heldout
-from tf_transfer.data import sources
+from tf_transfer.data import table_source
 from tf_transfer.data import tables
-from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
 from tf_transfer.settings import setting
 
 LR = 5e-5
-METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
 # What can change a number of a sparse run; the rest is the encoder's.
 SPARSE_KEY = (
     "task", "features", "preprocessing", "text_column", "label_column",
@@ -235,25 +229,12 @@ class TweetsSettings(text_task.TaskSettings):
 
     def source(self):
         """The table, as a source of `train` and `test`."""
-        return Held(self)
+        return table_source.TableSource(self)
 
     @property
     def row(self):
         """The task that the table is."""
         return self.source().task
-
-    @property
-    def table(self):
-        """The `tables.Table`, read once."""
-        return _read_table(
-            self.data, os.stat(self.data).st_mtime_ns
-            if os.path.isfile(self.data) else 0,
-            tables.Columns(
-                self.text_column, self.label_column, self.id_column,
-                self.keyword_column,
-            ),
-            self.encoding, self.clean == "basic",
-        )  # fmt: skip
 
 
 def _check(settings):
@@ -284,104 +265,6 @@ def _check(settings):
             raise UserError(
                 f"--{name}={getattr(settings, name)}: give 1 or more."
             )
-
-
-@functools.lru_cache(4)
-def _read_table(path, changed, columns, encoding, clean):
-    del changed  # but not the cache's key
-    return tables.read(path, columns, encoding, clean)
-
-
-# === The held-out set ===
-
-
-class Held:
-    """The table as a task with a training set and a held-out set.
-
-    Attributes:
-        identity: str. Tells the table, and what is tested of it.
-    """
-
-    def __init__(self, settings):
-        self.settings = settings
-        self.table = settings.table
-        digest = hashlib.sha256(self.table.identity.encode())
-        is_folded = settings.is_sparse and settings.folds
-        if is_folded:
-            digest.update(b"folds")
-        for flag in ("row_order",) if is_folded else ("test_ids",):
-            if getattr(settings, flag):
-                ids = heldout.read_ids(getattr(settings, flag), flag)
-                digest.update("\n".join([flag, *ids]).encode())
-        self.identity = f"table sha256:{digest.hexdigest()}"
-
-    @property
-    def task(self):
-        """A `tasks.Task`; F1 and its kin are those of the last label."""
-        words = self.table.words
-        metrics = METRICS if len(words) == 2 else ("f1_macro",)
-        return tasks.Task(
-            self.settings.task, "", (self.settings.text_column,),
-            self.settings.label_column, words, "accuracy",
-            "", (), also=metrics, development=("test",),
-        )  # fmt: skip
-
-    @functools.cached_property
-    def groups(self):
-        """A number for each row; rows of one stand on one side."""
-        if self.settings.duplicates == "group":
-            return tables.groups(self.table.texts)
-        return np.arange(len(self.table))
-
-    @functools.cached_property
-    def rows(self):
-        """Rows to train on, and to test."""
-        settings, table = self.settings, self.table
-        if settings.test_ids:
-            tested = heldout.rows_of_ids(
-                heldout.read_ids(settings.test_ids, "test_ids"), table.ids,
-                settings.test_ids, "test_ids", settings.data,
-            )  # fmt: skip
-        else:
-            tested = heldout.draw(
-                table.labels, self.groups, settings.test_fraction,
-                settings.split_seed,
-            )  # fmt: skip
-        return heldout.divide(tested, self.groups)
-
-    def read(self, split):
-        """`sources.Examples` of `train` or `test`."""
-        rows = self.rows[0 if split == "train" else 1]
-        return sources.Examples(
-            rows, [[self.table.texts[row] for row in rows]],
-            self.table.labels[rows],
-        )  # fmt: skip
-
-    def folds(self):
-        """(rows to train on, rows to test) of each fold."""
-        settings, order = self.settings, None
-        if not settings.folds:
-            return [self.rows]
-        if settings.row_order:
-            ids = heldout.read_ids(settings.row_order, "row_order")
-            order = heldout.rows_of_ids(
-                ids, self.table.ids, settings.row_order, "row_order",
-                settings.data,
-            )  # fmt: skip
-            if len(order) < len(self.table):
-                raise UserError(
-                    f"--row_order={settings.row_order}: has {len(order)} ids, "
-                    f"{settings.data} {len(self.table)}. Give all of them."
-                )
-        found = heldout.folds(
-            self.groups, settings.folds, settings.fold_seed, order
-        )
-        for number, (train, tested) in enumerate(found, 1):
-            heldout.check_fold(
-                number, settings.folds, self.table.labels, train, tested,
-                self.table.words,
-            )  # fmt: skip
-        return found
 
 
 # === Runs ===
@@ -419,7 +302,7 @@ def run(settings):
 
 def tell_duplicates(settings):
     """Says how many texts stand there twice, and how many contradict."""
-    table = settings.table
+    table = settings.source().table
     found = tables.count_duplicates(tables.groups(table.texts), table.labels)
     if found.rows:
         kept = (
