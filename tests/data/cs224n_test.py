@@ -1,0 +1,117 @@
+"""The CS224N project's files: what is read, and what is refused."""
+
+import os
+
+import pytest
+
+from tf_transfer.data import cs224n
+from tf_transfer.errors import UserError
+
+SENTIMENT, PARAPHRASE, SIMILARITY = cs224n.TASKS.values()
+PAIRS = "\tid\tsentence1\tsentence2\tis_duplicate\n"
+
+
+def write(folder, task, content, split="train"):
+    (folder / f"{task.folder}-{split}.csv").write_text(content)
+    return str(folder)
+
+
+def test_labels_texts_and_names(tmp_path):
+    folder = write(
+        tmp_path,
+        SENTIMENT,
+        MOODS + "7\tab1\t It 's good . \t4\n9\tcd2\tBad\t0\n",
+    )
+    rows = cs224n.read(folder, SENTIMENT, "train")
+    assert rows.names == ["ab1", "cd2"]
+    assert rows.examples.texts == [["It 's good .", "Bad"]]
+    assert rows.examples.labels.tolist() == [4, 0]
+    assert SENTIMENT.units == 5
+
+
+def test_classes_may_stand_there_as_floats_and_cells_in_quotes(tmp_path):
+    folder = write(
+        tmp_path, PARAPHRASE, PAIRS + '1\ta\t"He said ""no"""\tWhy?\t1.0\n'
+        "2\tb\tx\ty\t0.0\n",
+    )  # fmt: skip
+    rows = cs224n.read(folder, PARAPHRASE, "train")
+    assert rows.examples.texts[0][0] == 'He said "no"'
+    assert rows.examples.labels.tolist() == [1, 0]
+
+
+def test_rows_without_a_label_are_left_out_and_counted(tmp_path, caplog):
+    folder = write(
+        tmp_path, PARAPHRASE,
+        PAIRS + "1\ta\tx\ty\t1.0\n2\tb\tx\ty\t\n3\tc\tx\ty\t0.0\n",
+    )  # fmt: skip
+    rows = cs224n.read(folder, PARAPHRASE, "train")
+    assert rows.names == ["a", "c"]
+    assert len(rows.examples) == 2
+
+
+def test_a_hidden_test_set_has_no_labels(tmp_path):
+    folder = write(
+        tmp_path, SIMILARITY, "\tid\tsentence1\tsentence2\n1\ta\tx\ty\n",
+        "test-student",
+    )  # fmt: skip
+    rows = cs224n.read(folder, SIMILARITY, "test-student")
+    assert rows.examples.labels is None and rows.names == ["a"]
+
+
+SCORES = "\tid\tsentence1\tsentence2\tsimilarity\n"
+MOODS = "\tid\tsentence\tsentiment\n"
+
+
+@pytest.mark.parametrize(
+    "task, content, said",
+    [
+        (SENTIMENT, MOODS + "1\ta\tx\t5\n", "line 2.*'5' is not one of 0, 1"),
+        (SENTIMENT, MOODS + "1\ta\tx\t1.5\n", "line 2.*'1.5' is not one of"),
+        (SENTIMENT, MOODS + "1\ta\tx\t\n", "line 2, column 'sentiment'"),
+        (SIMILARITY, SCORES + "1\ta\tx\ty\t5.1\n", "'5.1' is no score from 0"),
+        (
+            SIMILARITY,
+            SCORES + "1\ta\tx\t \t5\n",
+            "column 'sentence2': is empty",
+        ),
+        (SIMILARITY, SCORES + "1\ta\tx\n", "line 2: has 3 columns, the header"),
+        (SIMILARITY, "id,sentence1\n", "no column 'id'.*tab-separated"),
+        (PARAPHRASE, PAIRS, "holds no examples"),
+        (PARAPHRASE, "", "no column 'id'"),
+    ],
+)
+def test_what_cannot_be_is_named(tmp_path, task, content, said):
+    folder = write(tmp_path, task, content)
+    with pytest.raises(UserError, match=f"{task.folder}-train.csv.*{said}"):
+        cs224n.read(folder, task, "train")
+
+
+def test_a_missing_file_is_named_with_all_that_are_needed(tmp_path):
+    with pytest.raises(
+        UserError, match="ids-sst-dev.csv: no such.*sts-dev.csv"
+    ):
+        cs224n.read(str(tmp_path), SENTIMENT, "dev")
+
+
+def test_the_identity_is_the_files_content(tmp_path):
+    for task in cs224n.TASKS.values():
+        for split in ("train", "dev"):
+            write(tmp_path, task, f"{task.name} {split}", split)
+    before = cs224n.identity(str(tmp_path))
+    assert before == cs224n.identity(str(tmp_path))
+    write(tmp_path, SIMILARITY, "other", "dev")
+    assert cs224n.identity(str(tmp_path)) != before
+
+
+@pytest.mark.shared
+def test_the_real_files_have_as_many_rows_as_they_should(shared_data):
+    folder = os.path.join(shared_data, "cs224n")
+    counts = {
+        (task.name, split): len(cs224n.read(folder, task, split).examples)
+        for task in cs224n.TASKS.values()
+        for split in ("train", "dev")
+    }
+    assert counts["sentiment", "train"] == 8544
+    assert counts["sentiment", "dev"] == 1101
+    assert counts["similarity", "train"] == 6040
+    assert counts["similarity", "dev"] == 863

@@ -1,0 +1,182 @@
+"""The three tasks of Stanford's CS224N default project, from its files.
+
+`ids-sst-train.csv`, `quora-train.csv`, `sts-train.csv` and the same with `dev`:
+tab-separated, quoted as CSV, a header first. The test files have no labels.
+"""
+
+import csv
+import dataclasses
+import hashlib
+import math
+import os
+import sys
+
+import numpy as np
+from absl import logging
+
+from tf_transfer import files
+from tf_transfer.data import sources
+from tf_transfer.data import tasks
+from tf_transfer.errors import UserError
+
+_PAIR = ("sentence1", "sentence2")
+
+# `folder` is the beginning of a file's name, the development files validate.
+TASKS = {
+    task.name: task
+    for task in (
+        tasks.Task(
+            "sentiment", "ids-sst", ("sentence",), "sentiment",
+            ("0", "1", "2", "3", "4"), "accuracy", "", (), also=("f1_macro",),
+        ),
+        tasks.Task(
+            "paraphrase", "quora", _PAIR, "is_duplicate", ("0", "1"),
+            "accuracy", "", (), also=("f1",),
+        ),
+        tasks.Task(
+            "similarity", "sts", _PAIR, "similarity", None, "pearson", "", (),
+            also=("spearman",),
+        ),
+    )
+}  # fmt: skip
+UNLABELLED = ("paraphrase",)  # files known to hold rows without a label
+
+
+@dataclasses.dataclass
+class Rows:
+    """The examples of a file, and what it calls them.
+
+    Attributes:
+        examples: `sources.Examples`.
+        names: list of str. Their ids in the file, for a submission.
+    """
+
+    examples: sources.Examples
+    names: list
+
+
+def path_of(folder, task, split):
+    """Where a task's split is.
+
+    Raises:
+        UserError: it is not there.
+    """
+    path = os.path.join(folder, f"{task.folder}-{split}.csv")
+    if not os.path.isfile(path):
+        raise UserError(
+            f"{path}: no such file. Give --data the folder of the CS224N "
+            "project's files: "
+            + ", ".join(f"{t.folder}-{split}.csv" for t in TASKS.values())
+            + "."
+        )
+    return path
+
+
+def identity(folder):
+    """A hash of all files that train and validate."""
+    digest = hashlib.sha256()
+    for task in TASKS.values():
+        for split in ("train", "dev"):
+            path = path_of(folder, task, split)
+            digest.update(bytes.fromhex(files.sha256(path)))
+    return f"cs224n sha256:{digest.hexdigest()}"
+
+
+def read(folder, task, split):
+    """The `Rows` of a task's split; labels are None where they are hidden.
+
+    Raises:
+        UserError: naming the file, the line and the column.
+    """
+    path = path_of(folder, task, split)
+    is_hidden = split.startswith("test")
+    texts, labels, names, unlabelled = [], [], [], []
+    for line, row in _lines(path, task, is_hidden):
+        for name in task.texts:
+            if not row[name].strip():
+                raise UserError(
+                    f"{path}, line {line}, column {name!r}: is empty. Remove "
+                    "the row."
+                )
+        if not is_hidden:
+            word = row[task.label].strip()
+            if not word and task.name in UNLABELLED:
+                unlabelled.append(line)
+                continue
+            labels.append(
+                _label(
+                    task, word, f"{path}, line {line}, column {task.label!r}"
+                )
+            )
+        texts.append([row[name].strip() for name in task.texts])
+        names.append(row["id"])
+    if not texts:
+        raise UserError(f"{path}: holds no examples.")
+    if unlabelled:
+        logging.warning(
+            "%s: left out %d rows without a label, the first in line %d.",
+            path, len(unlabelled), unlabelled[0],
+        )  # fmt: skip
+    kind = np.float32 if task.labels is None else np.int64
+    examples = sources.Examples(
+        np.arange(len(texts)),
+        [list(column) for column in zip(*texts)],
+        None if is_hidden else np.asarray(labels, kind),
+    )
+    return Rows(examples, names)
+
+
+def _lines(path, task, is_hidden):
+    """Yields (line number, dict from column to cell)."""
+    csv.field_size_limit(sys.maxsize)
+    needed = ("id", *task.texts, *(() if is_hidden else (task.label,)))
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, delimiter="\t")
+        try:
+            header = next(reader, [])
+            for name in needed:
+                if name not in header:
+                    raise UserError(
+                        f"{path}, line 1: has no column {name!r}; found "
+                        f"{', '.join(map(repr, header[:8]))}. Is it a "
+                        "tab-separated file of the CS224N project?"
+                    )
+            places = {name: header.index(name) for name in needed}
+            for cells in reader:
+                if not cells:
+                    continue
+                if len(cells) != len(header):
+                    raise UserError(
+                        f"{path}, line {reader.line_num}: has {len(cells)} "
+                        f"columns, the header {len(header)}. Mend the line or "
+                        "its quotes."
+                    )
+                yield (
+                    reader.line_num,
+                    {name: cells[place] for name, place in places.items()},
+                )
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise UserError(
+                f"{path}, behind line {reader.line_num}: cannot be read "
+                f"({error})."
+            ) from None
+
+
+def _label(task, word, where):
+    """A label's id or score; classes stand there as 3 or as 1.0."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if task.labels is None:
+        low, high = tasks.SCORE_RANGE
+        if not low <= value <= high:
+            raise UserError(
+                f"{where}: {word!r} is no score from {low:g} to {high:g}."
+            )
+        return value
+    if value not in range(len(task.labels)):
+        raise UserError(
+            f"{where}: {word!r} is not one of {', '.join(task.labels)}."
+        )
+    return int(value)
