@@ -307,10 +307,10 @@ def test_under_layer_decay_lower_blocks_have_lower_rates(monkeypatch, tiny_run):
     rates = {}
     original = loop.build_optimizer
 
-    def listen(devices, weights, rate, settings, scales):
+    def listen(devices, weights, rate, settings, scales, groups):
         for weight, scale in zip(weights, scales, strict=True):
             rates.setdefault(scale, set()).add(weight.path.split("/")[0])
-        return original(devices, weights, rate, settings, scales)
+        return original(devices, weights, rate, settings, scales, groups)
 
     monkeypatch.setattr(loop, "build_optimizer", listen)
     tiny_run(max_epochs=1, trainable_layers="2", layer_decay=0.5)

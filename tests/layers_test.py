@@ -10,7 +10,7 @@ FILES = {
     path.relative_to(ROOT).as_posix(): path
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
-PAPERS = ("freezing", "glue", "tweets")
+PAPERS = ("freezing", "glue", "multitask", "tweets")
 TOOLS = ("benchmark", "cache", "predict", "report", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *TOOLS))
 SHARED = (

@@ -25,8 +25,8 @@ FLAG_FILES = sorted(
 )
 
 ENTRIES = (
-    "benchmark", "cache", "freezing", "glue", "predict", "report", "sweep",
-    "tweets",
+    "benchmark", "cache", "freezing", "glue", "multitask", "predict", "report",
+    "sweep", "tweets",
 )  # fmt: skip
 
 

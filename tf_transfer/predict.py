@@ -135,7 +135,7 @@ class Predictor:
         from tf_transfer.training import loop
 
         split = text_task.tokenise(
-            examples, self.network.encoder, self.settings, "texts"
+            examples, self.network.encoder, self.settings, self.task, "texts"
         )
         program = loop.tf.function(self._logits_of_batch, reduce_retracing=True)
         return loop.predict(

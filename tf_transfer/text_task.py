@@ -40,11 +40,6 @@ class TaskSettings(settings_lib.Settings):
         """The task; a paper may score one by another of its metrics."""
         return tasks.GLUE[self.task]
 
-    @property
-    def sides(self):
-        """Texts of an example that are run each by itself."""
-        return len(self.row.texts) if self.pairs == "sbert" else 1
-
     def source(self):
         """Where its texts come from: has `identity` and `read(split)`."""
         from tf_transfer.data import sources
@@ -130,7 +125,7 @@ def build_network(settings, task, devices, encoder=None):
             task.units, heads.width(settings.pooling, encoder),
             settings.pooling,
             settings.head_dropout, settings.seed, settings.precision,
-            sides=settings.sides, name=f"head_{task.name}",
+            sides=sides_of(settings, task), name=f"head_{task.name}",
         )  # fmt: skip
     return heads.Network(encoder, {task.name: head})
 
@@ -144,7 +139,7 @@ def prepare(settings, task, source, devices, encoder=None):
     splits = read_splits(settings, task, source, network.encoder)
     objective = phases.Objective(
         name=task.name,
-        loss=_loss(task),
+        loss=loss_of(task),
         train=splits["train"][0][1],
         evaluation={kind: splits[kind] for kind in ("validation", "test")},
         measure=lambda *values: _measure(task, *values),
@@ -198,21 +193,26 @@ def read_splits(settings, task, source, encoder):
     }
     return {
         kind: [
-            (prefix, tokenise(examples, encoder, settings, kind))
+            (prefix, tokenise(examples, encoder, settings, task, kind))
             for prefix, examples in group
         ]
         for kind, group in parts.items()
     }
 
 
-def tokenise(examples, encoder, settings, name):
+def sides_of(settings, task):
+    """Texts of an example that are run each by itself."""
+    return len(task.texts) if settings.pairs == "sbert" else 1
+
+
+def tokenise(examples, encoder, settings, task, name):
     """A `batches.Split` of `sources.Examples`."""
     import numpy as np
 
     from tf_transfer.data import batches
     from tf_transfer.data import tokens
 
-    sides = settings.sides
+    sides = sides_of(settings, task)
     apart = [[column] for column in examples.texts]
     ids = tokens.join(
         [
@@ -229,7 +229,8 @@ def tokenise(examples, encoder, settings, name):
     return batches.Split(ids, labels, examples.ids, sides=sides)
 
 
-def _loss(task):
+def loss_of(task):
+    """The loss that a task's labels ask for."""
     from tf_transfer.training import phases
 
     if task.labels is None:

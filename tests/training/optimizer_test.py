@@ -127,6 +127,31 @@ def test_every_weight_may_have_a_rate_of_its_own(corrects):
     np.testing.assert_array_equal(adam.weights[3], draw(0)[3])
 
 
+def test_a_group_that_is_left_out_stands_still_and_counts_for_itself():
+    """Three updates, of which the bias and gamma see the first and third."""
+    gradients = [draw(seed) for seed in (1, 2, 3)]
+    options = {"bias_correction": True, "clip_norm": 0.0}
+    weights = [
+        keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
+    ]
+    adam = optimizer.BertAdam(
+        weights, lambda step: PEAK, settings.Settings(**options),
+        groups=["", "head", "head", ""],
+    )  # fmt: skip
+    for step, groups in zip(gradients, (("", "head"), ("",), ("", "head"))):
+        tf.distribute.get_strategy().run(
+            tf.function(adam.apply),
+            args=([tf.constant(g) for g in step], groups),
+        )
+    always = adam_in_numpy(gradients, adam.settings)
+    sometimes = adam_in_numpy([gradients[0], gradients[2]], adam.settings)
+    expected = [always[0], sometimes[1], sometimes[2], always[3]]
+    for found, wanted in zip(values(adam.weights), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+    counts = {group: int(n) for group, n in adam.updates.items()}
+    assert counts == {"": 3, "head": 2}
+
+
 def test_every_choice_changes_the_weights():
     gradients = [draw(seed) for seed in (1, 2, 3)]
     choices = [
@@ -208,7 +233,7 @@ def test_the_rate_is_that_of_the_step_counted_from_0():
     for _ in range(3):
         adam.apply([tf.constant(g) for g in draw(1)])
     assert seen == [0, 1, 2]
-    assert (int(adam.step), int(adam.updates)) == (3, 3)
+    assert (int(adam.step), int(adam.updates[""])) == (3, 3)
 
 
 # === Half precision: overflows ===
@@ -246,7 +271,7 @@ def test_an_overflow_moves_nothing_and_halves_the_loss_scale(
     for found, wanted in zip(values(state), before, strict=True):
         np.testing.assert_array_equal(found, wanted)
     assert adam.loss_scale.numpy() == optimizer.FIRST_LOSS_SCALE / 2
-    assert (int(adam.step), int(adam.updates)) == (2, 1)
+    assert (int(adam.step), int(adam.updates[""])) == (2, 1)
     # A good gradient after it moves the weights as if nothing had been.
     for one in (adam, undisturbed):
         apply(one, scaled(one, draw(3)))

@@ -12,6 +12,7 @@ from tf_transfer import predict
 from tf_transfer import text_task
 from tf_transfer.data import batches
 from tf_transfer.data import sources
+from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
 from tf_transfer.models import heads
 from tf_transfer.models import loading
@@ -36,11 +37,12 @@ def test_an_example_s_two_texts_stand_one_batch_apart():
         np.array([0, 1, 1]),
     )  # fmt: skip
     settings = glue.GlueSettings(max_length=16, **SBERT)
-    split = text_task.tokenise(examples, encoder, settings, "")
+    task = tasks.GLUE["rte"]
+    split = text_task.tokenise(examples, encoder, settings, task, "")
     alone = [
         text_task.tokenise(
             sources.Examples(examples.ids, [column], examples.labels),
-            encoder, glue.GlueSettings(max_length=16), "",
+            encoder, glue.GlueSettings(max_length=16), task, "",
         )
         for column in examples.texts
     ]  # fmt: skip

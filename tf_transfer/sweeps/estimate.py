@@ -156,7 +156,7 @@ class Counter:
                     run.directory.key["data_identity"],
                 )  # fmt: skip
                 caches[key] = vectors * prefix.width(shape.hidden) * size
-        operations *= settings.sides
+        operations *= phases[-1].objectives[0].train.sides
         share = (
             SHARE_AT_SMALL_BATCHES
             if settings.batch_size <= SMALL_BATCH

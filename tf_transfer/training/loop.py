@@ -164,7 +164,8 @@ class Trainer:
             tf.identity(self.optimizer.loss_scale),
             tf.convert_to_tensor(replica),
         )
-        return loss, self.optimizer.apply(gradients)
+        # A head that is not in turn stands still: its moments, too.
+        return loss, self.optimizer.apply(gradients, ("", self.objective.name))
 
     def _complete(self, batch):
         """The batch with its whole prefix, run here where it is not stored."""
@@ -249,7 +250,7 @@ def predict(devices, program, split, pad, max_length):
     return result
 
 
-def build_optimizer(devices, weights, rate, settings, scales=None):
+def build_optimizer(devices, weights, rate, settings, scales=None, groups=None):
     """The optimizer's variables, created where the strategy wants them."""
     with devices.strategy.scope():
-        return BertAdam(weights, rate, settings, scales)
+        return BertAdam(weights, rate, settings, scales, groups)

@@ -47,22 +47,28 @@ class BertAdam:
             `weight_decay`, `bias_correction`, `clip_norm`, `precision`.
         scales: what each weight's own rate is of the rate; unset, 1. Scaled
             gradients would not do: Adam divides by their size.
+        groups: the group of each weight; unset, one for all. A group that is
+            left out of an update keeps weights, moments and the count that
+            its moments are corrected by.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
-        updates: int64. Batches that moved the weights: an overflow under
-            `mixed_float16` moves nothing.
+        updates: dict from group to int64. Batches that moved its weights: an
+            overflow under `mixed_float16` moves nothing.
         loss_scale, good_steps: of dynamic loss scaling.
     """
 
-    def __init__(self, weights, rate, settings, scales=None):
+    def __init__(self, weights, rate, settings, scales=None, groups=None):
         self.weights = list(weights)
         self.scales = list(scales or [1.0] * len(self.weights))
+        self.groups = list(groups or [""] * len(self.weights))
         self.rate = rate
         self.settings = settings
         self.scales_loss = settings.precision == "mixed_float16"
         self.step = _counter("step")
-        self.updates = _counter("updates")
+        self.updates = {
+            group: _counter("updates") for group in sorted({*self.groups, ""})
+        }
         self.good_steps = _counter("good_steps")
         self.loss_scale = tf.Variable(
             FIRST_LOSS_SCALE if self.scales_loss else 1.0,
@@ -75,21 +81,24 @@ class BertAdam:
         """Everything a resume needs, by name."""
         state = {
             "optimizer/step": self.step,
-            "optimizer/updates": self.updates,
             "optimizer/good_steps": self.good_steps,
             "optimizer/loss_scale": self.loss_scale,
         }
+        for group, updates in self.updates.items():
+            name = f"optimizer/updates/{group}".rstrip("/")
+            state[name] = updates
         for weight, mean, square in zip(self.weights, self.means, self.squares):
             state[f"m/{weight.path}"] = mean
             state[f"v/{weight.path}"] = square
         return state
 
-    def apply(self, gradients):
+    def apply(self, gradients, groups=None):
         """One update, in a replica's context.
 
         Args:
             gradients: of the *scaled* loss of this replica, one a weight,
                 dense.
+            groups: which groups of weights move; unset, all.
 
         Returns:
             float32 []: the global norm of the whole batch's gradient, before
@@ -103,22 +112,36 @@ class BertAdam:
         if self.scales_loss:
             gradients = [g / self.loss_scale for g in gradients]
         norm = tf.linalg.global_norm(gradients)
-        context.merge_call(self._update, args=(gradients, norm))
+        moved = set(self.updates)
+        if groups is not None:
+            moved &= set(groups)
+
+        def update(strategy, gradients, norm):
+            self._update(strategy, gradients, norm, moved)
+
+        context.merge_call(update, args=(gradients, norm))
         return norm
 
-    def _update(self, strategy, gradients, norm):
+    def _update(self, strategy, gradients, norm, groups):
         """Updates every replica's copy alike, across replicas."""
         update = strategy.extended.update
         options = self.settings
         rate = self.rate(tf.identity(self.step))
-        power = tf.cast(tf.identity(self.updates) + 1, tf.float32)
         correction = float(options.bias_correction)
-        power1 = correction * tf.pow(options.adam_beta1, power)
-        power2 = correction * tf.pow(options.adam_beta2, power)
-        for weight, mean, square, scale, gradient in zip(
-            self.weights, self.means, self.squares, self.scales, gradients,
-            strict=True,
+        powers = {}
+        for group in groups:
+            power = tf.cast(tf.identity(self.updates[group]) + 1, tf.float32)
+            powers[group] = (
+                correction * tf.pow(options.adam_beta1, power),
+                correction * tf.pow(options.adam_beta2, power),
+            )
+        for weight, group, mean, square, scale, gradient in zip(
+            self.weights, self.groups, self.means, self.squares, self.scales,
+            gradients, strict=True,
         ):  # fmt: skip
+            if group not in groups:
+                continue
+            power1, power2 = powers[group]
             decay = options.weight_decay if decays(weight) else 0.0
             update(
                 weight.value,
@@ -135,7 +158,7 @@ class BertAdam:
                 ),
                 group=False,
             )
-        self._count(strategy, norm)
+        self._count(strategy, norm, groups)
 
     def _update_one(
         self, weight, mean, square, gradient, norm, rate, power1, power2, decay
@@ -167,14 +190,16 @@ class BertAdam:
             grad=gradient,
         )
 
-    def _count(self, strategy, norm):
+    def _count(self, strategy, norm, groups):
         self.step.assign_add(1)
         if not self.scales_loss:
-            self.updates.assign_add(1)
+            for group in sorted(groups):
+                self.updates[group].assign_add(1)
             return
         norm = strategy.experimental_local_results(norm)[0]
         good = tf.math.is_finite(norm)
-        self.updates.assign_add(tf.cast(good, tf.int64))
+        for group in sorted(groups):
+            self.updates[group].assign_add(tf.cast(good, tf.int64))
         none = tf.constant(0, tf.int64)
         streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
         grow = streak >= STEPS_TO_GROW

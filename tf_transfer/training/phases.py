@@ -25,6 +25,8 @@ class Objective:
             (prefix, `batches.Split`): a prefix stands before the names of
             the metrics of a second development set.
         measure: function (labels, logits, prefix) to a dict of metrics.
+        prefix: stands before the names of its metrics, where there are
+            several objectives.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Objective:
     train: object
     evaluation: dict
     measure: Callable
+    prefix: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Phase:
             stops and selects; `None` where nothing validates.
         patience, min_delta, select: see `stopping` and `settings`.
         layer_decay: see `split.rate_scales`.
+        overall: function from a dict of all objectives' validation metrics to
+            a dict of what they come to together, or None.
     """
 
     trainable: Trainable
@@ -56,6 +61,7 @@ class Phase:
     min_delta: float
     select: str
     layer_decay: float = 1.0
+    overall: Callable | None = None
 
 
 # === Losses: labels and logits [batch, units] to float32 [batch] ===

@@ -1,5 +1,6 @@
 """A run from its phases to its records: train, evaluate, select."""
 
+import collections
 import sys
 import time
 
@@ -41,6 +42,7 @@ class Run:
         self.state = State(directory, devices, network, phases)
         self.signals = StopSignals()
         self.cache = None
+        self.trainers = []  # of the phase, one an objective
         self.seeds = DropoutSeeds(network.layers)
 
     @property
@@ -109,7 +111,7 @@ class Run:
         self.seeds.phase = progress.phase
         if arrays:  # before a prefix is told by what its weights are
             self.state.assign_weights(arrays)
-        trainers = self._build(phase, weights)
+        trainers = self.trainers = self._build(phase, weights)
         stopper = Stopper(phase.patience, phase.min_delta)
         if progress.stopper:
             stopper = Stopper(**progress.stopper)
@@ -134,6 +136,13 @@ class Run:
         steps = sum(-(-size // self.settings.batch_size) for size in sizes)
         total = steps * phase.max_epochs
         scales = split.rate_scales(self.network, phase.layer_decay)
+        groups = {}
+        if len(phase.objectives) > 1:
+            groups = {
+                id(weight): objective.name
+                for objective in phase.objectives
+                for weight in self.network.heads[objective.name].weights
+            }
         self.state.optimizer = loop.build_optimizer(
             self.devices,
             weights,
@@ -143,6 +152,7 @@ class Run:
             ),
             self.settings,
             [scales[id(weight)] for weight in weights],
+            [groups.get(id(weight), "") for weight in weights],
         )  # fmt: skip
         return [
             loop.Trainer(
@@ -199,7 +209,7 @@ class Run:
             if ended:
                 self._leave()
         began = time.perf_counter()
-        evaluated, logits = self._evaluate(trainer)
+        evaluated, logits = self._evaluate(phase)
         self._record(trainer, phase, evaluated, time.perf_counter() - began)
         self.latest_logits = logits
         progress.turn, progress.step = progress.turn + 1, 0
@@ -243,21 +253,27 @@ class Run:
             self.state.save(stopper)
         return stop
 
-    def _evaluate(self, trainer):
-        """Metrics and logits of every split that is evaluated."""
+    def _evaluate(self, phase):
+        """Metrics and logits of every split of every objective."""
         results, logits = {}, {}
-        for name, splits in trainer.objective.evaluation.items():
-            results[name] = {} if splits else None
-            for prefix, part in splits:
-                output = trainer.predict(part)
-                if not np.isfinite(output).all():
-                    raise loop.not_finite(
-                        f"{name} output", self.progress.total_steps
-                    )
-                logits[f"{name}_{prefix}logits"] = output
-                results[name].update(
-                    trainer.objective.measure(part.labels, output, prefix)
-                )
+        for trainer in self.trainers:
+            objective = trainer.objective
+            for name, splits in objective.evaluation.items():
+                results.setdefault(name, None)
+                for prefix, part in splits:
+                    prefix = objective.prefix + prefix
+                    output = trainer.predict(part)
+                    if not np.isfinite(output).all():
+                        raise loop.not_finite(
+                            f"{name} output", self.progress.total_steps
+                        )
+                    logits[f"{name}_{prefix}logits"] = output
+                    results[name] = {
+                        **(results[name] or {}),
+                        **objective.measure(part.labels, output, prefix),
+                    }
+        if phase.overall is not None and results.get("validation"):
+            results["validation"].update(phase.overall(results["validation"]))
         return results, logits
 
     def _record(self, trainer, phase, evaluated, eval_seconds):
@@ -361,6 +377,7 @@ class Run:
         for objective in self.phases[-1].objectives:
             for name, splits in objective.evaluation.items():
                 for prefix, part in splits:
+                    prefix = objective.prefix + prefix
                     arrays[f"{name}_{prefix}ids"] = part.ids
                     arrays[f"{name}_{prefix}labels"] = part.labels
         return arrays
@@ -368,10 +385,13 @@ class Run:
     def _facts(self):
         progress = self.progress
         best = progress.best["line"]
+        seconds = collections.Counter()  # of an epoch, over all its turns
+        for line in progress.epochs:
+            seconds[line["epoch"]] += line["train_seconds"]
         timed = [
-            line["train_seconds"]
-            for line in progress.epochs
-            if line["epoch"] not in progress.started_in
+            spent
+            for epoch, spent in seconds.items()
+            if epoch not in progress.started_in
         ]
         parts = split.parts(self.network)
         moving = self.phases[-1].trainable
