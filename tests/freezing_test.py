@@ -129,6 +129,9 @@ def test_bad_flags_are_named(words, said):
         (["--trainable_layers=2"], "--frozen_blocks"),
         (["--blocks=1-2"], "--blocks: belongs to one run"),
         (["--seed=3"], "--seed: belongs to one run"),
+        (["--rerun"], "--rerun: belongs to one run"),
+        (["--validation_fraction=0.1"], "--validation_fraction: a study"),
+        (["--tasks=rte"], "--task=rte and --tasks=rte"),
         (["--trial", "--lr=1e-3", "--tasks=rte"], "--tasks: belongs to the"),
     ],
 )

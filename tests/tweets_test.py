@@ -1,5 +1,6 @@
 """The tweets module: sparse and encoder runs on a user's table."""
 
+import contextlib
 import csv
 import io
 import json
@@ -85,6 +86,12 @@ def test_the_pooler_is_frozen_where_no_block_trains(table, tmp_path):
     assert pooler("--trainable_layers=2") and pooler()
     assert pooler("--blocks=1-2")
     assert pooler("--trainable_layers=0", "--pooler=trained")
+    # RoBERTa's is new.
+    assert pooler("--trainable_layers=0", "--model=roberta_base_en")
+    with pytest.raises(UserError, match="--pooler=frozen: this encoder comes"):
+        pooler(
+            "--trainable_layers=0", "--model=roberta_base_en", "--pooler=frozen"
+        )
 
 
 @pytest.mark.parametrize(
@@ -97,6 +104,8 @@ def test_the_pooler_is_frozen_where_no_block_trains(table, tmp_path):
         (["--trials=0"], "--trials=0"),
         (["--features=words"], "--features"),
         (["--clean=all"], "--clean"),
+        (["--features=count", "--describe"], "--describe: --features=count"),
+        (["--trials=2", "--rerun"], "--rerun is for one run"),
     ],
 )
 def test_bad_flags_are_named(table, tmp_path, words, said):
@@ -210,6 +219,49 @@ def test_texts_without_a_frequent_word_are_named(tmp_path):
         tweets.run(settings)
 
 
+def test_fewer_examples_than_labels_are_refused(tmp_path):
+    path = tmp_path / "rare.csv"
+    rows = "".join(f"t{n},{'ab'[n % 2]}\n" for n in range(100))
+    path.write_text("text,target\n" + rows + "x,c\ny,c\nz,c\n")
+    settings = parsed(
+        str(path), tmp_path, "--id_column=", "--features=count", "--folds=2",
+        "--max_train_examples=10",
+    )  # fmt: skip
+    with pytest.raises(UserError, match="--max_train_examples: leaves no.*'c'"):
+        tweets.run(settings)
+
+
+def test_how_a_file_is_read_and_split_is_part_of_its_identity(table, tmp_path):
+    def identity(*words):
+        return parsed(table, tmp_path, *words).source().identity
+
+    changes = (
+        ["--encoding=latin-1"], ["--clean=basic"], ["--duplicates=group"],
+        ["--test_fraction=0.2"], ["--split_seed=1"], ["--label_column=number",
+        "--text_column=target"], ["--keyword_column=target"],
+    )  # fmt: skip
+    found = []
+    for words in changes:
+        with contextlib.suppress(UserError):  # of labels that are none
+            found.append(identity(*words))
+    assert len({identity(), *found}) == len(found) + 1 >= 7
+
+
+def test_validation_is_kept_apart_from_training_too(table, tmp_path):
+    settings = parsed(table, tmp_path, "--duplicates=group")
+    source = settings.source()
+    rows = np.array([0, 1, 60])
+    assert source.keep_apart(rows, np.array([61])).tolist() == [0, 1]
+
+
+def test_nothing_left_to_train_on_is_named(table, tmp_path):
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join(map(str, range(62))))
+    settings = parsed(table, tmp_path, f"--test_ids={ids}")
+    with pytest.raises(UserError, match="--test_ids: leaves no example"):
+        settings.source().read("train")
+
+
 # === Encoder runs ===
 
 
@@ -263,11 +315,17 @@ def test_a_trained_run_answers_texts_and_tables(table, tmp_path, capsys):
     capsys.readouterr()
     predict.predict_file(predictor, str(path), None)
     found = list(csv.reader(io.StringIO(capsys.readouterr().out)))
-    assert found[0] == ["text", "label", "score"]
-    assert found[1][:2] == ["fire,\nflood", "disaster"]
-    assert found[2][:2] == ["good lake & cats", "calm"]
+    assert found[0] == ["text", "x", "label", "score"]
+    assert found[1][:3] == ["fire,\nflood", "1", "disaster"]
+    assert found[2][:3] == ["good lake &amp; cats", "2", "calm"]
     predict.predict_texts(predictor, ["good lake &amp; cats"])
-    assert capsys.readouterr().out.split()[1] == found[2][2]
+    assert capsys.readouterr().out.split()[1] == found[2][3]
+    path.write_text("text,label\na\u2028b,1\n")
+    predict.predict_file(predictor, str(path), str(tmp_path / "out.csv"))
+    with open(tmp_path / "out.csv", newline="") as file:
+        found = list(csv.reader(file))
+    assert found[0] == ["text", "label", "predicted_label", "predicted_score"]
+    assert found[1][:2] == ["a\u2028b", "1"] and len(found) == 2
     with pytest.raises(UserError, match="--glue_test: task tweets is none of"):
         predict.predict_glue_test(predictor, None, None, folder)
 
@@ -327,7 +385,11 @@ def test_trials_are_runs_of_a_sweep(table, tmp_path, monkeypatch, capsys):
 @pytest.mark.shared
 @pytest.mark.parametrize(
     "features, accuracy, f1",
-    [("tfidf", 0.7946, 0.7422), ("count", 0.7961, 0.7462)],
+    [
+        ("tfidf", 0.7946, 0.7422),
+        ("count", 0.7961, 0.7462),
+        ("hash", 0.7930, 0.7349),
+    ],
 )
 def test_the_author_s_fold_means_come_out(
     shared_data, tmp_path, features, accuracy, f1

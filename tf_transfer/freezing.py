@@ -419,7 +419,17 @@ def main():
         run(settings)
     else:
         _refuse(
-            ("trainable_layers", "blocks", "seed"),
+            ("validation_fraction", "select"),
+            "a study holds out a part for the search of the rate alone, and "
+            "tests the last state. Add --trial for one run of another kind.",
+        )
+        if settings.tasks and flags.FLAGS["task"].present:
+            raise UserError(
+                f"--task={settings.task} and --tasks={settings.tasks} (of a "
+                "flag file?) both say what is studied: give --tasks alone."
+            )
+        _refuse(
+            ("trainable_layers", "blocks", "seed", "rerun"),
             "belongs to one run: add --trial and --lr; a study has "
             "--frozen_blocks and --trials.",
         )

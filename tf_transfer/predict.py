@@ -9,7 +9,8 @@
 tab-separated file without quoting whose header names the task's text columns,
 such as `sentence1` and `sentence2`; a column `label` with the answer and one
 `score` are added. For a run of `tf_transfer.tweets` it is a CSV or TSV with the
-run's text column, prepared as the run's was, and the answers are CSV.
+run's text column, prepared as the run's was, and the answers are CSV: every
+column of the file, and these two behind them.
 `--glue_test` writes the file that gluebenchmark.com takes.
 `--export` writes a TensorFlow SavedModel that takes raw strings; who loads it
 imports tensorflow_text first.
@@ -231,12 +232,14 @@ def _predict_table(predictor, path, output):
         raise UserError(f"--input={path}: holds no texts.")
     examples = sources.Examples(np.arange(len(texts)), [texts], None)
     answers = predictor.answers(predictor.logits(examples))
-    buffer = io.StringIO()
+    header, rows = tables.read_cells(path, settings["encoding"])
+    taken = "predicted_" if {"label", "score"} & set(header) else ""
+    buffer = io.StringIO(newline="")
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow((settings["text_column"], "label", "score"))
-    for text, (word, score) in zip(texts, answers):
-        writer.writerow((text, word, f"{score:.4f}"))
-    _write(output, buffer.getvalue().splitlines())
+    writer.writerow((*header, f"{taken}label", f"{taken}score"))
+    for cells, (word, score) in zip(rows, answers, strict=True):
+        writer.writerow((*cells, word, f"{score:.4f}"))
+    _write(output, buffer.getvalue().removesuffix("\n").split("\n"))
 
 
 def predict_glue_test(predictor, data, output, run):

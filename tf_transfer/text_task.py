@@ -171,12 +171,17 @@ def read_splits(settings, task, source, encoder):
     The official development set is the test; MNLI's mismatched one is told
     by the prefix `mismatched_`.
     """
+    import numpy as np
+
     from tf_transfer.data import subsets
 
     train = source.read("train")
     kept, held = subsets.divide(
         train.labels, settings.validation_fraction, settings.split_seed
     )
+    if hasattr(source, "keep_apart"):
+        known = source.keep_apart(train.ids[kept], train.ids[held])
+        kept = kept[np.isin(train.ids[kept], known)]
     chosen = subsets.subset(
         train.labels[kept], settings.max_train_examples, settings.split_seed
     )

@@ -20,12 +20,13 @@ the last state tested, no validation. Sparse: NLTK's tokens, Porter stems, no
 punctuation, no stop words; ten folds drawn with seed 57.
 
 Where the paper is silent or says two things, ours: `--trainable_layers=0`
-freezes the pooler, too ("completely frozen"), and trains a dense layer on
-its output; "the first two encoders" and "the last two layers" are both there,
-`--blocks=1-2` and `--trainable_layers=2`, the default reading being the last;
-one unit with a logistic activation (the code has two with a softmax); a seed
-draws the head, the order and the dropout; the held-out set is the author's with
-`--test_ids`, else a tenth, drawn by `--split_seed`.
+freezes the pooler, too ("completely frozen"), and trains a dense layer on its
+output (RoBERTa's pooler is new, so it trains); "the first two encoders" and
+"the last two layers" are both there, `--blocks=1-2` and `--trainable_layers=2`,
+the default reading being the last; one unit with a logistic activation (the
+code has two with a softmax); a seed draws the head, the order and the dropout;
+the held-out set is the author's with `--test_ids`, else a tenth, drawn by
+`--split_seed`; line breaks separate words (his code drops them).
 """
 
 import dataclasses
@@ -44,10 +45,9 @@ LR = 5e-5
 # What can change a number of a sparse run; the rest is the encoder's.
 SPARSE_KEY = (
     "task", "features", "preprocessing", "text_column", "label_column",
-    "id_column", "keyword_column", "clean", "duplicates", "folds",
+    "keyword_column", "clean", "duplicates", "folds",
     "max_train_examples", "split_seed",
 )  # fmt: skip
-FOLDED, HELD_OUT = ("fold_seed",), ("test_fraction",)
 SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
 
 
@@ -71,6 +71,7 @@ class TweetsSettings(text_task.TaskSettings):
         None,
         "The column that --test_ids and --row_order speak of. Unset: `id`, "
         "where there is one, else the numbers of the lines.",
+        hashed=False,  # which rows it chooses is
     )
     keyword_column: str = setting(
         "", "A column that is put before each text, such as `keyword`."
@@ -196,9 +197,18 @@ class TweetsSettings(text_task.TaskSettings):
         """The settings that can change a number, by name."""
         values = super().hashed()
         if self.is_sparse:
-            names = SPARSE_KEY + (FOLDED if self.folds else HELD_OUT)
+            names = list(SPARSE_KEY)
+            if self.folds:
+                names.append("fold_seed")
+            elif not self.test_ids:
+                names.append("test_fraction")
             return {name: values[name] for name in names}
-        return {n: v for n, v in values.items() if n not in SPARSE_ONLY}
+        unread = list(SPARSE_ONLY)
+        if self.test_ids:
+            unread.append("test_fraction")
+        if self.pooling != "cls":
+            unread.append("pooler")
+        return {n: v for n, v in values.items() if n not in unread}
 
     def resolve(self):
         """Settings with every default filled in. Checks them all first."""
@@ -214,6 +224,8 @@ class TweetsSettings(text_task.TaskSettings):
             settings = dataclasses.replace(settings, pooling="last4")
         if settings.pooler is None:
             trains = settings.blocks or settings.trainable_layers != "0"
+            # RoBERTa's is new: frozen, it would be a random projection.
+            trains = trains or _has_new_pooler(settings)
             settings = dataclasses.replace(
                 settings, pooler="trained" if trains else "frozen"
             )
@@ -237,6 +249,14 @@ class TweetsSettings(text_task.TaskSettings):
         return self.source().task
 
 
+def _has_new_pooler(settings):
+    if settings.is_sparse:
+        return False
+    from tf_transfer.models import loading
+
+    return loading.is_roberta(settings.model)
+
+
 def _check(settings):
     if not settings.data:
         raise UserError(
@@ -254,6 +274,24 @@ def _check(settings):
         raise UserError(
             "--pooler=frozen: --trainable_layers=all trains everything. Give "
             "a number of blocks."
+        )
+    if (
+        settings.pooler == "frozen"
+        and settings.pooling == "cls"
+        and _has_new_pooler(settings)
+    ):
+        raise UserError(
+            "--pooler=frozen: this encoder comes without a pooler; a new one "
+            "has to be trained. Leave --pooler out, or give --pooling=mean."
+        )
+    if settings.is_sparse and settings.describe:
+        raise UserError(
+            f"--describe: --features={settings.features} has no parts. Leave "
+            "it out."
+        )
+    if settings.trials > 1 and settings.rerun:
+        raise UserError(
+            "--rerun is for one run: leave --trials out and give --seed."
         )
     if not 0 < settings.test_fraction < 1:
         raise UserError(

@@ -73,8 +73,9 @@ def test_operating_points_and_claims(tmp_path):
     assert "- 90 % of all: 1 of 4 trained blocks are enough; 95 % of" in (text)
     assert "- 95 % of all: 2 of 4 trained blocks are enough; 95 % of" in (text)
     assert (
-        "A fourth of the blocks (1 of 4) for 90 %, CoLA left out, live: "
-        "**holds** (mrpc 1)" in text
+        "A fourth of the blocks (1 of 4, rounded up) for 90 %, CoLA left out, "
+        "live: "
+        "**holds** (mrpc 1);" in text
     )
     assert "worse than freezing, live: mrpc with 2 trained." in text
     # 25 of 81 points.
@@ -143,10 +144,28 @@ def test_what_the_cache_saves_is_summed_over_the_same_runs(tmp_path):
         prefix=(3.0, 5.0), seconds=4.0,
     )  # fmt: skip
     text = document.markdown(compose(tmp_path), None)
+    # 4 s of training each, and 5 s of building, of which they paid 3 each.
     assert (
-        "rte, the 2 runs with 0, 1 trained blocks: 40 s live, 14 s cached "
-        "with the building of the cache, 35.0 % of it." in text
+        "rte, the 2 runs with 0, 1 trained blocks: 40 s live, 13 s cached "
+        "with the building of the cache, 32.5 % of it." in text
     )
+
+
+def test_each_rate_is_a_table_of_its_own(tmp_path):
+    """Nothing is chosen by what was tested."""
+    write(tmp_path, {"all": [81, 81], 1: [60, 60]}, task="rte", lr=1e-5)
+    write(tmp_path, {"all": [70, 70], 1: [76, 76]}, task="rte", lr=5e-5)
+    rows = table(compose(tmp_path), "operating_points_A")
+    found = {(r["lr"], r["keeps"]): r["trained blocks"] for r in rows}
+    assert found["1e-05", "> 90 %"] == "never"
+    assert found["5e-05", "> 90 %"] == "1"
+    assert table(compose(tmp_path), "freezing_A_rte_live_lr 1e-05")
+
+
+def test_a_fourth_that_was_not_tried_is_not_decided(tmp_path):
+    write(tmp_path, {"all": [80], 3: [79], 0: [50]}, task="rte")
+    text = document.markdown(compose(tmp_path), None)
+    assert "**is not decided** (rte 3); the paper's own: bert-base 3" in text
 
 
 def test_what_the_majority_passes_is_marked(tmp_path):

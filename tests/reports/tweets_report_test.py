@@ -33,6 +33,7 @@ def write(root, layers, scores, **changes):
         synthetic.write(
             root, [score / 100], cls=Tweets, task="tweets", seed=seed,
             trainable_layers=layers, data_identity=IDENTITY, tested=762,
+            sizes=changes.get("max_train_examples") or 6851,
             metrics={name: score / 100 - 0.1 for name in METRICS},
             predictions=(np.array([0, 0, 0, 1]), np.ones((4, 1))),
             stop_reason="max_epochs", **changes,
@@ -47,7 +48,7 @@ def write_baseline(root, features, scores, **changes):
     ]
     synthetic.write(
         root, None, cls=Tweets, task="tweets", features=features, folds=folds,
-        data_identity="table sha256:folds", tested=762, **changes,
+        data_identity="table sha256:folds", tested=762, sizes=6851, **changes,
     )  # fmt: skip
 
 
@@ -154,19 +155,19 @@ def test_rates_and_sizes_have_tables_of_their_own(paper):
     ]  # fmt: skip
     assert found["sizes_A_tweets"] == [
         {"examples": "100", "frozen, 5e-05": "61.00 ± 1.41"},
-        {"examples": "1,000", "frozen, 5e-05": "82.00 ± 2.00"},
+        {"examples": "6,851", "frozen, 5e-05": "82.00 ± 2.00"},
     ]
     # What was trained on fewer examples is in no other table.
     assert len(found["encoders_A_tweets"]) == 4
 
 
 def test_a_baseline_has_a_learning_curve_too(paper):
-    for sizes, score in ((100, 0.7), (1000, 0.8)):
+    for sizes, score in ((100, 0.7), (6851, 0.8)):
         synthetic.write(
             paper, None, cls=HeldOut, task="tweets", features="count",
             folds=[{"accuracy": score, **{n: 0.7 for n in METRICS}}],
             data_identity=IDENTITY, sizes=sizes,
-            max_train_examples=sizes % 1000,
+            max_train_examples=sizes % 6851,
         )  # fmt: skip
     rows = tables(compose(paper))["sizes_A_tweets"]
     assert [row["count, logistic regression"] for row in rows] == [
@@ -181,6 +182,27 @@ def test_other_texts_have_no_published_figures_beside_them(tmp_path):
     )  # fmt: skip
     [row] = tables(compose(tmp_path))["encoders_A_tweets"]
     assert (row["published accuracy"], row["published F1"]) == ("", "")
+
+
+def test_baselines_on_fewer_examples_alone_are_no_table(tmp_path):
+    write_baseline(tmp_path, "count", (70, 72), max_train_examples=100)
+    assert "tweets: sparse features, 10 folds" in document.markdown(
+        compose(tmp_path), None
+    )
+
+
+def test_of_many_ways_those_at_the_paper_s_rate_are_tested(paper):
+    for lr in (1e-5, 2e-5, 1e-4, 2e-4, 1e-3, 2e-3):
+        write(paper, "0", (70, 74), lr=lr)
+    found = tables(compose(paper))
+    assert len(found["encoders_A_tweets"]) == 9
+    assert len(found["tests_A_tweets"]) == 3
+    published = {
+        row["trains, lr"]: row["published accuracy"]
+        for row in found["encoders_A_tweets"]
+    }
+    assert published["frozen, 5e-05"] == "82.4"
+    assert published["frozen, 1e-05"] == ""
 
 
 def test_the_footnotes_tell_of_the_swap_and_of_the_f1(paper):

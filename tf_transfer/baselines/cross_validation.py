@@ -8,6 +8,7 @@ import numpy as np
 import tqdm
 
 from tf_transfer.baselines import sparse
+from tf_transfer.data import heldout
 from tf_transfer.data import metrics
 from tf_transfer.data import subsets
 from tf_transfer.errors import UserError
@@ -59,6 +60,9 @@ def _run(settings, directory, task, table, folds):
                 settings.split_seed,
             )
         ]  # fmt: skip
+        heldout.check_labels(
+            train, table.labels, table.words, "max_train_examples"
+        )
         began = time.monotonic()
         try:
             baseline = sparse.Baseline(settings.features)

@@ -1,9 +1,10 @@
 """Sparse features and logistic regression, by scikit-learn: no TensorFlow.
 
-As in the code of Jack Hart, "Task-Specific Training": tokens by NLTK's word
-tokeniser, punctuation and English stop words dropped, Porter stems, joined by
-spaces; then TF-IDF, counts or hashed counts, and a logistic regression. NLTK's
-sentence splitter needs a download, so a text is tokenised as one sentence.
+As in the code of Jack Hart, "Task-Specific Training": line breaks dropped,
+tokens by NLTK's word tokeniser, Porter stems, of which punctuation and English
+stop words are dropped, joined by spaces; then TF-IDF, counts or hashed counts,
+and a logistic regression. NLTK's sentence splitter needs a download, so a text
+is tokenised as one sentence.
 """
 
 import functools
@@ -36,10 +37,12 @@ def preprocess(texts, progress=lambda items, **options: items):
     tokenize = NLTKWordTokenizer().tokenize
     stem = functools.lru_cache(100_000)(PorterStemmer().stem)
     dropped = stop_words() | set(string.punctuation)
-    return [
-        " ".join(stem(word) for word in tokenize(text) if word not in dropped)
-        for text in progress(texts, desc="stemming", unit=" texts")
-    ]
+    found = []
+    for text in progress(texts, desc="stemming", unit=" texts"):
+        words = tokenize(text.replace("\r", "").replace("\n", ""))
+        stems = (stem(word) for word in words)
+        found.append(" ".join(word for word in stems if word not in dropped))
+    return found
 
 
 def vectoriser(features):

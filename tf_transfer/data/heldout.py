@@ -62,8 +62,9 @@ def draw(labels, groups, fraction, seed):
         )  # fmt: skip
     except ValueError as error:
         raise UserError(
-            f"--test_fraction={fraction:g}: leaves a label out of one side "
-            f"({error}). Give a larger one, or --test_ids."
+            f"--test_fraction={fraction:g}: the {len(first)} different texts "
+            f"cannot be divided so ({error}). Give another one, or --test_ids; "
+            "with --duplicates=group, a label may have one text only."
         ) from None
     return np.flatnonzero(np.isin(groups, tested))
 
@@ -106,6 +107,16 @@ def folds(groups, count, seed, order=None):
         inside = np.isin(groups[order], units[tested])
         found.append((order[~inside], order[inside]))
     return found
+
+
+def check_labels(train, labels, words, flag="test_ids"):
+    """Raises `UserError` where a label is left out of what is trained on."""
+    missing = set(range(len(words))) - set(np.unique(labels[train]).tolist())
+    if missing:
+        raise UserError(
+            f"--{flag}: leaves no example of label {words[min(missing)]!r} to "
+            f"train on, of {len(train)}. Leave more."
+        )
 
 
 def check_fold(number, count, labels, train, tested, words):

@@ -37,14 +37,25 @@ class TableSource:
             settings.encoding, settings.clean == "basic",
         )  # fmt: skip
         digest = hashlib.sha256(self.table.identity.encode())
-        is_folded = settings.is_sparse and settings.folds
-        if is_folded:
-            digest.update(b"folds")
-        for flag in ("row_order",) if is_folded else ("test_ids",):
-            if getattr(settings, flag):
-                ids = heldout.read_ids(getattr(settings, flag), flag)
-                digest.update("\n".join([flag, *ids]).encode())
+        for part in (settings.duplicates, *self._split()):
+            digest.update(f"\n{part}".encode())
         self.identity = f"table sha256:{digest.hexdigest()}"
+
+    def _split(self):
+        """Everything that decides what is tested."""
+        settings = self.settings
+        if settings.is_sparse and settings.folds:
+            flag = "row_order"
+            yield f"{settings.folds} folds, {settings.fold_seed}"
+        else:
+            flag = "test_ids"
+            if not settings.test_ids:
+                yield f"{settings.test_fraction:g}, {settings.split_seed}"
+        path = getattr(settings, flag)
+        if path:
+            ids = heldout.read_ids(path, flag)
+            # A held-out set is a set; an order is an order.
+            yield from sorted(ids) if flag == "test_ids" else ids
 
     @property
     def task(self):
@@ -78,7 +89,13 @@ class TableSource:
                 table.labels, self.groups, settings.test_fraction,
                 settings.split_seed,
             )  # fmt: skip
-        return heldout.divide(tested, self.groups)
+        train, tested = heldout.divide(tested, self.groups)
+        heldout.check_labels(train, table.labels, table.words)
+        return train, tested
+
+    def keep_apart(self, rows, held):
+        """Rows without those whose text is among the held ones."""
+        return rows[~np.isin(self.groups[rows], self.groups[held])]
 
     def read(self, split):
         """`sources.Examples` of `train` or `test`."""

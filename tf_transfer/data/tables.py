@@ -49,7 +49,7 @@ class Table:
         labels: int64 [rows].
         words: tuple of str. The labels as the file has them, sorted; numbers
             by value.
-        identity: str. A hash of the file.
+        identity: str. The file's hash, and how it was read.
     """
 
     path: str
@@ -84,7 +84,8 @@ def read(path, columns, encoding="utf-8", clean=False):
     for line, row in rows:
         text, label = _text(row, clean), row["label"].strip()
         for value, flag, name in (
-            (text, "text", columns.text), (label, "label", columns.label),
+            (row["text"].strip(), "text", columns.text),
+            (label, "label", columns.label),
         ):  # fmt: skip
             if not value:
                 raise UserError(
@@ -97,9 +98,10 @@ def read(path, columns, encoding="utf-8", clean=False):
     if "id" in places:
         _check_ids(path, columns.id or "id", ids)
     labels, known = _label_ids(path, columns.label, words)
-    return Table(
-        path, ids, texts, labels, known, f"sha256:{files.sha256(path)}"
+    identity = (
+        f"{files.sha256(path)} {columns} {_python_name(encoding)} {clean}"
     )
+    return Table(path, ids, texts, labels, known, identity)
 
 
 def read_texts(path, columns, encoding="utf-8", clean=False):
@@ -107,6 +109,13 @@ def read_texts(path, columns, encoding="utf-8", clean=False):
     rows = _rows(path, dataclasses.replace(columns, label="", id=""), encoding)
     next(rows)
     return [_text(row, clean) for _, row in rows]
+
+
+def read_cells(path, encoding="utf-8"):
+    """The header and the rows of a file, as lists of cells, empty lines out."""
+    with open(path, encoding=_python_name(encoding), newline="") as file:
+        header, *rows = (row for row in csv.reader(file, **_form(path)) if row)
+    return header, rows
 
 
 def _text(row, clean):
@@ -119,13 +128,10 @@ def _text(row, clean):
 def _rows(path, columns, encoding):
     """Yields (line number, dict from flag to cell), the header first."""
     _check_encoding(path, encoding)
-    is_tsv = path.lower().endswith((".tsv", ".tab"))
-    options = {"dialect": "excel"}
-    if is_tsv:
-        options = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    is_tsv = _is_tsv(path)
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding=_python_name(encoding), newline="") as file:
-        reader = csv.reader(file, strict=not is_tsv, **options)
+        reader = csv.reader(file, **_form(path))
         try:
             header = next(reader, None)
             if not header:
@@ -149,6 +155,16 @@ def _rows(path, columns, encoding):
             raise UserError(
                 f"{path}, line {reader.line_num}: is not CSV ({error})."
             ) from None
+
+
+def _is_tsv(path):
+    return path.lower().endswith((".tsv", ".tab"))
+
+
+def _form(path):
+    if _is_tsv(path):
+        return {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    return {"dialect": "excel", "strict": True}
 
 
 def _places(path, header, columns):

@@ -10,6 +10,7 @@ import re
 
 from tf_transfer.reports import operating
 from tf_transfer.reports import statistics
+from tf_transfer.reports import studies
 from tf_transfer.reports.compare import dataset_id
 from tf_transfer.reports.compare import epoch_share
 from tf_transfer.reports.document import Heading
@@ -40,7 +41,11 @@ def results(study, rows, options=Options()):
     """
     return [
         *operating_points(study, rows, options),
-        *(part for row in rows for part in _all_numbers(study, row, options)),
+        *(
+            part
+            for row in rows
+            for part in _all_numbers(study, row, rows, options)
+        ),
     ]
 
 
@@ -71,6 +76,11 @@ class Row:
         return "cached" if self.cached else "live"
 
     @property
+    def lr(self):
+        """The learning rate of all of them."""
+        return self.cells[operating.ALL].lr
+
+    @property
     def full(self):
         """Mean score of training everything."""
         return operating.plain_mean(self.trials[operating.ALL])
@@ -90,18 +100,16 @@ def rows_of(study, summary, published):
         row
         for dataset in study.datasets
         for cached in (False, True)
-        for row in _rows_of(dataset, cached, summary, published)
+        for cells in cells_of(dataset, cached)
+        for row in _rows_of(dataset, cached, cells, summary, published)
     ]
 
 
-def _rows_of(dataset, cached, summary, published):
-    cells = cells_of(dataset, cached)
-    if not cells:
-        return
+def _rows_of(dataset, cached, cells, summary, published):
     known = summary["datasets"].get(dataset_id(dataset), {})
     majority = known.get("majority")
     theirs = published.get("scores", {}).get(
-        PUBLISHED_NAMES.get(dataset.base.records[0]["model"]), {}
+        PUBLISHED_NAMES.get(cells[operating.ALL].records[0]["model"]), {}
     )
 
     def row(suffix, metric, trials, majority):
@@ -126,21 +134,27 @@ def _rows_of(dataset, cached, summary, published):
 
 
 def cells_of(dataset, cached):
-    """The cells by number of trained blocks, `all` first, by falling number.
+    """The cells by number of trained blocks, at each rate by itself.
+
+    A rate is chosen by the search, on validation. These runs have none: to
+    choose among theirs would be to look at the test.
 
     Returns:
-        Dict from `all` or a number to `studies.Cell`; {} where nothing was
-        frozen in this mode, or `all` is missing.
+        List of dicts from `all`, and numbers by falling number, to
+        `studies.Cell`; a dict for each rate at which something was frozen in
+        this mode and `all` is there.
     """
-    found = {}
-    for way in dataset.ways():
-        number = re.fullmatch(r"last_(\d+)", way[0])
-        if number and way[1] == cached:
-            found[int(number[1])] = dataset.best(way)
-    if not found or dataset.base is None:
-        return {}
-    ordered = dict(sorted(found.items(), reverse=True))
-    return {operating.ALL: dataset.base, **ordered}
+    found = []
+    for base in dataset.rates((studies.BASE, False)):
+        numbers = {}
+        for cell in dataset.cells.values():
+            number = re.fullmatch(r"last_(\d+)", cell.approach)
+            if number and (cell.cached, cell.lr) == (cached, base.lr):
+                numbers[int(number[1])] = cell
+        if numbers:
+            ordered = dict(sorted(numbers.items(), reverse=True))
+            found.append({operating.ALL: base, **ordered})
+    return found
 
 
 def operating_points(study, rows, options):
@@ -166,13 +180,20 @@ def operating_points(study, rows, options):
         "blocks. *: the majority class alone passes"
     )
     columns = (
-        "task", "frozen blocks", "keeps", "trained blocks", "score", "of all",
-        "majority", "s an epoch", "of all's", "memory, GB", "published",
+        "task", "lr", "frozen blocks", "keeps", "trained blocks", "score",
+        "of all", "majority", "s an epoch", "of all's", "memory, GB",
+        "published",
     )  # fmt: skip
     table = Table(
         f"operating_points_{study.name}", caption, columns, tuple(lines)
     )
     return [Heading(3, "Operating points"), _without_empty_columns(table)]
+
+
+def _rate(row, rows, before):
+    """The rate of a row, where the task has others."""
+    rates = {other.lr for other in rows if other.task == row.task}
+    return f"{before}lr {row.lr:g}" if len(rates) > 1 else ""
 
 
 def _point(row, label, blocks, published_blocks):
@@ -181,7 +202,7 @@ def _point(row, label, blocks, published_blocks):
     known = points(theirs)
     if theirs is not None and blocks != published_blocks:
         known += f" with {published_blocks}"
-    first = (row.name, row.mode, label)
+    first = (row.name, f"{row.lr:g}", row.mode, label)
     if blocks is None:
         return (*first, "never", "", "", points(row.majority), *[""] * 3, known)
     cell, full = row.cells[blocks], row.cells[operating.ALL]
@@ -216,7 +237,7 @@ def _without_empty_columns(table):
     )
 
 
-def _all_numbers(study, row, options):
+def _all_numbers(study, row, rows, options):
     """Quality and cost at every number of frozen blocks."""
     lines = []
     for blocks, cell in row.cells.items():
@@ -236,10 +257,10 @@ def _all_numbers(study, row, options):
                 f"{cell.records[0]['trainable_parameters']:,}",
             )
         )  # fmt: skip
-    name = f"{row.name}, frozen blocks {row.mode}"
+    name = f"{row.name}, frozen blocks {row.mode}{_rate(row, rows, ', ')}"
     caption = (
         f"{name}: {row.metric} in points, learning rate "
-        f"{row.cells[operating.ALL].lr:g}; the majority scores "
+        f"{row.lr:g}; the majority scores "
         f"{points(row.majority) or 'what is not known'}"
     )
     columns = (
@@ -248,7 +269,8 @@ def _all_numbers(study, row, options):
         "memory, GB", "trained parameters",
     )  # fmt: skip
     table = Table(
-        f"freezing_{study.name}_{row.name}_{row.mode}", caption, columns,
+        f"freezing_{study.name}_{row.name}_{row.mode}" + _rate(row, rows, "_"),
+        caption, columns,
         tuple(lines),
     )  # fmt: skip
     return [
