@@ -332,6 +332,11 @@ def run(settings):
         return text_task.run(settings)
     from tf_transfer.baselines import cross_validation
 
+    if settings.folds and settings.test_ids:
+        print(
+            f"--test_ids is not used with --folds={settings.folds}; --folds=0 "
+            "tests on it."
+        )
     source = settings.source()
     return cross_validation.run(
         settings, locate(settings, 1), source.task, source.table, source.folds()
