@@ -188,6 +188,18 @@ def test_what_the_majority_passes_is_marked(tmp_path):
     assert {row["majority"] for row in rows} == {"90.00"}
 
 
+def test_what_the_majority_passes_decides_nothing(tmp_path):
+    import numpy as np
+
+    labels = np.array([1] * 9 + [0])
+    write(
+        tmp_path, {"all": [80], 0: [79]}, task="rte",
+        predictions=(labels, np.ones((10, 1))),
+    )  # fmt: skip
+    text = document.markdown(compose(tmp_path), None)
+    assert "**is not decided** (rte 0*)" in text
+
+
 def test_a_fourth_that_is_not_enough(tmp_path):
     write(tmp_path, {"all": [80], 2: [79], 1: [60], 0: [50]}, task="rte")
     text = document.markdown(compose(tmp_path), None)

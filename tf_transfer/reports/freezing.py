@@ -143,21 +143,33 @@ def _fourth(rows, mode, blocks, published):
     said, verdicts = [], []
     for row in rows:
         point = operating.operating_point(row.trials, 0.9)
-        said.append(f"{row.name} {'never' if point is None else point}")
-        if point is None or point > fourth:
-            untried = operating.untried_below(row.trials, point) if point else 0
-            is_open = point is not None and point - untried <= fourth
-            verdicts.append("open" if is_open else "no")
-    verdict = "holds"
-    if verdicts:
-        verdict = "does not hold" if "no" in verdicts else "is not decided"
+        name = f"{row.name} {'never' if point is None else point}"
+        said.append(name + ("*" if row.majority_passes(0.9) else ""))
+        if not row.majority_passes(0.9):
+            verdicts.append(_is_enough(row, point, fourth))
+    verdict = "is not decided"
+    if "no" in verdicts:
+        verdict = "does not hold"
+    elif verdicts and "open" not in verdicts:
+        verdict = "holds"
     theirs = published.get("operating_points", {}).get("trained_blocks", {})
     own = ", ".join(f"{name} {count}" for name, count in theirs.items())
     return (
         f"A fourth of the blocks ({fourth} of {blocks}, rounded up) for 90 %, "
         f"CoLA left out, {mode}: **{verdict}** ({', '.join(said)})"
-        + (f"; the paper's own: {own}." if own else ".")
+        + (f"; the paper's own: {own}" if own else "")
+        + ". *: the majority class alone passes, so it counts for nothing."
     )
+
+
+def _is_enough(row, point, blocks):
+    """`yes`, `no`, or `open` where the numbers that tell were not tried."""
+    if point is None:
+        return "no"
+    if point <= blocks:
+        return "yes"
+    untried = operating.untried_below(row.trials, point)
+    return "open" if point - untried <= blocks else "no"
 
 
 def _better(rows):

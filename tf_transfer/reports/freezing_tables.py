@@ -85,6 +85,12 @@ class Row:
         """Mean score of training everything."""
         return operating.plain_mean(self.trials[operating.ALL])
 
+    def majority_passes(self, quality):
+        """Whether the commonest answer alone is above a share of the score."""
+        return self.majority is not None and (
+            self.majority > quality * self.full
+        )
+
     def published_point(self, quality):
         """The paper's operating point, or None."""
         trials = {
@@ -168,7 +174,7 @@ def operating_points(study, rows, options):
         for quality in options.qualities:
             mine = operating.operating_point(row.trials, quality)
             label = f"> {100 * quality:.4g} %"
-            if row.majority is not None and row.majority > quality * row.full:
+            if row.majority_passes(quality):
                 label += "*"
             lines.append(_point(row, label, mine, row.published_point(quality)))
         name = "none trained" if fewest == 0 else f"{fewest} trained"
@@ -298,7 +304,7 @@ def _sentences(study, row, options):
         said += "; no interval of one trial" if is_one else (
             f"; {_sureness(row, quality, point, options.level)}"
         )  # fmt: skip
-        if row.majority is not None and row.majority > quality * row.full:
+        if row.majority_passes(quality):
             said += (
                 "; **the majority class alone passes**, so this says nothing"
             )
