@@ -365,13 +365,17 @@ def told(settings, runs, show):
     from tf_transfer.reports import studies
     from tf_transfer.reports import summary
 
-    found = [
-        reading.read_run(
-            run.directory.path,
-            os.path.relpath(run.directory.path, settings.out),
-        )
-        for run in runs
-    ]
+    found = []
+    for run in runs:
+        path = run.directory.path
+        try:
+            found.append(
+                reading.read_run(path, os.path.relpath(path, settings.out))
+            )
+        except reading.LeftOut as reason:
+            raise UserError(
+                f"{path}: {reason}. Remove it, and give the same command."
+            ) from None
     made = summary.of(found, [], settings.out)
     asked = options.Options(
         qualities=operating.parse_qualities(settings.quality),

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 
+import numpy as np
 import pytest
 
 from tests import commands
@@ -131,10 +132,23 @@ def test_both_halves_of_mnli_have_their_points(tmp_path):
             tmp_path, {blocks: [scores[0]]}, task="mnli",
             metrics={"mismatched_accuracy": scores[1] / 100},
         )  # fmt: skip
+    for folder, _, files in os.walk(tmp_path):
+        if "result.json" in files:
+            logits = np.eye(3)[np.zeros(4, int)]
+            np.savez(
+                os.path.join(folder, "predictions.npz"),
+                test_ids=np.arange(4), test_labels=np.array([0, 0, 1, 2]),
+                test_logits=logits, test_mismatched_ids=np.arange(4),
+                test_mismatched_labels=np.array([2, 2, 2, 1]),
+                test_mismatched_logits=logits,
+            )  # fmt: skip
     rows = table(compose(tmp_path), "operating_points_A")
     found = {(row["task"], row["keeps"]): row["score"] for row in rows}
     assert found["mnli", "> 90 %"] == ""
     assert found["mnli, mismatched", "> 90 %"] == "85.00"
+    assert {(row["task"], row["majority"]) for row in rows} == {
+        ("mnli", "50.00"), ("mnli, mismatched", "75.00"),
+    }  # fmt: skip
 
 
 def test_what_the_cache_saves_is_summed_over_the_same_runs(tmp_path):
@@ -169,8 +183,6 @@ def test_a_fourth_that_was_not_tried_is_not_decided(tmp_path):
 
 
 def test_what_the_majority_passes_is_marked(tmp_path):
-    import numpy as np
-
     labels = np.array([1] * 9 + [0])
     write(
         tmp_path, {"all": [80], 0: [79]}, task="rte",
@@ -189,8 +201,6 @@ def test_what_the_majority_passes_is_marked(tmp_path):
 
 
 def test_what_the_majority_passes_decides_nothing(tmp_path):
-    import numpy as np
-
     labels = np.array([1] * 9 + [0])
     write(
         tmp_path, {"all": [80], 0: [79]}, task="rte",

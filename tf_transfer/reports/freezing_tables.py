@@ -113,7 +113,10 @@ def rows_of(study, summary, published):
 
 def _rows_of(dataset, cached, cells, summary, published):
     known = summary["datasets"].get(dataset_id(dataset), {})
-    majority = known.get("majority")
+    majority, other = (
+        None if known.get(name) is None else 100 * known[name]
+        for name in ("majority", "mismatched_majority")
+    )
     theirs = published.get("scores", {}).get(
         PUBLISHED_NAMES.get(cells[operating.ALL].records[0]["model"]), {}
     )
@@ -127,8 +130,7 @@ def _rows_of(dataset, cached, cells, summary, published):
 
     yield row(
         "", dataset.metric,
-        {blocks: cell.scores for blocks, cell in cells.items()},
-        None if majority is None else 100 * majority,
+        {blocks: cell.scores for blocks, cell in cells.items()}, majority,
     )  # fmt: skip
     mismatched = {
         blocks: [100 * record["metrics"][MISMATCHED] for record in cell.records]
@@ -136,7 +138,7 @@ def _rows_of(dataset, cached, cells, summary, published):
         if all(MISMATCHED in record["metrics"] for record in cell.records)
     }
     if len(mismatched) == len(cells):
-        yield row(", mismatched", MISMATCHED, mismatched, None)
+        yield row(", mismatched", MISMATCHED, mismatched, other)
 
 
 def cells_of(dataset, cached):

@@ -188,18 +188,23 @@ class Predictions:
         self.root = root
         self.damaged = set()
 
-    def test(self, record):
+    def test(self, record, half=""):
         """(ids, labels, outputs) of a run's test set, or None.
 
         Outputs are the chosen label ids, or scores where there are no labels.
+
+        Args:
+            half: `mismatched_` for MNLI's other test set.
         """
         path = os.path.join(self.root, record["path"], "predictions.npz")
         try:
             with np.load(path) as arrays:
-                if "test_ids" not in arrays:
+                if f"test_{half}ids" not in arrays:
                     return None  # nothing was tested
-                ids, labels = arrays["test_ids"], arrays["test_labels"]
-                logits = arrays["test_logits"]
+                ids, labels, logits = (
+                    arrays[f"test_{half}{name}"]
+                    for name in ("ids", "labels", "logits")
+                )
         except FileNotFoundError:
             return None
         except (

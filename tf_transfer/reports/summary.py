@@ -122,10 +122,16 @@ def _facts(dataset, predictions):
         for record in cell.records:
             test = predictions.test(record)
             if test is not None:
-                return {
+                found = {
                     "majority": reading.majority(dataset.metric, test[1]),
                     "test": len(test[1]),
                 }
+                other = predictions.test(record, "mismatched_")
+                if other is not None:
+                    found["mismatched_majority"] = reading.majority(
+                        dataset.metric, other[1]
+                    )
+                return found
     return {}
 
 
