@@ -85,8 +85,20 @@ GRIDS = sorted(
 def test_a_grid_stands_for_runs_that_could_be_started(
     name, tmp_path, monkeypatch
 ):
-    monkeypatch.chdir(commands.ROOT)
-    assert grid_lib.expand(name, grid_lib.read(name), str(tmp_path))
+    path = os.path.join(commands.ROOT, name)
+    monkeypatch.chdir(tmp_path)
+    os.symlink(os.path.join(commands.ROOT, "flags"), "flags")
+    _write_tweets(tmp_path / "tweets")
+    assert grid_lib.expand(name, grid_lib.read(path), str(tmp_path))
+
+
+def _write_tweets(folder):
+    """Files such as the grids on tweets ask for, with other content."""
+    folder.mkdir()
+    rows = [f"{n},text {n},{n % 2}" for n in range(40)]
+    (folder / "train.csv").write_text("id,text,target\n" + "\n".join(rows))
+    (folder / "hart_order.txt").write_text("\n".join(map(str, range(40))))
+    (folder / "hart_test_ids.txt").write_text("1\n2\n3\n4\n")
 
 
 def test_the_paper_s_grid_is_the_paper_s_settings(tmp_path, monkeypatch):

@@ -165,6 +165,27 @@ def test_a_cached_prefix_and_its_dtype_change_a_number(base, tmp_path):
     assert differ(numbers(cached), numbers(coarse))
 
 
+@shows("layer_decay")
+def test_layer_decay_changes_a_number_where_there_are_layers(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(tiny, "BLOCKS", 2)
+    plain, decayed = (
+        run(tmp_path / str(decay), trainable_layers="2", layer_decay=decay)
+        for decay in (1.0, 1e-3)
+    )
+    assert differ(numbers(plain), numbers(decayed))
+
+
+@shows("pairs")
+def test_pairs_read_text_by_text_change_a_number(tmp_path):
+    cross, sbert = (
+        run(tmp_path / pairs, task="rte", pairs=pairs)
+        for pairs in ("cross", "sbert")
+    )
+    assert differ(numbers(cross), numbers(sbert))
+
+
 @shows("rerun", "out")
 def test_rerun_runs_anew_beside_the_old_run_and_finds_its_numbers(base):
     parent = os.path.dirname(base)

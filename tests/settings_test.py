@@ -147,7 +147,7 @@ def test_what_cannot_change_a_number_is_not_hashed():
     everything = {field.name for field in dataclasses.fields(GlueSettings)}
     settings = GlueSettings(
         schedule="linear", trainable_layers="1", frozen_prefix="cached",
-        layer_decay=0.9,
+        layer_decay=0.9, pairs="sbert",
     )  # fmt: skip
     assert everything - set(settings.hashed()) == {
         "model", "data",  # their content is hashed, wherever it lies

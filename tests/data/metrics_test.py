@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
+from tf_transfer.data import table_source
 from tf_transfer.data import tasks
 
 # 3 hits, 1 false alarm, 2 misses, 4 correct rejections.
@@ -48,6 +50,14 @@ def test_the_logits_choose_a_label(logits, expected):
         ("accuracy", [0, 1, 0], np.eye(3), 2 / 3),
         # precision 3/4, recall 3/5
         ("f1", LABELS, LOGITS, 2 / 3),
+        ("precision", LABELS, LOGITS, 3 / 4),
+        ("recall", LABELS, LOGITS, 3 / 5),
+        # of label 0: precision 4/6, recall 4/5
+        ("f1_other", LABELS, LOGITS, 8 / 11),
+        ("f1_macro", LABELS, LOGITS, (2 / 3 + 8 / 11) / 2),
+        ("f1_macro", [2, 2, 1], np.eye(3), 0.0),
+        # recall of label 1, precision of label 0: 3/5 and 4/6
+        ("f1_hart", LABELS, LOGITS, 12 / 19),
         # (3 * 4 - 1 * 2) / sqrt(4 * 5 * 5 * 6)
         ("matthews", LABELS, LOGITS, 10 / np.sqrt(600)),
         # d = 0, 1, 1, 1, 1
@@ -146,7 +156,8 @@ def test_no_metric_is_nan(name, rows):
 
 def test_every_metric_of_every_task_is_known():
     names = {name for task in tasks.GLUE.values() for name in task.metrics}
-    assert names == set(metrics.METRICS)
+    names |= {n for task in cs224n.TASKS.values() for n in task.metrics}
+    assert names | set(table_source.METRICS) == set(metrics.METRICS)
 
 
 def test_measuring_names_the_metrics_with_their_prefix():
