@@ -100,6 +100,10 @@ class MultitaskSettings(settings_lib.Settings):
         """Whether a phase freezes the encoder, and it is run once."""
         return self.frozen_prefix == "cached" and self.train != "all"
 
+    def source(self):
+        """The project's files."""
+        return cs224n.Files(self.data)
+
     def resolve(self):
         """Settings with every default filled in. Checks them all first."""
         settings_lib.check(self)
@@ -153,38 +157,14 @@ def overall(metrics):
 
 # What a sweep asks of a module.
 SETTINGS = MultitaskSettings
+locate = text_task.locate
 
 
 def run(settings):
     """Trains and evaluates. Returns what `result.json` says."""
     settings = settings.resolve()
-    from tf_transfer.training import session
-    from tf_transfer.training import strategy
-
-    cs224n.identity(settings.data)  # what is missing is said at once
-    devices = strategy.set_up(settings)
-    return session.execute(
-        settings, locate(settings, devices.replicas), devices,
-        {"task": settings.task, "metric": OVERALL},
-        lambda: build(settings, devices),
-    )  # fmt: skip
-
-
-def locate(settings, replicas):
-    """The run directory of resolved settings; nothing is loaded."""
-    from tf_transfer.models import loading
-    from tf_transfer.training import records
-
-    identities = {
-        "model_identity": loading.identify(
-            settings.model, settings.cache_folder
-        ),
-        "data_identity": cs224n.identity(settings.data),
-    }
-    return records.locate(
-        settings, settings.module, [settings.task, settings.approach],
-        identities, replicas,
-    )  # fmt: skip
+    facts = {"task": settings.task, "metric": OVERALL}
+    return text_task.execute(settings, build, facts)
 
 
 def build(settings, devices):
@@ -211,19 +191,10 @@ def build(settings, devices):
 def build_network(settings, devices):
     """Encoder and three output layers, under the strategy's scope."""
     from tf_transfer.models import heads
-    from tf_transfer.models import loading
 
     built = {}
     with devices.strategy.scope():
-        encoder = loading.load(
-            settings.model, settings.cache_folder, settings.dropout,
-            settings.precision, settings.seed,
-        )  # fmt: skip
-        if settings.max_length > encoder.longest:
-            raise UserError(
-                f"--max_length={settings.max_length}: this encoder has "
-                f"positions for {encoder.longest} tokens."
-            )
+        encoder = text_task.load_encoder(settings)
         for number, task in enumerate(cs224n.TASKS.values()):
             pooling = settings.pooling
             if pooling == "cls_for_sentiment":
@@ -243,11 +214,11 @@ def read_objectives(settings, encoder):
     from tf_transfer.data import subsets
     from tf_transfer.training import phases
 
-    objectives, sizes = [], {}
+    objectives, sizes, source = [], {}, settings.source()
     for task in tasks_in_order(settings):
         parts = {}
         for kind, name in (("train", "train"), ("validation", "dev")):
-            examples = cs224n.read(settings.data, task, name).examples
+            examples = source.read(task, name).examples
             if kind == "train":
                 examples = examples.take(
                     subsets.subset(

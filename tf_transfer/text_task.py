@@ -61,16 +61,27 @@ def run(settings):
     """
     settings = settings.resolve()
     task = settings.row
+    return execute(
+        settings, build, {"task": task.name, "metric": task.metric},
+        {"texts": list(task.texts), "labels": task.labels},
+    )  # fmt: skip
+
+
+def execute(settings, build, facts, details=None):
+    """A run of resolved settings; see `session.execute`.
+
+    Args:
+        settings: has `source()`, `task` and `approach`.
+        build: function (settings, devices) to network, phases and sizes.
+    """
     from tf_transfer.training import session
     from tf_transfer.training import strategy
 
     settings.source()  # what is wrong with the data is said at once
     devices = strategy.set_up(settings)
     return session.execute(
-        settings, locate(settings, devices.replicas), devices,
-        {"task": task.name, "metric": task.metric},
-        lambda: build(settings, devices),
-        {"texts": list(task.texts), "labels": task.labels},
+        settings, locate(settings, devices.replicas), devices, facts,
+        lambda: build(settings, devices), details,
     )  # fmt: skip
 
 
@@ -83,7 +94,7 @@ def locate(settings, replicas):
     """The run directory of resolved settings; nothing is loaded.
 
     Args:
-        settings: `TaskSettings`, resolved.
+        settings: resolved; has `source()`, `task` and `approach`.
         replicas: over how many the batch is spread.
     """
     from tf_transfer.models import loading
@@ -101,10 +112,29 @@ def locate(settings, replicas):
     )  # fmt: skip
 
 
+def load_encoder(settings):
+    """The encoder; call it under the strategy's scope.
+
+    Raises:
+        UserError: it has too few positions.
+    """
+    from tf_transfer.models import loading
+
+    encoder = loading.load(
+        settings.model, settings.cache_folder, settings.dropout,
+        settings.precision, settings.seed,
+    )  # fmt: skip
+    if settings.max_length > encoder.longest:
+        raise UserError(
+            f"--max_length={settings.max_length}: this encoder has positions "
+            f"for {encoder.longest} tokens."
+        )
+    return encoder
+
+
 def build_network(settings, task, devices, encoder=None):
     """Encoder (loaded, unless given) and head, under the strategy's scope."""
     from tf_transfer.models import heads
-    from tf_transfer.models import loading
 
     if settings.pairs == "sbert" and len(task.texts) == 1:
         raise UserError(
@@ -112,15 +142,7 @@ def build_network(settings, task, devices, encoder=None):
             "pairs. Leave it out."
         )
     with devices.strategy.scope():
-        encoder = encoder or loading.load(
-            settings.model, settings.cache_folder, settings.dropout,
-            settings.precision, settings.seed,
-        )  # fmt: skip
-        if settings.max_length > encoder.longest:
-            raise UserError(
-                f"--max_length={settings.max_length}: this encoder has "
-                f"positions for {encoder.longest} tokens."
-            )
+        encoder = encoder or load_encoder(settings)
         head = heads.PooledHead(
             task.units, heads.width(settings.pooling, encoder),
             settings.pooling,
@@ -179,9 +201,8 @@ def read_splits(settings, task, source, encoder):
     kept, held = subsets.divide(
         train.labels, settings.validation_fraction, settings.split_seed
     )
-    if hasattr(source, "keep_apart"):
-        known = source.keep_apart(train.ids[kept], train.ids[held])
-        kept = kept[np.isin(train.ids[kept], known)]
+    known = source.keep_apart(train.ids[kept], train.ids[held])
+    kept = kept[np.isin(train.ids[kept], known)]
     chosen = subsets.subset(
         train.labels[kept], settings.max_train_examples, settings.split_seed
     )
@@ -265,7 +286,7 @@ def main(cls):
     start(settings_lib.from_flags(cls).resolve())
 
 
-def start(settings):
+def start(settings, run=run):
     """Runs, or tells what would train."""
     settings_lib.import_tensorflow()
     if settings.describe:

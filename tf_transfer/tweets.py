@@ -269,7 +269,7 @@ def _check(settings):
     if (
         settings.pooler == "frozen"
         and settings.trainable_layers == "all"
-        and (not settings.blocks)
+        and not settings.blocks
     ):
         raise UserError(
             "--pooler=frozen: --trainable_layers=all trains everything. Give "
@@ -350,7 +350,7 @@ def tell_duplicates(settings):
     if found.rows:
         kept = (
             "kept on one side of the split"
-            if (settings.duplicates == "group")
+            if settings.duplicates == "group"
             else "kept; --duplicates=group keeps them on one side of a split"
         )
         print(
@@ -390,11 +390,7 @@ def main():
     elif settings.trials > 1 and not settings.describe:
         run_trials(settings)
     else:
-        settings_lib.import_tensorflow()
-        if settings.describe:
-            print(text_task.describe(settings))
-        else:
-            run(settings)
+        text_task.start(settings, run)
 
 
 if __name__ == "__main__":

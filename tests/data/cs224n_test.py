@@ -97,10 +97,10 @@ def test_the_identity_is_the_files_content(tmp_path):
     for task in cs224n.TASKS.values():
         for split in ("train", "dev"):
             write(tmp_path, task, f"{task.name} {split}", split)
-    before = cs224n.identity(str(tmp_path))
-    assert before == cs224n.identity(str(tmp_path))
+    before = cs224n.Files(str(tmp_path)).identity
+    assert before == cs224n.Files(str(tmp_path)).identity
     write(tmp_path, SIMILARITY, "other", "dev")
-    assert cs224n.identity(str(tmp_path)) != before
+    assert cs224n.Files(str(tmp_path)).identity != before
 
 
 @pytest.mark.shared

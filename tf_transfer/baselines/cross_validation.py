@@ -16,6 +16,11 @@ from tf_transfer.training import records
 from tf_transfer.training import session
 
 
+NOT_IN_A_FOLD = {
+    "phase": 1, "turn": None, "train_loss": None, "validation": None,
+}  # fmt: skip
+
+
 @dataclasses.dataclass(frozen=True)
 class _Machine:
     """What `session.open_directory` asks of devices."""
@@ -88,9 +93,18 @@ def _run(settings, directory, task, table, folds):
             directory.start_events(0, {"approach": settings.approach})
         before = lines[-1]["elapsed_seconds"] if lines else prepared
         lines.append(
-            _line(len(lines) + 1, measured, trained, ended - trained, before)
+            {
+                "epoch": len(lines) + 1,
+                "phase_epoch": len(lines) + 1,
+                "test": measured,
+                "train_seconds": trained,
+                "eval_seconds": ended - trained,
+                "elapsed_seconds": before + trained,
+                "examples_per_second": len(train) / max(trained, 1e-9),
+                "peak_memory_bytes": records.own_memory(),
+                **NOT_IN_A_FOLD,
+            }
         )
-        lines[-1]["examples_per_second"] = len(train) / max(trained, 1e-9)
         for name, value in measured.items():
             directory.scalar(f"test/{name}", value, len(lines))
     directory.write_epochs(lines)
@@ -105,17 +119,6 @@ def _run(settings, directory, task, table, folds):
     facts = _facts(settings, task, lines, parameters)
     session.write(directory, facts, len(lines))
     return facts
-
-
-def _line(fold, measured, trained, evaluated, before):
-    """A fold in `epochs.jsonl`; what a fold has not is null."""
-    return {
-        "epoch": fold, "phase": 1, "phase_epoch": fold, "turn": None,
-        "train_loss": None, "validation": None, "test": measured,
-        "train_seconds": trained, "eval_seconds": evaluated,
-        "elapsed_seconds": before + trained,
-        "peak_memory_bytes": records.own_memory(),
-    }  # fmt: skip
 
 
 def _facts(settings, task, lines, parameters):

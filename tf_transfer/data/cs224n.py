@@ -72,14 +72,28 @@ def path_of(folder, task, split):
     return path
 
 
-def identity(folder):
-    """A hash of all files that train and validate."""
-    digest = hashlib.sha256()
-    for task in TASKS.values():
-        for split in ("train", "dev"):
-            path = path_of(folder, task, split)
-            digest.update(bytes.fromhex(files.sha256(path)))
-    return f"cs224n sha256:{digest.hexdigest()}"
+class Files:
+    """The project's files in a folder.
+
+    Attributes:
+        identity: str. A hash of all that train and validate.
+
+    Raises:
+        UserError: one is not there.
+    """
+
+    def __init__(self, folder):
+        self.folder = folder
+        digest = hashlib.sha256()
+        for task in TASKS.values():
+            for split in ("train", "dev"):
+                path = path_of(folder, task, split)
+                digest.update(bytes.fromhex(files.sha256(path)))
+        self.identity = f"cs224n sha256:{digest.hexdigest()}"
+
+    def read(self, task, split):
+        """The `Rows` of a task's split; see `read`."""
+        return read(self.folder, task, split)
 
 
 def read(folder, task, split):

@@ -6,7 +6,6 @@ tested on that set (`--folds=0`) stand in the encoders' tables, too.
 """
 
 import itertools
-import re
 
 from tf_transfer.reports import figures
 from tf_transfer.reports import statistics
@@ -53,8 +52,8 @@ def is_sparse(record):
 def prepared(records):
     """Records as these tables tell them apart.
 
-    What differs between the paper's rows becomes the approach; how many
-    examples were trained on becomes `size`, 0 for all.
+    What differs between the paper's rows becomes the approach and, without
+    the number of examples, `trains`; that number becomes `size`, 0 for all.
     """
     found = []
     for record in records:
@@ -64,9 +63,10 @@ def prepared(records):
             key["features"] = "sparse"
         else:
             approach = _name(record["approach"], key.pop("pooler", "trained"))
-        if size:
+        told = {"key": key, "size": size, "trains": approach}
+        if size:  # a cell of its own
             approach += f", {size:,} examples"
-        found.append({**record, "key": key, "approach": approach, "size": size})
+        found.append({**record, **told, "approach": approach})
     return found
 
 
@@ -127,8 +127,9 @@ def _ordered(cells):
 
 def _called(cell):
     """A cell in words: `last two blocks, cached, 5e-05`."""
+    trains = cell.records[0]["trains"]
     return ", ".join(
-        [cell.approach, *(["cached"] if cell.cached else []), f"{cell.lr:g}"]
+        [trains, *(["cached"] if cell.cached else []), f"{cell.lr:g}"]
     )
 
 
@@ -382,8 +383,7 @@ def _sizes(study, dataset, summary):
     for cell in _ordered(dataset.cells.values()):
         record = cell.records[0]
         size = record["size"] or record["sizes"]["train"]
-        name = re.sub(r", [\d,]+ examples", "", _called(cell))
-        curves.setdefault(name, {})[size] = cell.score
+        curves.setdefault(_called(cell), {})[size] = cell.score
     for record in _held_out_baselines(dataset, summary):
         name = _baseline_name(record)
         curves.setdefault(name, {})[record["sizes"]["train"]] = (

@@ -111,7 +111,7 @@ class Run:
         self.seeds.phase = progress.phase
         if arrays:  # before a prefix is told by what its weights are
             self.state.assign_weights(arrays)
-        trainers = self.trainers = self._build(phase, weights)
+        self.trainers = self._build(phase, weights)
         stopper = Stopper(phase.patience, phase.min_delta)
         if progress.stopper:
             stopper = Stopper(**progress.stopper)
@@ -124,9 +124,9 @@ class Run:
         begun = progress.step or progress.turn  # an epoch is always ended
         reason = "" if begun else self._reason_to_stop(phase, stopper)
         while not reason:
-            for turn in range(progress.turn, len(trainers)):
+            for turn in range(progress.turn, len(self.trainers)):
                 progress.turn = turn
-                self._run_turn(trainers[turn], phase, stopper)
+                self._run_turn(self.trainers[turn], phase, stopper)
             reason = self._end_epoch(phase, stopper)
         self._end_phase(phase, stopper, reason)
 

@@ -70,9 +70,8 @@ def finished(settings, directory, tells=True):
         return None
     if tells:
         more = ""
-        if result["stop_reason"] == "max_epochs" and (
-            result["epochs_run"] > settings.max_epochs
-        ):
+        has_epochs = result["best_epoch"] is not None
+        if has_epochs and result["epochs_run"] > settings.max_epochs:
             more = (
                 f"It has run {result['epochs_run']} epochs, more than "
                 f"--max_epochs={settings.max_epochs}. "
