@@ -335,9 +335,8 @@ def test_a_frozen_weight_that_moves_is_no_result(monkeypatch, tiny_run):
     original = loop.Trainer.train
 
     def meddle(self, *arguments):
-        self.network.encoder.blocks[0].weights[0].assign_add(
-            0.1 * self.network.encoder.blocks[0].weights[0]
-        )
+        weight = self.learners[0].network.encoder.blocks[0].weights[0]
+        weight.assign_add(0.1 * weight)
         return original(self, *arguments)
 
     monkeypatch.setattr(loop.Trainer, "train", meddle)

@@ -3,66 +3,31 @@
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
+from tests import cs224n_runs
+from tests.cs224n_runs import lines_of
+from tests.cs224n_runs import run_folder
+from tests.cs224n_runs import settings_of
 from tf_transfer import multitask
 from tf_transfer import settings as settings_lib
-from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
 from tf_transfer.models import tiny
 from tf_transfer.training import loop
 from tf_transfer.training import run as run_lib
-
-WORDS = "the dog was not in house good film water children two cats".split()
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A few rows a file, and a `tiny` of two blocks."""
     monkeypatch.setattr(tiny, "BLOCKS", 2)
-    draw = np.random.default_rng(0)
-    labels = {
-        "sentiment": lambda n: n % 5, "paraphrase": lambda n: float(n % 2),
-        "similarity": lambda n: n % 6,
-    }  # fmt: skip
-    sizes = {"sentiment": 10, "paraphrase": 24, "similarity": 12}
-    for task in cs224n.TASKS.values():
-        for split in ("train", "dev"):
-            lines = ["\t".join(["", "id", *task.texts, task.label])]
-            for number in range(sizes[task.name]):
-                texts = [" ".join(draw.choice(WORDS, 4)) for _ in task.texts]
-                lines.append(
-                    "\t".join(
-                        [str(number), f"id{number}", *texts,
-                         str(labels[task.name](number))]
-                    )
-                )  # fmt: skip
-            path = tmp_path / f"{task.folder}-{split}.csv"
-            path.write_text("\n".join(lines) + "\n")
+    cs224n_runs.write_all(tmp_path)
     return tmp_path
-
-
-def settings_of(folder, **changes):
-    return multitask.MultitaskSettings(
-        **{
-            "data": str(folder), "model": "tiny", "max_length": 16,
-            "batch_size": 8, "max_epochs": 2, "out": str(folder / "runs"),
-            "cache_dir": str(folder / "cache"), "lr": 1e-3, "head_lr": 1e-2,
-            **changes,
-        }
-    ).resolve()  # fmt: skip
-
-
-def run_folder(settings):
-    return multitask.locate(settings, 1).path
-
-
-def lines_of(settings):
-    path = os.path.join(run_folder(settings), "epochs.jsonl")
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
 
 
 # === Settings ===
@@ -79,14 +44,15 @@ def test_defaults_are_the_paper_s_best_run(folder):
     assert settings.bias_correction and settings.weight_decay == 0.0
     assert (settings.clip_norm, settings.adam_epsilon) == (0.0, 1e-6)
     assert (settings.select, settings.schedule) == ("best", "constant")
-    names = [task.name for task in multitask.tasks_in_order(settings)]
+    names = multitask.tasks_in_order(settings)
     assert names == ["paraphrase", "similarity", "sentiment"]
+    assert (settings.combine, settings.loss_weights) == ("in_turn", "")
+    assert settings.head_epochs == 20
 
 
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"data": ""}, "--data: give the folder"),
         ({"order": "sentiment"}, "--order=sentiment: give each of"),
         ({"order": "sentiment,sentiment,similarity"}, "--order=sentiment,sen"),
         ({"order": "sentiment,similarity,quora"}, "--order=.*quora"),
@@ -95,11 +61,39 @@ def test_defaults_are_the_paper_s_best_run(folder):
         ({"trainable_layers": "2"}, "--trainable_layers and --blocks"),
         ({"validation_fraction": 0.2}, "--validation_fraction: has no use"),
         ({"train": "heads"}, "--train=heads"),
+        ({"combine": "add"}, "--combine=add: pick one of in_turn, sum"),
+        ({"loss_weights": "quora=2"}, "--loss_weights=quora=2: 'quora=2' is"),
+        ({"loss_weights": "sentiment=0"}, "with a name of .* number above 0"),
+        ({"loss_weights": "sentiment"}, "--loss_weights=sentiment"),
+        ({"alpha": -1.0}, "--alpha=-1: give an exponent"),
+        ({"last_alpha": -0.5}, "--last_alpha=-0.5"),
+        ({"head_epochs": -1}, "--head_epochs=-1"),
     ],
 )
 def test_bad_values_are_named(folder, changes, said):
     with pytest.raises(UserError, match=said):
         settings_of(folder, **changes)
+
+
+def test_what_a_run_does_not_read_is_not_in_its_name(folder):
+    def same(one, other):
+        names = [run_folder(settings_of(folder, **c)) for c in (one, other)]
+        return names[0] == names[1]
+
+    assert same({"train": "all"}, {"train": "all", "head_lr": 0.5})
+    assert not same({}, {"head_lr": 0.5})
+    assert same({"train": "head"}, {"train": "head", "lr": 0.5})
+    assert same({}, {"alpha": 0.5, "last_alpha": 0.5})
+    drawn = {"combine": "sampled"}
+    assert not same(drawn, {**drawn, "alpha": 0.5})
+    # Under a changing exponent each epoch depends on how many there are.
+    kept = {"head_epochs": 1}
+    assert same(kept, {**kept, "max_epochs": 9})
+    assert not same({**drawn, **kept}, {**drawn, **kept, "max_epochs": 9})
+    fixed = {**drawn, **kept, "alpha": 0.5, "last_alpha": 0.5}
+    assert same(fixed, {**fixed, "max_epochs": 9})
+    # The heads' epochs are the run's own, though they follow --max_epochs.
+    assert not same({}, {"max_epochs": 9})
 
 
 def test_overall_is_the_mean_with_r_brought_into_0_to_1():
@@ -230,6 +224,151 @@ def test_a_run_that_is_stopped_in_a_turn_ends_as_if_it_had_not_been(
     again = multitask.run(settings)
     for name, value in whole["validation"].items():
         assert again["validation"][name] == pytest.approx(value, abs=1e-5)
+
+
+def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(folder):
+    options = {"head_epochs": 1, "pooling": "cls", "dropout": 0.0}
+    multitask.run(settings_of(folder, **options, max_epochs=1))
+    longer = settings_of(folder, **options, max_epochs=2)
+    result = multitask.run(longer)
+    assert [phase["epochs"] for phase in result["phases"]] == [1, 2]
+    at_once = multitask.run(
+        dataclasses.replace(longer, out=str(folder / "at_once"))
+    )
+    assert at_once["validation"] == pytest.approx(
+        result["validation"], abs=1e-5
+    )
+
+
+# === Ways of combining ===
+
+
+def test_a_shared_turn_moves_all_heads_and_ends_the_epoch(folder):
+    settings = settings_of(folder, train="all", combine="sum", max_epochs=1)
+    multitask.run(settings)
+    [line] = lines_of(settings)
+    assert line["turn"] is None
+    # 24 pairs in three steps of 8; 10 and 12 others are shuffled anew.
+    arrays = checkpoint_of(settings)
+    for name in ("", "/paraphrase", "/similarity", "/sentiment"):
+        assert arrays[f"optimizer/updates{name}"] == 3
+
+
+def checkpoint_of(settings):
+    path = os.path.join(run_folder(settings), "checkpoint")
+    [name] = [n for n in os.listdir(path) if n.endswith(".safetensors")]
+    return safetensors.numpy.load_file(os.path.join(path, name))
+
+
+def test_a_drawn_step_moves_the_drawn_head_alone(folder):
+    settings = settings_of(
+        folder, train="all", combine="sampled", max_epochs=1, alpha=0.0,
+        last_alpha=0.0, seed=3,
+    )  # fmt: skip
+    multitask.run(settings)
+    arrays = checkpoint_of(settings)
+    heads = [
+        int(arrays[f"optimizer/updates/{name}"])
+        for name in ("paraphrase", "similarity", "sentiment")
+    ]
+    # As many steps as three passes have: 3 + 2 + 2.
+    assert sum(heads) == arrays["optimizer/updates"] == 7
+    assert min(heads) > 0
+
+
+def test_one_task_s_loss_may_weigh_more(folder):
+    options = {"train": "all", "combine": "sum", "max_epochs": 1}
+    options |= {"dropout": 0.0, "head_dropout": 0.0, "batch_size": 24}
+    losses = {}
+    for word in ("", "sentiment=3", "paraphrase=3"):
+        settings = settings_of(folder, **options, loss_weights=word)
+        multitask.run(settings)
+        losses[word] = lines_of(settings)[0]["train_loss"]  # of one step
+    # Each is the sum of all and twice the task's own more.
+    sentiment = (losses["sentiment=3"] - losses[""]) / 2
+    paraphrase = (losses["paraphrase=3"] - losses[""]) / 2
+    assert sentiment == pytest.approx(np.log(5), abs=0.3)
+    assert paraphrase == pytest.approx(np.log(2), abs=0.2)
+
+
+@pytest.mark.parametrize("combine", ["pcgrad", "sampled"])
+def test_a_shared_turn_is_resumed_inside(folder, monkeypatch, combine):
+    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
+    options = {"train": "all", "combine": combine, "max_epochs": 1}
+    whole = settings_of(folder, **options)
+    multitask.run(whole)
+    settings = settings_of(folder, **options, out=str(folder / "stopped"))
+    steps = []
+    original = run_lib.Run._after_chunk
+
+    def stop(self, *arguments):
+        steps.append(self.progress.step)
+        self.signals.came = len(steps) == 2
+        return original(self, *arguments)
+
+    monkeypatch.setattr(run_lib.Run, "_after_chunk", stop)
+    with pytest.raises(run_lib.Interrupted):
+        multitask.run(settings)
+    multitask.run(settings)
+    assert len(steps) == (3 if combine == "pcgrad" else 7)
+    one, other = checkpoint_of(whole), checkpoint_of(settings)
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        np.testing.assert_allclose(other[name], array, atol=1e-5, err_msg=name)
+
+
+PROGRAM = """
+import json, pathlib, sys
+from tests.cs224n_runs import settings_of
+from tf_transfer import multitask
+from tf_transfer.models import tiny
+
+tiny.BLOCKS = 1
+folder, out, changes = sys.argv[1:]
+for combine in ("pcgrad", "sampled"):
+    settings = settings_of(
+        pathlib.Path(folder), train="all", combine=combine, out=out,
+        dropout=0.0, head_dropout=0.0, max_epochs=1, **json.loads(changes),
+    )
+    print("RESULT" + json.dumps(multitask.run(settings)["validation"]))
+"""
+
+
+def test_two_devices_combine_as_one_does(folder):
+    found = []
+    for changes in ({}, {"strategy": "mirrored", "cpu_devices": 2}):
+        output = subprocess.run(
+            [
+                sys.executable, "-c", PROGRAM, str(folder),
+                str(folder / f"out{len(found)}"), json.dumps(changes),
+            ],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        found.append(
+            [
+                json.loads(line.removeprefix("RESULT"))
+                for line in output.splitlines()
+                if line.startswith("RESULT")
+            ]
+        )
+    assert len(found[0]) == 2
+    for one, other in zip(*found, strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+
+
+# === Where the texts come from ===
+
+
+def test_glue_s_nearest_sets_stand_in(folder):
+    settings = settings_of(
+        folder, data="sample", train="head", max_epochs=1, pairs="cross"
+    )
+    result = multitask.run(settings)
+    with open(os.path.join(run_folder(settings), "config.json")) as file:
+        config = json.load(file)
+    assert config["tasks"]["sentiment"]["labels"] == ["0", "1"]
+    assert config["split_sizes"]["train_paraphrase"] > 0
+    assert 0 <= result["validation"]["overall"] <= 1
 
 
 def test_the_flags_are_the_settings(folder):

@@ -6,8 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
+from tests import cs224n_runs
 from tf_transfer import glue
+from tf_transfer import multitask
 from tf_transfer import predict
+from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
@@ -166,3 +169,67 @@ def test_damaged_weights_are_refused(rte_run, tmp_path):
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(UserError, match="is damaged"):
         predict.Predictor(str(copy))
+
+
+# === Runs with several tasks ===
+
+
+@pytest.fixture(scope="module")
+def three_tasks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("three")
+    cs224n_runs.write_all(folder)
+    settings = cs224n_runs.settings_of(
+        folder, train="head", max_epochs=1, pooling="cls_for_sentiment"
+    )
+    multitask.run(settings)
+    return folder, cs224n_runs.run_folder(settings)
+
+
+def test_the_named_task_answers(three_tasks, capsys):
+    folder, run = three_tasks
+    predictor = predict.Predictor(run)
+    with pytest.raises(UserError, match="--task=: this run has sentiment, "):
+        predictor.choose("")
+    with pytest.raises(UserError, match="--task=mood"):
+        predictor.choose("mood")
+    stored = np.load(os.path.join(run, "predictions.npz"))
+    for name, task in cs224n.TASKS.items():
+        predictor.choose(name)
+        rows = cs224n.read(str(folder), task, "dev")
+        np.testing.assert_allclose(
+            predictor.logits(rows.examples),
+            stored[f"validation_{name}_logits"], atol=1e-5,
+        )  # fmt: skip
+    predictor.choose("paraphrase")
+    predict.predict_texts(predictor, ["two cats", "good film"])
+    assert capsys.readouterr().out[0] in "01"
+
+
+def test_submissions_have_the_graders_form(three_tasks, tmp_path, capsys):
+    folder, run = three_tasks
+    predictor = predict.Predictor(run)
+    task = cs224n.TASKS["similarity"]
+    texts = [("two cats", "a dog"), ("good film", "water")]
+    cs224n_runs.write(folder, task, cs224n.HIDDEN, texts)
+    predict.predict_cs224n(predictor, None, str(tmp_path), run)
+    assert "No quora-test-student.csv: left out." in capsys.readouterr().out
+    assert sorted(os.listdir(tmp_path)) == [
+        "para-dev-output.csv", "sst-dev-output.csv", "sts-dev-output.csv",
+        "sts-test-output.csv",
+    ]  # fmt: skip
+    lines = (tmp_path / "sts-test-output.csv").read_text().splitlines()
+    assert lines[0] == "id \t Predicted_Similiary "
+    assert [line.split(" , ")[0] for line in lines[1:]] == ["id0", "id1"]
+    lines = (tmp_path / "para-dev-output.csv").read_text().splitlines()
+    assert {line.split(" , ")[1] for line in lines[1:]} <= {"0.0 ", "1.0 "}
+    assert len(lines) == 1 + cs224n_runs.SIZES["paraphrase"]
+    moods = (tmp_path / "sst-dev-output.csv").read_text().splitlines()[1:]
+    stored = np.load(os.path.join(run, "predictions.npz"))
+    assert [int(line.split(" , ")[1]) for line in moods] == (
+        stored["validation_sentiment_logits"].argmax(axis=1).tolist()
+    )
+
+
+def test_only_runs_of_the_three_tasks_are_submitted(rte, rte_run, tmp_path):
+    with pytest.raises(UserError, match="--cs224n: takes a run of"):
+        predict.predict_cs224n(rte, "sample", str(tmp_path), rte_run)

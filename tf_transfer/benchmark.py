@@ -142,6 +142,7 @@ class Bench:
         import tensorflow as tf
 
         from tf_transfer.models import split
+        from tf_transfer.training import learner
         from tf_transfer.training import loop
 
         settings = self.settings
@@ -149,11 +150,12 @@ class Bench:
             self.devices, split.freeze(self.network, self.moving),
             lambda step: tf.constant(settings.lr), settings,
         )  # fmt: skip
-        trainer = loop.Trainer(
+        one = learner.Learner(
             self.devices, self.network, optimizer, objective, self.seeds,
             settings, prefix,
         )  # fmt: skip
-        self.plan = trainer.plan(1)
+        trainer = loop.Trainer(self.devices, optimizer, [one])
+        self.plan = one.plan(1)
         return lambda: trainer.train(trainer.plan(1), lambda *chunk: False)
 
     def _cached(self):

@@ -7,18 +7,27 @@ reading the mean of the tokens for pairs, is best; decaying the rate from layer
 to layer does not help.
 
     python -m tf_transfer.multitask --data=FOLDER
+    python -m tf_transfer.multitask --data=FOLDER --combine=pcgrad --lr=2e-5
 
 Defaults are its best run's: first the output layers at 1e-3, then everything at
 1e-5, 20 epochs each, batch 32, whole data sets in turn (paraphrase, similarity,
 sentiment) in every epoch, the mean of the tokens, pairs as (u, v, |u - v|), the
 epoch of the best overall score on dev: (accuracy + accuracy + (r + 1) / 2) / 3.
+Without --data, GLUE's nearest sets stand in from TFDS: SST-2 has two labels of
+SST-5's five, and neither sizes nor scores are the paper's.
 
 From its starter code, on which the paper is silent: Adam with bias correction,
 epsilon 1e-6, no decay, a constant rate, no clipping; dropout 0.3 before the
 output layers. Ours: [CLS] goes through the pooler, which is frozen with the
 encoder in the first phase; squared error is on raw scores from 0 to 5; texts
 are cut at 128 tokens; Adam leaves an output layer alone, moments and all, while
-another task is in turn, as PyTorch does with weights that have no gradient.
+another task is in turn, as PyTorch does with weights that have no gradient. The
+sum of the losses takes a batch of each task a step until the largest set is
+through; a set that ends sooner is shuffled anew, its last batch may be short.
+
+What the paper names as future work, and its field expects: gradient surgery
+(Yu et al. 2020), and tasks drawn in proportion to size^alpha, which falls from
+--alpha to --last_alpha over the epochs (Stickland and Murray 2019).
 """
 
 import dataclasses
@@ -28,9 +37,10 @@ from tf_transfer import text_task
 from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
 from tf_transfer.settings import setting
+from tf_transfer.training.progress import OVERALL
 
 TRAIN = ("head", "all", "head_then_all")
-OVERALL = "overall"
+COMBINE = ("in_turn", "sum", "pcgrad", "sampled")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +51,11 @@ class MultitaskSettings(settings_lib.Settings):
     task = "cs224n"
 
     data: str = setting(
-        "",
+        "tfds",
         "Folder of the CS224N project's files: ids-sst-train.csv, "
-        "quora-train.csv, sts-train.csv, and the same with dev.",
+        "quora-train.csv, sts-train.csv, and the same with dev. `tfds`, or a "
+        "folder of the official GLUE files: the nearest of GLUE's, SST-2, QQP "
+        "and STS-B. `sample`: a handful of rows, to try the command.",
         hashed=False,  # its content is
     )
     train: str = setting(
@@ -70,8 +82,31 @@ class MultitaskSettings(settings_lib.Settings):
         "paraphrase,similarity,sentiment",
         "The tasks, in the order of their turns in an epoch.",
     )
+    combine: str = setting(
+        "in_turn",
+        "`in_turn`: each task's whole set, one behind the other. `sum`: a "
+        "batch of each at every step, losses added, the largest set once an "
+        "epoch. `pcgrad`: so, but where gradients of the encoder conflict, "
+        "each is first freed of its part against the other. `sampled`: a "
+        "batch of one task a step, drawn in proportion to size^alpha.",
+        choices=COMBINE,
+    )
+    loss_weights: str = setting(
+        "",
+        "What the tasks' losses are multiplied by, such as "
+        "sentiment=2,similarity=0.5; those left out by 1.",
+    )
+    alpha: float = setting(
+        1.0, "--combine=sampled: the exponent in the first epoch."
+    )
+    last_alpha: float = setting(
+        0.2, "--combine=sampled: the exponent in the last epoch."
+    )
     batch_size: int = setting(32, "Examples a step, over all replicas.")
-    max_epochs: int = setting(20, "Epochs of each phase.")
+    max_epochs: int = setting(20, "Epochs; of --train=head_then_all's end.")
+    head_epochs: int = setting(
+        0, "Epochs of --train=head_then_all's beginning (0: --max_epochs)."
+    )
     head_dropout: float = setting(0.3, "Dropout rate before an output layer.")
     weight_decay: float = setting(0.0, "Decoupled weight decay.")
     bias_correction: bool = setting(
@@ -101,46 +136,95 @@ class MultitaskSettings(settings_lib.Settings):
         return self.frozen_prefix == "cached" and self.train != "all"
 
     def source(self):
-        """The project's files."""
-        return cs224n.Files(self.data)
+        """Where the texts come from."""
+        return cs224n.open_source(self.data, self.cache_folder)
+
+    def hashed(self):
+        """The settings that can change a number, by name."""
+        values = super().hashed()
+        unread = []
+        if self.train == "all":
+            unread.append("head_lr")
+        if self.train != "head_then_all":
+            unread.append("head_epochs")
+        if self.combine != "sampled":
+            unread += ["alpha", "last_alpha"]
+        elif self.alpha != self.last_alpha:  # the last epoch has its own
+            values["max_epochs"] = self.max_epochs
+        return {n: v for n, v in values.items() if n not in unread}
 
     def resolve(self):
         """Settings with every default filled in. Checks them all first."""
         settings_lib.check(self)
-        if not self.data:
-            raise UserError(
-                "--data: give the folder of the CS224N project's files."
+        _check(self)
+        settings = self
+        if self.train == "head":
+            settings = dataclasses.replace(settings, lr=self.head_lr)
+        if not self.head_epochs:
+            settings = dataclasses.replace(
+                settings, head_epochs=self.max_epochs
             )
-        if self.trainable_layers != "all" or self.blocks:
+        return settings
+
+
+def _check(settings):
+    """Raises `UserError`, naming the flag, for what has no use or sense."""
+    if settings.trainable_layers != "all" or settings.blocks:
+        raise UserError(
+            "--trainable_layers and --blocks have no use here: --train says "
+            "what trains."
+        )
+    default = settings_lib.Settings.validation_fraction
+    if settings.validation_fraction != default:
+        raise UserError(
+            "--validation_fraction: has no use here: the dev files validate."
+        )
+    if not settings.head_lr > 0:
+        raise UserError(
+            f"--head_lr={settings.head_lr:g}: give a learning rate above 0."
+        )
+    if settings.head_epochs < 0:
+        raise UserError(
+            f"--head_epochs={settings.head_epochs}: give a number of epochs."
+        )
+    for name in ("alpha", "last_alpha"):
+        if getattr(settings, name) < 0:
             raise UserError(
-                "--trainable_layers and --blocks have no use here: --train "
-                "says what trains."
+                f"--{name}={getattr(settings, name):g}: give an exponent of 0 "
+                "(all tasks alike) or more; 1 is by size."
             )
-        if (
-            self.validation_fraction
-            != settings_lib.Settings.validation_fraction
-        ):
-            raise UserError(
-                "--validation_fraction: has no use here: the dev files "
-                "validate."
-            )
-        if not self.head_lr > 0:
-            raise UserError(
-                f"--head_lr={self.head_lr:g}: give a learning rate above 0."
-            )
-        tasks_in_order(self)
-        return self
+    tasks_in_order(settings)
+    loss_weights(settings)
 
 
 def tasks_in_order(settings):
-    """The tasks, in the order of their turns."""
+    """Names of the tasks, in the order of their turns."""
     found = settings.order.split(",")
     if sorted(found) != sorted(cs224n.TASKS):
         raise UserError(
             f"--order={settings.order}: give each of "
             f"{', '.join(cs224n.TASKS)} once, with commas between."
         )
-    return [cs224n.TASKS[name] for name in found]
+    return found
+
+
+def loss_weights(settings):
+    """A dict from task to the weight of its loss."""
+    found = dict.fromkeys(cs224n.TASKS, 1.0)
+    for entry in filter(None, settings.loss_weights.split(",")):
+        name, _, word = entry.partition("=")
+        try:
+            weight = float(word)
+        except ValueError:
+            weight = 0.0
+        if name not in found or not 0 < weight < float("inf"):
+            raise UserError(
+                f"--loss_weights={settings.loss_weights}: {entry!r} is not "
+                f"NAME=NUMBER with a name of {', '.join(found)} and a number "
+                "above 0."
+            )
+        found[name] = weight
+    return found
 
 
 def overall(metrics):
@@ -164,21 +248,31 @@ def run(settings):
     """Trains and evaluates. Returns what `result.json` says."""
     settings = settings.resolve()
     facts = {"task": settings.task, "metric": OVERALL}
-    return text_task.execute(settings, build, facts)
+    details = {
+        "tasks": {
+            name: {"texts": list(task.texts), "labels": task.labels}
+            for name, task in settings.source().tasks.items()
+        }
+    }
+    return text_task.execute(settings, build, facts, details)
 
 
 def build(settings, devices):
     """Network, phases and split sizes of a run."""
     from tf_transfer.models import split
 
-    network = build_network(settings, devices)
-    objectives, sizes = read_objectives(settings, network.encoder)
+    source = settings.source()
+    network = build_network(settings, devices, source.tasks)
+    objectives, sizes = read_objectives(settings, source, network.encoder)
     blocks = len(network.encoder.blocks)
     head = split.Trainable(blocks + 1, blocks, pooler=False)
     everything = split.Trainable(1, blocks, embeddings=True)
+    epochs = settings.max_epochs
+    if settings.train == "head_then_all":
+        epochs = settings.head_epochs
     stretches = {
-        "head": [(head, "head", settings.head_lr)],
-        "all": [(everything, "all", settings.lr)],
+        "head": [(head, "head", settings.head_lr, epochs)],
+        "all": [(everything, "all", settings.lr, settings.max_epochs)],
     }
     stretches["head_then_all"] = stretches["head"] + stretches["all"]
     phases = [
@@ -188,14 +282,14 @@ def build(settings, devices):
     return network, phases, sizes
 
 
-def build_network(settings, devices):
-    """Encoder and three output layers, under the strategy's scope."""
+def build_network(settings, devices, tasks):
+    """Encoder and an output layer a task, under the strategy's scope."""
     from tf_transfer.models import heads
 
     built = {}
     with devices.strategy.scope():
         encoder = text_task.load_encoder(settings)
-        for number, task in enumerate(cs224n.TASKS.values()):
+        for number, task in enumerate(tasks.values()):
             pooling = settings.pooling
             if pooling == "cls_for_sentiment":
                 pooling = "cls" if task.name == "sentiment" else "mean"
@@ -208,14 +302,15 @@ def build_network(settings, devices):
     return heads.Network(encoder, built)
 
 
-def read_objectives(settings, encoder):
+def read_objectives(settings, source, encoder):
     """An `Objective` a task, in their order, and the sizes of their splits."""
     from tf_transfer.data import metrics
     from tf_transfer.data import subsets
     from tf_transfer.training import phases
 
-    objectives, sizes, source = [], {}, settings.source()
-    for task in tasks_in_order(settings):
+    objectives, sizes = [], {}
+    weights = loss_weights(settings)
+    for task in map(source.tasks.get, tasks_in_order(settings)):
         parts = {}
         for kind, name in (("train", "train"), ("validation", "dev")):
             examples = source.read(task, name).examples
@@ -241,21 +336,35 @@ def read_objectives(settings, encoder):
                     names, *values
                 ),
                 prefix=f"{task.name}_",
+                weight=weights[task.name],
             )
         )  # fmt: skip
     return tuple(objectives), sizes
 
 
-def _phase(settings, objectives, trainable, name, lr):
+def _phase(settings, objectives, trainable, name, lr, epochs):
     from tf_transfer.training import phases
 
     return phases.Phase(
         trainable=trainable, trainable_layers=name, lr=lr,
-        max_epochs=settings.max_epochs, objectives=objectives,
+        max_epochs=epochs, objectives=objectives,
         score=lambda metrics: metrics[OVERALL], patience=settings.patience,
         min_delta=settings.min_delta, select=settings.select,
         layer_decay=settings.layer_decay, overall=overall,
+        way=_way(settings),
     )  # fmt: skip
+
+
+def _way(settings):
+    from tf_transfer.training import combining
+
+    if settings.combine == "sampled":
+        return combining.sampled(settings.alpha, settings.last_alpha)
+    return {
+        "in_turn": combining.IN_TURN,
+        "sum": combining.SUM,
+        "pcgrad": combining.PCGRAD,
+    }[settings.combine]
 
 
 def describe(settings):
@@ -263,7 +372,9 @@ def describe(settings):
     from tf_transfer.models import split
     from tf_transfer.training import strategy
 
-    network = build_network(settings, strategy.set_up(settings))
+    network = build_network(
+        settings, strategy.set_up(settings), settings.source().tasks
+    )
     blocks = len(network.encoder.blocks)
     trainable = split.Trainable(1, blocks, embeddings=True)
     if settings.train == "head":

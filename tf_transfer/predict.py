@@ -4,6 +4,7 @@
     python -m tf_transfer.predict --run=DIR --input=FILE.tsv
     python -m tf_transfer.predict --run=DIR --glue_test --output=DIR2
     python -m tf_transfer.predict --run=DIR --export=DIR3
+    python -m tf_transfer.predict --run=DIR --cs224n --output=DIR4
 
 `--run` is a run directory (the folder that holds result.json). `--input` is a
 tab-separated file without quoting whose header names the task's text columns,
@@ -14,6 +15,9 @@ column of the file, and these two behind them.
 `--glue_test` writes the file that gluebenchmark.com takes.
 `--export` writes a TensorFlow SavedModel that takes raw strings; who loads it
 imports tensorflow_text first.
+A run of `tf_transfer.multitask` has three tasks: `--task` says which one
+answers. `--cs224n` writes the files that the CS224N project's graders take, for
+dev and, where `--data` holds them, for test.
 """
 
 import csv
@@ -26,12 +30,12 @@ import numpy as np
 from absl import flags
 
 from tf_transfer import settings as settings_lib
-from tf_transfer import text_task
+from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tables
-from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
+from tf_transfer.predictor import Predictor
 
 
 def define_flags():
@@ -45,141 +49,24 @@ def define_flags():
         "glue_test", False, "Predict the task's hidden test set, for GLUE."
     )
     flags.DEFINE_string(
-        "data", None, "Where --glue_test reads. Unset: the run's own source."
+        "task", "", "Of a run that has several: the one that answers."
+    )
+    flags.DEFINE_bool(
+        "cs224n", False, "Write the CS224N project's submission files."
+    )
+    flags.DEFINE_string(
+        "data",
+        None,
+        "Where --glue_test and --cs224n read. Unset: the run's own source.",
     )
     flags.DEFINE_string(
         "output",
         None,
         "Where to write. Unset: --input's answers go to the "
-        "terminal, --glue_test's file into the run directory.",
+        "terminal, --glue_test's and --cs224n's files into the run directory.",
     )
     flags.DEFINE_string("export", None, "Folder to write a SavedModel into.")
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
-
-
-class Predictor:
-    """A trained run, ready to answer.
-
-    Args:
-        run: path of a finished run directory.
-        cache_dir: folder for what pip fetches.
-    """
-
-    def __init__(self, run, cache_dir=""):
-        from tf_transfer.models import loading
-        from tf_transfer.training import records
-        from tf_transfer.training import strategy
-
-        directory = records.RunDirectory(run, None)
-        config, result = directory.config(), directory.result()
-        if result is not None and not result["best_epoch"]:
-            raise UserError(
-                f"--run={run}: is a baseline tested in folds, which keeps no "
-                "model. Give a run of an encoder."
-            )
-        if config is None or result is None:
-            raise UserError(
-                f"--run={run}: has no "
-                f"{'config.json' if config is None else 'result.json'}. Give "
-                "the folder of a finished run."
-            )
-        known = {
-            field.name for field in dataclasses.fields(text_task.TaskSettings)
-        }
-        kept = {k: v for k, v in config["settings"].items() if k in known}
-        self.settings = dataclasses.replace(
-            text_task.TaskSettings(**kept),
-            strategy="default", cpu_devices=1, cache_dir=cache_dir,
-        )  # fmt: skip
-        self.task, self.table = _task_of(config)
-        identity = loading.identify(
-            self.settings.model, self.settings.cache_folder
-        )
-        if identity != config["key"]["model_identity"]:
-            raise UserError(
-                f"--run={run}: was trained on another {self.settings.model} "
-                f"({config['key']['model_identity']}) than there is now "
-                f"({identity}). Bring the old one back."
-            )
-        self.devices = strategy.Devices(strategy.tf.distribute.get_strategy())
-        self.network = text_task.build_network(
-            self.settings, self.task, self.devices
-        )
-        self._load_weights(directory)
-
-    def prepared(self, text):
-        """A text as the run's were."""
-        if self.table and self.table["clean"] == "basic":
-            return tables.cleaned(text)
-        return text
-
-    def _load_weights(self, directory):
-        files = sorted(os.listdir(directory.file("model")))
-        if len(files) != 1:
-            raise UserError(
-                f"{directory.file('model')}: should hold one file of weights; "
-                f"found {len(files)}. Run the run's command again."
-            )
-        name = files[0].removesuffix(".safetensors")
-        try:
-            arrays = directory.read_model({"file": name, "sha256": None})
-        except Exception as error:
-            raise UserError(
-                f"{directory.file('model', files[0])}: is damaged ({error})."
-            ) from None
-        weights = {weight.path: weight for weight in self.network.weights}
-        for path, array in arrays.items():
-            weights[path].assign(array)
-
-    def logits(self, examples):
-        """float32 [examples, units] of `sources.Examples`."""
-        from tf_transfer.training import loop
-
-        split = text_task.tokenise(
-            examples, self.network.encoder, self.settings, self.task, "texts"
-        )
-        program = loop.tf.function(self._logits_of_batch, reduce_retracing=True)
-        return loop.predict(
-            self.devices, program, split, self.network.encoder.special.pad,
-            self.settings.max_length,
-        )  # fmt: skip
-
-    def _logits_of_batch(self, batch):
-        return self.network.logits(self.task.name, batch, training=False)
-
-    def answers(self, logits):
-        """(label word, score) of each example.
-
-        The score is the probability of the label, or the similarity itself,
-        kept within its range.
-        """
-        if self.task.labels is None:
-            low, high = tasks.SCORE_RANGE
-            scores = np.clip(logits[:, 0], low, high)
-            return [(f"{score:.3f}", float(score)) for score in scores]
-        if logits.shape[1] == 1:
-            yes = 1 / (1 + np.exp(-logits[:, 0].astype(np.float64)))
-            chances = np.stack([1 - yes, yes], axis=1)
-        else:
-            shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-            chances = shifted / shifted.sum(axis=1, keepdims=True)
-        words = self.task.words or self.task.labels
-        return [
-            (words[choice], float(chances[row, choice]))
-            for row, choice in enumerate(metrics.decide(logits))
-        ]
-
-
-def _task_of(config):
-    """(`tasks.Task`, the settings of its table or None) of a run."""
-    settings = config["settings"]
-    if config["key"]["module"] != "tweets":
-        return tasks.GLUE[settings["task"]], None
-    task = tasks.Task(
-        settings["task"], "", tuple(config["texts"]), "",
-        tuple(config["labels"]), "accuracy", "", (),
-    )  # fmt: skip
-    return task, settings
 
 
 # === What the flags ask for ===
@@ -265,6 +152,36 @@ def predict_glue_test(predictor, data, output, run):
         print(f"Written to {path}")
 
 
+def predict_cs224n(predictor, data, output, run):
+    """Writes the submission files of the CS224N project."""
+    folder = data or predictor.settings.data
+    source = cs224n.open_source(folder, predictor.settings.cache_folder)
+    if set(predictor.tasks) != set(cs224n.SUBMISSIONS) or not isinstance(
+        source, cs224n.Files
+    ):
+        raise UserError(
+            "--cs224n: takes a run of tf_transfer.multitask, and its files in "
+            f"--data; found {folder}."
+        )
+    for name, (start, _, _) in cs224n.SUBMISSIONS.items():
+        predictor.choose(name)
+        task = source.tasks[name]
+        for split, word in (("dev", "dev"), (cs224n.HIDDEN, "test")):
+            if word == "test" and not source.has(task, split):
+                print(f"No {cs224n.file_name(task, split)}: left out.")
+                continue
+            rows = source.read(task, split)
+            logits = predictor.logits(rows.examples)
+            values = logits[:, 0] if task.labels is None else None
+            if values is None:
+                values = metrics.decide(logits)
+            path = os.path.join(output or run, f"{start}-{word}-output.csv")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            text = cs224n.submission(name, rows.names, values)
+            _write(path, text.removesuffix("\n").split("\n"))
+            print(f"Written to {path}")
+
+
 def _write(path, lines):
     if path is None:
         print("\n".join(lines))
@@ -307,14 +224,18 @@ def main():
         raise UserError("--run: give the folder of a finished run.")
     asked = [
         bool(values.text), bool(values.input), values.glue_test,
-        bool(values.export),
+        bool(values.export), values.cs224n,
     ]  # fmt: skip
     if sum(asked) != 1:
         raise UserError(
-            "Give one of --text, --input, --glue_test and --export."
+            "Give one of --text, --input, --glue_test, --cs224n and --export."
         )
     settings_lib.import_tensorflow()
     predictor = Predictor(values.run, values.cache_dir)
+    if values.cs224n:
+        predict_cs224n(predictor, values.data, values.output, values.run)
+        return
+    predictor.choose(values.task)
     if values.text:
         predict_texts(predictor, values.text)
     elif values.input:

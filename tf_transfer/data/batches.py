@@ -94,7 +94,21 @@ class Plan:
 
     def start_at(self, step):
         """The part of the plan from `step` on."""
-        return Plan(self.rows[step:], self.counts[step:], self.lengths[step:])
+        return self.part(slice(step, None))
+
+    def part(self, steps):
+        """Some of its steps, a slice."""
+        return Plan(self.rows[steps], self.counts[steps], self.lengths[steps])
+
+    @staticmethod
+    def join(plans):
+        """Plans one behind the other, as one."""
+        return Plan(
+            *(
+                np.concatenate([getattr(plan, field.name) for plan in plans])
+                for field in dataclasses.fields(Plan)
+            )
+        )
 
 
 # === In which order, padded to what ===
@@ -106,22 +120,24 @@ def buckets_up_to(max_length):
 
 
 def plan_epoch(
-    lengths, batch_size, batching, seed, epoch, replicas=1, buckets=BUCKETS
-):
+    lengths, batch_size, batching, seed, epoch, replicas=1, buckets=BUCKETS,
+    lap=0,
+):  # fmt: skip
     """Draws the batches of a training epoch.
 
     Args:
         lengths: int [examples]. Tokens of each example.
         batch_size: examples a step, over all replicas.
         batching: `random` or `grouped`.
-        seed, epoch: all that the order depends on.
+        seed, epoch, lap: all that the order depends on; a set that is used
+            more than once in an epoch has laps from 0.
         replicas: batches are filled up to a multiple of it.
         buckets: lengths that batches may be padded to.
 
     Returns:
         `Plan` of ceil(examples / batch_size) steps.
     """
-    rng = np.random.default_rng([seed, epoch, 11])
+    rng = np.random.default_rng([seed, epoch, 11, *([lap] if lap else [])])
     order = rng.permutation(len(lengths))
     if batching == "grouped":
         pool = GROUPED_POOL * batch_size
@@ -191,7 +207,7 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
     own = slice(worker * width, (worker + 1) * width)
 
     def spread(array):  # [steps, batch] -> [steps * replicas, batch of one]
-        return array[:, own].reshape(len(plan) * local_replicas, -1)
+        return array[:, own].reshape(-1, width // local_replicas)
 
     gather = _gatherer(split, pad)
     dataset = tf.data.Dataset.from_tensor_slices(

@@ -1,7 +1,10 @@
-"""The three tasks of Stanford's CS224N default project, from its files.
+"""The three tasks of Stanford's CS224N default project.
 
-`ids-sst-train.csv`, `quora-train.csv`, `sts-train.csv` and the same with `dev`:
-tab-separated, quoted as CSV, a header first. The test files have no labels.
+From its files: `ids-sst-train.csv`, `quora-train.csv`, `sts-train.csv` and the
+same with `dev`, tab-separated, quoted as CSV, a header first; the test files
+have no labels. Or from GLUE's nearest: SST-2 in the place of SST-5 (two labels
+of five), QQP (the same questions, divided otherwise, 364 thousand pairs), STS-B
+(the same pairs, divided otherwise).
 """
 
 import csv
@@ -41,6 +44,26 @@ TASKS = {
 }  # fmt: skip
 UNLABELLED = ("paraphrase",)  # files known to hold rows without a label
 
+# GLUE's, by the names and with the scores of the project's.
+NEAREST = {
+    name: dataclasses.replace(
+        tasks.GLUE[glue], name=name, metric=TASKS[name].metric,
+        also=("f1",) if glue == "sst2" else TASKS[name].also,
+    )
+    for name, glue in (
+        ("sentiment", "sst2"), ("paraphrase", "qqp"), ("similarity", "stsb"),
+    )
+}  # fmt: skip
+
+# What the project's graders read: the file, its header, a label's form. The
+# spelling is theirs.
+SUBMISSIONS = {
+    "sentiment": ("sst", "Predicted_Sentiment", "{:d}"),
+    "paraphrase": ("para", "Predicted_Is_Paraphrase", "{:.1f}"),
+    "similarity": ("sts", "Predicted_Similiary", "{:.6f}"),
+}
+HIDDEN = "test-student"  # ends the names of files without labels
+
 
 @dataclasses.dataclass
 class Rows:
@@ -55,32 +78,80 @@ class Rows:
     names: list
 
 
+def file_name(task, split):
+    """Of a task's split."""
+    return f"{task.folder}-{split}.csv"
+
+
 def path_of(folder, task, split):
     """Where a task's split is.
 
     Raises:
         UserError: it is not there.
     """
-    path = os.path.join(folder, f"{task.folder}-{split}.csv")
+    path = os.path.join(folder, file_name(task, split))
     if not os.path.isfile(path):
         raise UserError(
             f"{path}: no such file. Give --data the folder of the CS224N "
             "project's files: "
-            + ", ".join(f"{t.folder}-{split}.csv" for t in TASKS.values())
-            + "."
+            + ", ".join(file_name(t, split) for t in TASKS.values())
+            + "; or leave it out for GLUE's nearest sets."
         )
     return path
+
+
+def open_source(data, cache_folder):
+    """Where the texts come from.
+
+    Args:
+        data: a folder of the project's files, or one of GLUE's; `tfds`;
+            `sample`.
+
+    Returns:
+        `Files` or `Nearest`.
+    """
+    if data in ("tfds", "sample") or os.path.isdir(
+        os.path.join(data, NEAREST["sentiment"].folder)
+    ):
+        return Nearest(data, cache_folder)
+    return Files(data)
+
+
+class Nearest:
+    """GLUE's sets that are nearest to the project's.
+
+    Attributes: as of `Files`.
+    """
+
+    tasks = NEAREST
+
+    def __init__(self, data, cache_folder):
+        self._sources = {
+            name: sources.Source(task, data, cache_folder)
+            for name, task in NEAREST.items()
+        }
+        self.identity = "; ".join(
+            source.identity for source in self._sources.values()
+        )
+
+    def read(self, task, split):
+        """The `Rows` of a task's split."""
+        examples = self._sources[task.name].read(split)
+        return Rows(examples, [str(row) for row in examples.ids])
 
 
 class Files:
     """The project's files in a folder.
 
     Attributes:
+        tasks: dict from name to `tasks.Task`.
         identity: str. A hash of all that train and validate.
 
     Raises:
         UserError: one is not there.
     """
+
+    tasks = TASKS
 
     def __init__(self, folder):
         self.folder = folder
@@ -90,6 +161,10 @@ class Files:
                 path = path_of(folder, task, split)
                 digest.update(bytes.fromhex(files.sha256(path)))
         self.identity = f"cs224n sha256:{digest.hexdigest()}"
+
+    def has(self, task, split):
+        """Whether a task's split is there."""
+        return os.path.isfile(os.path.join(self.folder, file_name(task, split)))
 
     def read(self, task, split):
         """The `Rows` of a task's split; see `read`."""
@@ -174,6 +249,19 @@ def _lines(path, task, is_hidden):
                 f"{path}, behind line {reader.line_num}: cannot be read "
                 f"({error})."
             ) from None
+
+
+def submission(task, names, values):
+    """A file that the project's graders take, as text.
+
+    Args:
+        names: the examples' ids in its files.
+        values: label ids, or scores.
+    """
+    _, title, form = SUBMISSIONS[task]
+    lines = [f"id \t {title} "]
+    lines += [f"{n} , {form.format(v)} " for n, v in zip(names, values)]
+    return "\n".join(lines) + "\n"
 
 
 def _label(task, word, where):

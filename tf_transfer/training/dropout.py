@@ -32,17 +32,18 @@ class DropoutSeeds:
                     generator.next = self._next
 
     @contextlib.contextmanager
-    def at(self, seed, step, replica):
+    def at(self, seed, step, replica, objective=0):
         """Draws belong to this step and replica inside the block.
 
         Args:
             seed: int. The seed of the run.
             step: int64 tensor.
             replica: int32 tensor, unique over all workers.
+            objective: int. Which one of a step that several share.
         """
         # The two words of a stateless seed are hashed by Philox: different
         # words, however close, give unrelated masks.
-        step = tf.cast(step, tf.int64) + self.phase * 2**40
+        step = tf.cast(step, tf.int64) + self.phase * 2**40 + objective * 2**46
         place = step * 4096 + tf.cast(replica, tf.int64)
         self._base, self._drawn = (seed, place), 0
         try:

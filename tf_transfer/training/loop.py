@@ -7,13 +7,14 @@ branch a bucket with static shapes was no faster, and took far longer to
 trace). XLA still compiles one program a bucket, when it meets it.
 """
 
+import functools
 import time
 
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.data import batches
 from tf_transfer.errors import UserError
+from tf_transfer.training import combining
 from tf_transfer.training.optimizer import BertAdam
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
@@ -33,57 +34,55 @@ def not_finite(what, step):
 
 
 class Trainer:
-    """Trains one objective of one phase, and evaluates it.
+    """Trains one turn of an epoch: an objective's, or one shared by several.
 
     Args:
         devices: `strategy.Devices`.
-        network: `heads.Network`, frozen as the phase wants it.
         optimizer: `BertAdam` over what trains.
-        objective: `phases.Objective`.
-        seeds: `dropout.DropoutSeeds` of the network.
-        settings: `settings.Settings`.
-        prefix: `models.prefix.Prefix` whose output is in the splits, or None.
+        learners: list of `learner.Learner`, all over that optimizer.
+        way: `combining.Way`, how several of them share the turn.
+        seed: of what the way draws.
     """
 
     def __init__(
-        self, devices, network, optimizer, objective, seeds, settings,
-        prefix=None,
-    ):  # fmt: skip
+        self, devices, optimizer, learners, way=combining.IN_TURN, seed=0
+    ):
         self.devices = devices
-        self.network = network
         self.optimizer = optimizer
-        self.objective = objective
-        self.settings = settings
-        self.pad = network.encoder.special.pad
-        self.seeds = seeds
-        self.prefix = prefix
-        self._gradients = (
-            tf.function(self._loss_and_gradients, jit_compile=True)
-            if settings.jit_compile
-            else self._loss_and_gradients
-        )
+        self.learners = learners
+        self.way = way
+        self.seed = seed
         self._chunk = tf.function(self._run_chunk)
-        self._predict = tf.function(self._predict_batch, reduce_retracing=True)
 
-    # === Training ===
+    @property
+    def name(self):
+        """The objective's, or None of a turn that several share."""
+        if len(self.learners) > 1:
+            return None
+        return self.learners[0].objective.name
 
-    def plan(self, epoch):
-        """The batches of an epoch, counted from 1 over the whole run."""
-        return batches.plan_epoch(
-            self.objective.train.lengths,
-            self.settings.batch_size,
-            self.settings.batching,
-            self.settings.seed,
-            epoch,
-            self.devices.replicas,
-            batches.buckets_up_to(self.settings.max_length),
-        )
+    def plan(self, epoch, done=0.0):
+        """The batches of an epoch.
+
+        Args:
+            epoch: counted from 1 over the whole run.
+            done: share of the phase's epochs that lie behind, from 0 to 1.
+
+        Returns:
+            `combining.TurnPlan`.
+        """
+        passes = [
+            functools.partial(learner.plan, epoch) for learner in self.learners
+        ]
+        sizes = [len(learner.objective.train) for learner in self.learners]
+        draws = np.random.default_rng([self.seed, epoch, 13])
+        return self.way.plan(passes, sizes, draws, done)
 
     def train(self, plan, after_chunk):
         """Trains on a plan.
 
         Args:
-            plan: `batches.Plan`, from the step on at which to go on.
+            plan: `combining.TurnPlan`, from the step on at which to go on.
             after_chunk: function (losses, counts, seconds) called after each
                 chunk; training ends early where it returns True. Time spent
                 in it is not counted.
@@ -94,22 +93,17 @@ class Trainer:
         Raises:
             NotFinite: naming the step.
         """
-        iterator = iter(
-            self.devices.distribute(
-                lambda: batches.pipeline(
-                    self.objective.train,
-                    plan,
-                    self.pad,
-                    (self.devices.worker, self.devices.workers),
-                    self.devices.local_replicas,
-                )
-            )
-        )
+        iterators = [
+            learner.batches_of(part)
+            for learner, part in zip(self.learners, plan.parts, strict=True)
+        ]
         done, size = 0, 1
         while done < len(plan):
             stop = min(done + size, len(plan))
             began = time.perf_counter()
-            records = self._chunk(iterator, tf.constant(stop - done)).numpy()
+            records = self._chunk(
+                iterators, *self._choices(plan, done, stop)
+            ).numpy()
             seconds = time.perf_counter() - began
             self._check_finite(records)
             counts = plan.counts[done:stop]
@@ -119,6 +113,13 @@ class Trainer:
             if ended:
                 return True
         return False
+
+    def _choices(self, plan, start, stop):
+        """Those of some steps, in a tensor that is always of one shape."""
+        choices = np.zeros(LONGEST_CHUNK, np.int32)
+        if plan.choices is not None:
+            choices[: stop - start] = plan.choices[start:stop]
+        return tf.constant(choices), tf.constant(stop - start)
 
     def _next_size(self, steps, size, seconds):
         """Steps that take about `CHUNK_SECONDS`; the same on all workers."""
@@ -138,116 +139,56 @@ class Trainer:
         what = "loss" if not np.isfinite(records[first, 0]) else "gradient"
         raise not_finite(what, step)
 
-    def _run_chunk(self, iterator, count):
+    def _run_chunk(self, iterators, choices, count):
         """Trains `count` steps; returns float32 [count, 2]: loss, norm.
 
         Args:
-            iterator: over distributed batches.
+            iterators: over distributed batches, one a learner.
+            choices: int32 [at least `count`]. Whose step each one is, where
+                the way draws.
             count: int32 [].
         """
-        strategy = self.devices.strategy
         records = tf.TensorArray(tf.float32, count, element_shape=[2])
         for index in tf.range(count):
-            loss, norm = strategy.run(self._step, args=(next(iterator),))
-            loss = strategy.reduce("SUM", loss, axis=None)
-            norm = strategy.reduce("MEAN", norm, axis=None)
-            records = records.write(index, tf.stack([loss, norm]))
+            record = self._run_step(iterators, choices[index])
+            records = records.write(index, record)
         return records.stack()
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
-    def _step(self, batch):
-        """One replica's step: gradients, then one update."""
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        loss, *gradients = self._gradients(
-            self._complete(batch),
-            tf.identity(self.optimizer.step),
-            tf.identity(self.optimizer.loss_scale),
-            tf.convert_to_tensor(replica),
+    def _run_step(self, iterators, choice):
+        """One step on all replicas: of all learners, or of the chosen one."""
+
+        def step_of(places):
+            strategy = self.devices.strategy
+            batches = tuple(iterators[place].get_next() for place in places)
+            loss, norm = strategy.run(
+                lambda *batches: self._step(places, batches), args=batches
+            )
+            loss = strategy.reduce("SUM", loss, axis=None)
+            norm = strategy.reduce("MEAN", norm, axis=None)
+            return tf.stack([loss, norm])
+
+        everyone = list(range(len(self.learners)))
+        if not self.way.draws or len(everyone) == 1:
+            return step_of(everyone)
+        return tf.switch_case(
+            choice, [functools.partial(step_of, [place]) for place in everyone]
+        )
+
+    def _step(self, places, batches):
+        """One replica's step: gradients of each objective, then one update."""
+        learners = [self.learners[place] for place in places]
+        found = [
+            learner.gradients(batch, place)
+            for learner, batch, place in zip(learners, batches, places)
+        ]
+        loss = tf.add_n([loss for loss, _ in found])
+        gradients = self.way.merge(
+            [gradients for _, gradients in found], self.optimizer, self.seed
         )
         # A head that is not in turn stands still: its moments, too.
-        return loss, self.optimizer.apply(gradients, ("", self.objective.name))
-
-    def _complete(self, batch):
-        """The batch with its whole prefix, run here where it is not stored."""
-        if self.prefix is None:
-            return batch
-        states = self.prefix.complete(
-            self.network.encoder, batch, same_shape=self.settings.jit_compile
-        )
-        kept = ("mask", "labels", "weights")
-        return {**{name: batch[name] for name in kept}, "states": states}
-
-    def _loss_and_gradients(self, batch, step, loss_scale, replica):
-        weights = [weight.value for weight in self.optimizer.weights]
-        with tf.GradientTape(watch_accessed_variables=False) as tape:
-            tape.watch(weights)
-            with self.seeds.at(self.settings.seed, step, replica):
-                logits = self.network.logits(
-                    self.objective.name, batch, training=True,
-                    prefix=self.prefix,
-                )  # fmt: skip
-            each = self.objective.loss(batch["labels"], logits)
-            loss = tf.reduce_sum(each * batch["weights"])
-            scaled = loss * loss_scale
-        gradients = tape.gradient(
-            scaled, weights, unconnected_gradients="zero"
-        )  # another objective's head has none
-        # Dense: embeddings are clipped and decayed like all else.
-        return [loss, *(tf.convert_to_tensor(g) for g in gradients)]
-
-    # === Evaluation ===
-
-    def predict(self, split):
-        """Logits of every example, float32 [examples, units], in order."""
-        return predict(
-            self.devices, self._predict, split, self.pad,
-            self.settings.max_length,
-        )  # fmt: skip
-
-    def _predict_batch(self, batch):
-        def logits(batch):
-            return self.network.logits(
-                self.objective.name, self._complete(batch), training=False,
-                prefix=self.prefix,
-            )  # fmt: skip
-
-        return self.devices.strategy.run(logits, args=(batch,))
-
-
-def predict(devices, program, split, pad, max_length):
-    """Runs a prediction program over a whole split.
-
-    Args:
-        program: function from a (distributed) batch to its logits.
-        split: `batches.Split`.
-
-    Returns:
-        float32 [examples, units], in the order of the split.
-    """
-    replicas = devices.replicas
-    plan = batches.plan_evaluation(
-        split.lengths,
-        -(-batches.EVALUATION_BATCH // replicas) * replicas,
-        replicas,
-        batches.buckets_up_to(max_length),
-    )
-    dataset = devices.distribute(
-        lambda: batches.pipeline(
-            split, plan, pad, (devices.worker, devices.workers),
-            devices.local_replicas,
-        )
-    )  # fmt: skip
-    outputs = [
-        devices.strategy.gather(program(batch), axis=0) for batch in dataset
-    ]
-    result = None
-    for step, output in enumerate(outputs):
-        count = plan.counts[step]
-        values = output.numpy()[:count]
-        if result is None:
-            result = np.empty((len(split), values.shape[1]), np.float32)
-        result[plan.rows[step, :count]] = values
-    return result
+        names = [learner.objective.name for learner in learners]
+        return loss, self.optimizer.apply(gradients, ("", *names))
 
 
 def build_optimizer(devices, weights, rate, settings, scales=None, groups=None):

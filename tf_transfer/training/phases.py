@@ -11,6 +11,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from tf_transfer.models.split import Trainable
+from tf_transfer.training import combining
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Objective:
         measure: function (labels, logits, prefix) to a dict of metrics.
         prefix: stands before the names of its metrics, where there are
             several objectives.
+        weight: the loss is multiplied by it.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Objective:
     evaluation: dict
     measure: Callable
     prefix: str = ""
+    weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +45,8 @@ class Phase:
     """A stretch of training.
 
     Attributes:
-        objectives: trained in turn, each a whole pass, in every epoch.
+        objectives: what it trains on.
+        way: how several objectives share an epoch.
         score: function from a dict of validation metrics to the score that
             stops and selects; `None` where nothing validates.
         patience, min_delta, select: see `stopping` and `settings`.
@@ -62,6 +66,7 @@ class Phase:
     select: str
     layer_decay: float = 1.0
     overall: Callable | None = None
+    way: combining.Way = combining.IN_TURN
 
 
 # === Losses: labels and logits [batch, units] to float32 [batch] ===

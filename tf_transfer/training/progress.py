@@ -2,6 +2,8 @@
 
 import dataclasses
 
+OVERALL = "overall"  # what the metrics of several objectives come to
+
 
 @dataclasses.dataclass
 class Progress:
@@ -51,13 +53,21 @@ def one_line(line):
     """What the terminal shows of a line of `epochs.jsonl`."""
     parts = [
         f"epoch {line['phase_epoch']:>2}",
+        *([f"{line['turn']:<10}"] if line["turn"] else []),
         f"loss {line['train_loss']:.4f}",
     ]
     for kind in ("validation", "test"):
-        for metric, value in list((line[kind] or {}).items())[:2]:
+        for metric, value in _told(line[kind] or {}):
             parts.append(f"{kind} {metric} {value:.4f}")
     parts.append(
         f"{line['train_seconds']:.1f} s "
         f"({line['examples_per_second']:.1f} examples/s)"
     )
     return "  ".join(parts)
+
+
+def _told(metrics):
+    """The first two metrics; of several objectives, what they come to."""
+    if OVERALL in metrics:
+        return [(OVERALL, metrics[OVERALL])]
+    return list(metrics.items())[:2]

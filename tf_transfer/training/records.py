@@ -72,7 +72,7 @@ def extends(settings, result):
     """Whether a finished run would go on, for more epochs, with these."""
     return (
         result["stop_reason"] == "max_epochs"
-        and settings.max_epochs > result["epochs_run"]
+        and settings.max_epochs > result["phases"][-1]["epochs"]
     )
 
 

@@ -10,6 +10,7 @@ import tqdm
 from tf_transfer.errors import Interrupted
 from tf_transfer.errors import UserError
 from tf_transfer.models import split
+from tf_transfer.training import learner
 from tf_transfer.training import loop
 from tf_transfer.training import memory
 from tf_transfer.training import prefix_cache
@@ -42,7 +43,7 @@ class Run:
         self.state = State(directory, devices, network, phases)
         self.signals = StopSignals()
         self.cache = None
-        self.trainers = []  # of the phase, one an objective
+        self.learners = []  # of the phase, one an objective
         self.seeds = DropoutSeeds(network.layers)
 
     @property
@@ -111,7 +112,7 @@ class Run:
         self.seeds.phase = progress.phase
         if arrays:  # before a prefix is told by what its weights are
             self.state.assign_weights(arrays)
-        self.trainers = self._build(phase, weights)
+        turns = self._build(phase, weights)
         stopper = Stopper(phase.patience, phase.min_delta)
         if progress.stopper:
             stopper = Stopper(**progress.stopper)
@@ -124,17 +125,14 @@ class Run:
         begun = progress.step or progress.turn  # an epoch is always ended
         reason = "" if begun else self._reason_to_stop(phase, stopper)
         while not reason:
-            for turn in range(progress.turn, len(self.trainers)):
+            for turn in range(progress.turn, len(turns)):
                 progress.turn = turn
-                self._run_turn(self.trainers[turn], phase, stopper)
+                self._run_turn(turns[turn], phase, stopper)
             reason = self._end_epoch(phase, stopper)
         self._end_phase(phase, stopper, reason)
 
     def _build(self, phase, weights):
-        """A trainer for each objective, all sharing one optimizer."""
-        sizes = [len(o.train) for o in phase.objectives]
-        steps = sum(-(-size // self.settings.batch_size) for size in sizes)
-        total = steps * phase.max_epochs
+        """The turns of an epoch, `Trainer`s that share one optimizer."""
         scales = split.rate_scales(self.network, phase.layer_decay)
         groups = {}
         if len(phase.objectives) > 1:
@@ -143,6 +141,7 @@ class Run:
                 for objective in phase.objectives
                 for weight in self.network.heads[objective.name].weights
             }
+        total = self._steps_of(phase)
         self.state.optimizer = loop.build_optimizer(
             self.devices,
             weights,
@@ -154,13 +153,28 @@ class Run:
             [scales[id(weight)] for weight in weights],
             [groups.get(id(weight), "") for weight in weights],
         )  # fmt: skip
-        return [
-            loop.Trainer(
+        self.learners = [
+            learner.Learner(
                 self.devices, self.network, self.state.optimizer, objective,
                 self.seeds, self.settings, prefix,
             )
             for prefix, objective in self._with_prefix(phase)
         ]  # fmt: skip
+        return [
+            loop.Trainer(
+                self.devices, self.state.optimizer, group, phase.way,
+                self.settings.seed,
+            )
+            for group in phase.way.turns(self.learners)
+        ]  # fmt: skip
+
+    def _steps_of(self, phase):
+        """Steps of a phase, from its first epoch to its last."""
+        steps = [
+            -(-len(objective.train) // self.settings.batch_size)
+            for objective in phase.objectives
+        ]
+        return phase.way.steps(steps) * phase.max_epochs
 
     def _with_prefix(self, phase):
         """Objectives with their frozen prefix, or with None to run it live."""
@@ -195,7 +209,8 @@ class Run:
 
     def _run_turn(self, trainer, phase, stopper):
         progress = self.progress
-        plan = trainer.plan(progress.total_epochs)
+        behind = (progress.epoch - 1) / max(1, phase.max_epochs - 1)
+        plan = trainer.plan(progress.total_epochs, behind)
         left = plan.start_at(progress.step)
         self.memory = memory.Peak()
         if len(left):
@@ -256,13 +271,13 @@ class Run:
     def _evaluate(self, phase):
         """Metrics and logits of every split of every objective."""
         results, logits = {}, {}
-        for trainer in self.trainers:
-            objective = trainer.objective
+        for one in self.learners:
+            objective = one.objective
             for name, splits in objective.evaluation.items():
                 results.setdefault(name, None)
                 for prefix, part in splits:
                     prefix = objective.prefix + prefix
-                    output = trainer.predict(part)
+                    output = one.predict(part)
                     if not np.isfinite(output).all():
                         raise loop.not_finite(
                             f"{name} output", self.progress.total_steps
@@ -278,12 +293,11 @@ class Run:
 
     def _record(self, trainer, phase, evaluated, eval_seconds):
         progress = self.progress
-        names = [objective.name for objective in phase.objectives]
         line = {
             "epoch": progress.total_epochs,
             "phase": progress.phase + 1,
             "phase_epoch": progress.epoch,
-            "turn": trainer.objective.name if len(names) > 1 else None,
+            "turn": trainer.name if len(phase.objectives) > 1 else None,
             "train_loss": progress.loss_sum / progress.seen,
             **evaluated,
             "train_seconds": progress.train_seconds,

@@ -70,10 +70,10 @@ def finished(settings, directory, tells=True):
         return None
     if tells:
         more = ""
-        has_epochs = result["best_epoch"] is not None
-        if has_epochs and result["epochs_run"] > settings.max_epochs:
+        run = result["phases"][-1]["epochs"] if result["phases"] else 0
+        if run > settings.max_epochs:
             more = (
-                f"It has run {result['epochs_run']} epochs, more than "
+                f"It has run {run} epochs, more than "
                 f"--max_epochs={settings.max_epochs}. "
             )
         print(
