@@ -16,6 +16,7 @@ from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
 from tf_transfer.reports.options import Options
+from tf_transfer.reports.words import notes_on_model
 from tf_transfer.reports.words import percent
 from tf_transfer.reports.words import spread
 
@@ -239,10 +240,5 @@ def _footnotes(study, published):
         "Where the paper is silent, and what we chose: the docstring of "
         "tf_transfer/freezing.py."
     )
-    if study.model == "minilm":
-        notes.append(
-            "`minilm` is a means to run, not evidence on everything: it was "
-            "tuned on a billion pairs before, Quora duplicates, SNLI and "
-            "MultiNLI among them."
-        )
+    notes += notes_on_model(study.model)
     return [Text("Footnotes:"), Items(tuple(notes), numbered=True)]

@@ -16,6 +16,7 @@ from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
 from tf_transfer.reports.options import Options
+from tf_transfer.reports.words import notes_on_model
 from tf_transfer.reports.words import percent
 from tf_transfer.reports.words import points
 from tf_transfer.reports.words import spread
@@ -514,12 +515,8 @@ class GlueReport:
                 "blocks. They are rows of their own, never averaged with live "
                 "ones."
             )
-        if self.study.model == "minilm":
-            self.note(
-                "`minilm` is a means to run, not evidence on everything: it "
-                "was tuned on a billion pairs before, Quora duplicates, SNLI "
-                "and MultiNLI among them."
-            )
+        for text in notes_on_model(self.study.model):
+            self.note(text)
         if self.study.untimed:
             self.note(
                 f"{self.study.untimed} runs were timed in other company "

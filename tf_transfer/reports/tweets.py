@@ -15,6 +15,7 @@ from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
 from tf_transfer.reports.options import Options
+from tf_transfer.reports.words import notes_on_model
 from tf_transfer.reports.words import points
 from tf_transfer.reports.words import spread
 
@@ -408,10 +409,5 @@ def _sizes(study, dataset, summary):
 
 def _footnotes(study, published):
     notes = [*filter(None, [published.get("source")]), *FOOTNOTES]
-    if study.model == "minilm":
-        notes.append(
-            "`minilm` is a means to run, not evidence on everything: it is "
-            "uncased, a third as wide as BERT-base, and was tuned on a billion "
-            "pairs before."
-        )
+    notes += notes_on_model(study.model)
     return [Text("Footnotes:"), Items(tuple(notes), numbered=True)]
