@@ -28,6 +28,8 @@ def test_welch_is_the_formula():
     assert found.t == pytest.approx(t)
     assert found.degrees == pytest.approx(degrees)
     assert found.p == pytest.approx(2 * scipy.stats.t.sf(t, degrees))
+    reach = scipy.stats.t.ppf(0.975, degrees) * math.sqrt(a + b)
+    assert (found.low, found.high) == pytest.approx((9 - reach, 9 + reach))
 
 
 @pytest.mark.parametrize(

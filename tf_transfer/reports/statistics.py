@@ -31,11 +31,17 @@ def mean_of(values):
 
 @dataclasses.dataclass(frozen=True)
 class Welch:
-    """Welch's t-test: t, degrees of freedom, two-sided p."""
+    """Welch's t-test: t, degrees of freedom, two-sided p.
+
+    Attributes:
+        low, high: the 95 % interval of the difference of the means.
+    """
 
     t: float
     degrees: float
     p: float
+    low: float
+    high: float
 
 
 def welch(one, other):
@@ -51,8 +57,10 @@ def welch(one, other):
         # One side without spread, as a constant answer's, is no trouble.
         warnings.simplefilter("ignore", RuntimeWarning)
         found = scipy.stats.ttest_ind(one, other, equal_var=False)
+        interval = found.confidence_interval(1 - LEVEL)
     return Welch(
-        float(found.statistic), float(found.df), float(found.pvalue)
+        float(found.statistic), float(found.df), float(found.pvalue),
+        float(interval.low), float(interval.high),
     )  # fmt: skip
 
 
