@@ -17,6 +17,7 @@ from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
 from tf_transfer.reports.options import Options
 from tf_transfer.reports.words import notes_on_model
+from tf_transfer.reports.words import notes_on_times
 from tf_transfer.reports.words import percent
 from tf_transfer.reports.words import points
 from tf_transfer.reports.words import spread
@@ -517,12 +518,8 @@ class GlueReport:
             )
         for text in notes_on_model(self.study.model):
             self.note(text)
-        if self.study.untimed:
-            self.note(
-                f"{self.study.untimed} runs were timed in other company "
-                "(devices, threads, runs side by side): their scores count, "
-                "their times do not."
-            )
+        for text in notes_on_times(self.study):
+            self.note(text)
         self.note(
             "Settings on which the paper is silent, and what we chose: "
             "experiments/glue/README.md."

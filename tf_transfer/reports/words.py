@@ -14,6 +14,16 @@ def notes_on_model(model):
     return [MINILM] if model == "minilm" else []
 
 
+def notes_on_times(study):
+    """What of a study's times is not shown, a list of footnotes."""
+    if not study.untimed:
+        return []
+    return [
+        f"{study.untimed} runs were timed in other company (devices, threads, "
+        "runs side by side): their scores count, their times do not."
+    ]
+
+
 def spread(mean, digits=2, unit="", sign=""):
     """`82.79 ± 0.31`, or `82.79` of one value, or nothing.
 
@@ -22,7 +32,7 @@ def spread(mean, digits=2, unit="", sign=""):
     """
     if mean is None:
         return ""
-    text = f"{mean.mean:{sign}.{digits}f}"
+    text = f"{mean.mean:{sign}z.{digits}f}"
     if mean.deviation is not None:
         text += f" ± {mean.deviation:.{digits}f}"
     return text + unit
