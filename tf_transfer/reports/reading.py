@@ -19,6 +19,7 @@ from tf_transfer.training import records
 # the key says that they belong to different studies.
 APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
 DATASET = ("task", "data_identity")
+TURN = ("phase", "epoch", "turn", "validation")  # what is kept of a turn
 COMPANY = ("processor", "devices", "threads", "concurrent_runs", "replicas")
 
 
@@ -46,7 +47,10 @@ def read(root):
         path = os.path.relpath(folder, root)
         try:
             record = read_run(folder, path)
-            key = json.dumps(record["key"], sort_keys=True)
+            # The most epochs may stand in no key, yet make another run.
+            key = json.dumps(
+                [record["key"], record["max_epochs"]], sort_keys=True
+            )
             if key in owners:
                 raise LeftOut(f"is the same run as {owners[key]}")
             owners[key] = path
@@ -134,7 +138,12 @@ def _record(config, result, epochs, path):
                 "test": score(line["test"]),
                 "seconds": float(line["elapsed_seconds"]),
             }
+            for line in _ends_of_epochs(epochs)
+        ],
+        "turns": [
+            {name: line[name] for name in TURN}
             for line in epochs
+            if line.get("turn")
         ],
         "folds": None
         if result["best_epoch"]
@@ -157,6 +166,21 @@ def _record(config, result, epochs, path):
     }
 
 
+def _ends_of_epochs(lines):
+    """The line of each epoch, or its last where objectives took turns.
+
+    Only after the last turn may an epoch be selected.
+    """
+    following = [*lines[1:], None]
+    return [
+        line
+        for line, after in zip(lines, following)
+        if not line.get("turn")
+        or after is None
+        or after["epoch"] != line["epoch"]
+    ]
+
+
 def study_of(record):
     """What a run shares with the runs that it may be compared with.
 
@@ -175,7 +199,7 @@ def study_of(record):
 
 
 class Predictions:
-    """Reads test labels and outputs of runs.
+    """Reads labels and outputs of runs.
 
     Args:
         root: the folder that the records' paths start from.
@@ -196,15 +220,37 @@ class Predictions:
         Args:
             half: `mismatched_` for MNLI's other test set.
         """
+
+        def read(arrays):
+            if f"test_{half}ids" not in arrays:
+                return None  # nothing was tested
+            return [
+                arrays[f"test_{half}{name}"]
+                for name in ("ids", "labels", "logits")
+            ]
+
+        found = self._read(record, read)
+        if found is None:
+            return None
+        ids, labels, logits = found
+        is_score = np.issubdtype(labels.dtype, np.floating)
+        return ids, labels, logits[:, 0] if is_score else metrics.decide(logits)
+
+    def validation_labels(self, record, tasks):
+        """Dict from each task of a run of several to its labels, or None."""
+        return self._read(
+            record,
+            lambda arrays: {
+                task: arrays[f"validation_{task}_labels"] for task in tasks
+            },
+        )
+
+    def _read(self, record, read):
+        """What a function makes of a run's arrays; None of none."""
         path = os.path.join(self.root, record["path"], "predictions.npz")
         try:
             with np.load(path) as arrays:
-                if f"test_{half}ids" not in arrays:
-                    return None  # nothing was tested
-                ids, labels, logits = (
-                    arrays[f"test_{half}{name}"]
-                    for name in ("ids", "labels", "logits")
-                )
+                return read(arrays)
         except FileNotFoundError:
             return None
         except (
@@ -213,8 +259,6 @@ class Predictions:
         ):  # fmt: skip
             self.damaged.add(record["path"])
             return None
-        is_score = np.issubdtype(labels.dtype, np.floating)
-        return ids, labels, logits[:, 0] if is_score else metrics.decide(logits)
 
 
 def majority(metric, labels):

@@ -9,6 +9,7 @@ import json
 import time
 
 from tf_transfer import text
+from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
 from tf_transfer.reports import compare
 from tf_transfer.reports import reading
@@ -17,6 +18,7 @@ from tf_transfer.reports import studies
 
 VERSION = 1
 COMPARED = ("glue",)  # modules whose reports test differences of predictions
+SEVERAL = ("multitask",)  # modules whose runs have several tasks
 
 
 def make(root, progress=lambda items, **options: items):
@@ -27,7 +29,8 @@ def make(root, progress=lambda items, **options: items):
 
     Returns:
         A dict: `runs` (records), `left_out`, `datasets` (what the majority
-        scores), `paired` (bootstraps against fine-tuning), `made`.
+        scores; of several tasks at once, `majorities` on validation),
+        `paired` (bootstraps against fine-tuning), `made`.
 
     Raises:
         UserError: no such folder, or no run in it that is whole.
@@ -54,8 +57,10 @@ def of(found, left_out, root, progress=lambda items, **options: items):
         for dataset in study.datasets
     ]
     for study, dataset in progress(work, desc="comparing", unit=" tasks"):
-        datasets[compare.dataset_id(dataset)] = _facts(dataset, predictions)
-        if study.settings["module"] in COMPARED:
+        module = study.settings["module"]
+        facts = _facts_of_several if module in SEVERAL else _facts
+        datasets[compare.dataset_id(dataset)] = facts(dataset, predictions)
+        if module in COMPARED:
             paired |= _paired(study, dataset, predictions)
     left_out = left_out + [
         (path, "has damaged predictions: it is not in the bootstrap")
@@ -132,6 +137,24 @@ def _facts(dataset, predictions):
                         dataset.metric, other[1]
                     )
                 return found
+    return {}
+
+
+def _facts_of_several(dataset, predictions):
+    """What each task's commonest answer scores, and all of them together."""
+    for cell in dataset.cells.values():
+        for record in cell.records:
+            labels = predictions.validation_labels(record, cs224n.TASKS)
+            if labels is not None:
+                found = {
+                    f"{name}_{task.metric}": reading.majority(
+                        task.metric, labels[name]
+                    )
+                    for name, task in cs224n.TASKS.items()
+                }
+                return {
+                    "majorities": {**found, "overall": cs224n.overall(found)}
+                }
     return {}
 
 
