@@ -21,7 +21,7 @@ from tf_transfer.errors import UserError
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
 
-SECTIONS = ("freezing", "glue", "tweets")  # modules with a section of their own
+SECTIONS = ("freezing", "glue", "multitask", "tweets")  # modules with a section
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 SHOWN_LEFT_OUT = 20
 

@@ -20,7 +20,7 @@ def write(
     root, scores, seconds=10.0, company=None, sizes=None, predictions=None,
     prefix=None, model_identity="tiny 1", data_identity=None,
     cls=glue.GlueSettings, blocks=2, stop_reason="patience", metrics=None,
-    folds=None, tested=100, **changes,
+    folds=None, tested=100, lines=None, arrays=None, **changes,
 ):  # fmt: skip
     """Writes a finished run; returns its folder.
 
@@ -28,14 +28,16 @@ def write(
         scores: test score after each epoch; validation is the same.
         seconds: of each epoch.
         company: what differs from `COMPANY`.
-        sizes: training examples.
+        sizes: training examples, or a dict of all sizes.
         predictions: (labels, logits) of the test set.
         prefix: (paid, original) seconds of a cached run.
         cls: settings of the module whose run it is.
         blocks: of the encoder.
         metrics: beside the headline one.
-        tested: test examples.
+        tested: test examples; of 0, the last line is the result.
         folds: metrics of each fold of a baseline, in place of `scores`.
+        lines: all of `epochs.jsonl`, in place of `scores`.
+        arrays: all of `predictions.npz`, in place of `predictions`.
     """
     settings = cls(
         **{"model": "tiny", "data": "folder", "out": str(root), **changes}
@@ -65,7 +67,9 @@ def write(
                 "embeddings": 500, "pooler": 20, "head": 3,
                 **{f"block {n}": 100 for n in range(1, blocks + 1)},
             },
-            "split_sizes": {"train": sizes or 1000, "test": tested},
+            "split_sizes": sizes
+            if isinstance(sizes, dict)
+            else {"train": sizes or 1000, "test": tested},
             "git_commit": "0" * 40,
             "versions": {"tensorflow": "2", "keras": "3", "keras-hub": "0"},
             **company,
@@ -73,8 +77,8 @@ def write(
         },
     )  # fmt: skip
     paid, original = prefix or (0.0, 0.0)
-    scores = scores or [0.0]
-    lines = [
+    scores = scores or [0.0] * len(lines or [0])
+    lines = lines or [
         {
             "validation": {task.metric: score},
             "test": {task.metric: score},
@@ -92,15 +96,23 @@ def write(
     with open(os.path.join(folder, "epochs.jsonl"), "w") as file:
         file.writelines(json.dumps(line) + "\n" for line in lines)
     best = int(np.argmax(scores))
+    results = {
+        "validation": {task.metric: scores[best]},
+        "test": {task.metric: scores[best], **(metrics or {})},
+        "best_epoch": None if folds else best + 1,
+    }
+    if not tested:
+        results = {
+            "validation": lines[-1]["validation"], "test": None,
+            "best_epoch": lines[-1]["epoch"],
+        }  # fmt: skip
     _json(
         folder, "result.json",
         {
             "task": task.name, "metric": task.metric,
             "approach": settings.approach, "lr": settings.lr,
             "seed": settings.seed, "batch_size": settings.batch_size,
-            "validation": {task.metric: scores[best]},
-            "test": {task.metric: scores[best], **(metrics or {})},
-            "best_epoch": None if folds else best + 1,
+            **results,
             "epochs_run": len(lines),
             "stop_reason": stop_reason,
             "train_seconds": paid + seconds * len(scores),
@@ -115,11 +127,12 @@ def write(
     )  # fmt: skip
     if predictions:
         labels, logits = predictions
-        np.savez(
-            os.path.join(folder, "predictions.npz"),
-            test_ids=np.arange(len(labels)), test_labels=labels,
-            test_logits=logits,
-        )  # fmt: skip
+        arrays = {
+            "test_ids": np.arange(len(labels)), "test_labels": labels,
+            "test_logits": logits,
+        }  # fmt: skip
+    if arrays:
+        np.savez(os.path.join(folder, "predictions.npz"), **arrays)
     return folder
 
 

@@ -18,7 +18,9 @@ COLOURS = {
     "last_3": "#009E73", "last_4": "#D55E00", "last_0": "#CC79A7",
 }  # fmt: skip
 OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
+TURN_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442")
 MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
+MOST_MARKED = 100  # points of a line that markers do not hide
 DPI = 130
 
 
@@ -250,4 +252,74 @@ def by_size(name, caption, curves):
     axis.set_ylabel("test score, points")
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
+    return _written(figure, handles, name, caption)
+
+
+def heat_map(name, caption, rows, columns, unit):
+    """Numbers on colours: blue above 0, red below.
+
+    Args:
+        rows: dict from a label to values, one a column; None is unknown.
+        columns: labels.
+        unit: what the colours stand for.
+    """
+    figure, axis = plt.subplots(
+        layout="constrained",
+        figsize=(2.2 + 1.5 * len(columns), 0.8 + 0.8 * len(rows)),
+    )
+    known = [abs(v) for row in rows.values() for v in row if v is not None]
+    most = 1.25 * max(known, default=0.0) or 1.0  # the darkest look black
+    numbers = [
+        [float("nan") if value is None else value for value in row]
+        for row in rows.values()
+    ]
+    picture = axis.imshow(
+        numbers, cmap="RdBu", vmin=-most, vmax=most, aspect="auto"
+    )
+    for place, row in enumerate(rows.values()):
+        for column, value in enumerate(row):
+            if value is not None:
+                axis.text(
+                    column, place, f"{value:+z.2f}", ha="center", va="center",
+                    color="white" if abs(value) > 0.55 * most else "black",
+                )  # fmt: skip
+    axis.set_xticks(range(len(columns)), columns)
+    axis.set_yticks(range(len(rows)), list(rows))
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+    figure.colorbar(picture, label=unit)
+    return _written(figure, {}, name, caption)
+
+
+def over_turns(name, caption, turns, scores):
+    """Scores after each turn of an epoch, a panel each over one time axis.
+
+    Args:
+        turns: whose turn it was, one after the other.
+        scores: dict from a label to the scores after each turn.
+    """
+    figure, axes = plt.subplots(
+        len(scores), 1, sharex=True, squeeze=False, layout="constrained",
+        figsize=(9.0, 1.8 * len(scores) + 0.9),
+    )  # fmt: skip
+    an_epoch = len(set(turns))
+    ends = [number / an_epoch for number in range(1, len(turns) + 1)]
+    colours = dict(zip(sorted(set(turns)), TURN_COLOURS))
+    handles = {}
+    for axis, (label, values) in zip(axes[:, 0], scores.items()):
+        for end, turn in zip(ends, turns):
+            handles[f"turn of {turn}"] = axis.axvspan(
+                end - 1 / an_epoch, end, color=colours[turn], alpha=0.3,
+                linewidth=0,
+            )  # fmt: skip
+        axis.plot(
+            ends, values, color="black", marker="o", clip_on=False,
+            markersize=3.5 if len(turns) <= MOST_MARKED else 0,
+        )  # fmt: skip
+        axis.set_ylabel(f"{label},\npoints")
+        axis.set_xlim(0, ends[-1])
+        axis.grid(alpha=0.25)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[-1, 0].set_xlabel("epochs")
+    axes[-1, 0].xaxis.get_major_locator().set_params(integer=True)
     return _written(figure, handles, name, caption)
