@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests import commands
+from tests import cs224n_runs
 from tests.reports import synthetic
 from tf_transfer.sweeps import grid as grid_lib
 
@@ -89,6 +90,8 @@ def test_a_grid_stands_for_runs_that_could_be_started(
     monkeypatch.chdir(tmp_path)
     os.symlink(os.path.join(commands.ROOT, "flags"), "flags")
     _write_tweets(tmp_path / "tweets")
+    (tmp_path / "cs224n").mkdir()
+    cs224n_runs.write_all(tmp_path / "cs224n")
     assert grid_lib.expand(name, grid_lib.read(path), str(tmp_path))
 
 

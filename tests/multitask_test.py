@@ -17,7 +17,9 @@ from tests.cs224n_runs import settings_of
 from tf_transfer import multitask
 from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
+from tf_transfer.models import split
 from tf_transfer.models import tiny
+from tf_transfer.training import learner
 from tf_transfer.training import loop
 from tf_transfer.training import run as run_lib
 
@@ -153,6 +155,28 @@ def test_training_the_heads_leaves_the_encoder_as_it_was(folder):
     assert result["trainable_parameters"] == (
         5 * (hidden + 1) + 2 * (3 * hidden + 1)
     )
+
+
+def test_only_what_moved_is_evaluated_anew(folder, monkeypatch):
+    """And what is not, is what it would be."""
+    seen = []
+    original = learner.Learner.predict
+
+    def listen(self, part):
+        seen.append(self.objective.name)
+        return original(self, part)
+
+    monkeypatch.setattr(learner.Learner, "predict", listen)
+    settings = settings_of(folder, max_epochs=1)
+    multitask.run(settings)
+    order = ["paraphrase", "similarity", "sentiment"]
+    # The first turn of the heads' phase knows nothing yet.
+    assert seen == [*order, *order[1:], *order * 3]
+    last = lines_of(settings)[2]["validation"]
+    monkeypatch.setattr(split.Trainable, "only_heads", False)
+    always = settings_of(folder, max_epochs=1, out=str(folder / "always"))
+    multitask.run(always)
+    assert lines_of(always)[2]["validation"] == pytest.approx(last, abs=1e-6)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls_for_sentiment"])

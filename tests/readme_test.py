@@ -10,6 +10,7 @@ from tf_transfer import benchmark
 from tf_transfer import cache
 from tf_transfer import freezing
 from tf_transfer import glue
+from tf_transfer import multitask
 from tf_transfer import predict
 from tf_transfer import report
 from tf_transfer import settings as settings_lib
@@ -22,6 +23,7 @@ from tests.conftest import tiny_settings
 DOCUMENTS = (
     "README.md", "BUILD.md", "experiments/glue/README.md",
     "experiments/prefix_cache/README.md", "experiments/freezing/README.md",
+    "experiments/multitask/README.md",
     "experiments/tweets/README.md",
 )  # fmt: skip
 SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
@@ -87,7 +89,7 @@ def small(line, trained, tmp_path):
             for word in words[1:]
         ]
         return module, [trained[0], f"--out={tmp_path}", *words]
-    if module in ("freezing", "benchmark", "tweets"):
+    if module in ("freezing", "benchmark", "multitask", "tweets"):
         return module, words
     if module == "sweep":  # tests/sweep_test.py runs them
         grid = tmp_path / "grid.json"
@@ -111,8 +113,12 @@ def run_here(module, words):
     parsed = {  # their own tests run them
         "freezing": freezing.FreezingSettings,
         "benchmark": benchmark.BenchmarkSettings,
+        "multitask": multitask.MultitaskSettings,
         "tweets": tweets.TweetsSettings,
     }
+    if "--cs224n" in words:  # tests/predict_test.py does
+        with commands_lib.flags_of(predict.define_flags, *words):
+            return 0
     if module in parsed:
         settings_lib.parse(parsed[module], words).resolve()
         return 0
@@ -154,6 +160,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         for cls in (
             glue.GlueSettings,
             freezing.FreezingSettings,
+            multitask.MultitaskSettings,
             tweets.TweetsSettings,
         )
         for field in dataclasses.fields(cls)
@@ -162,11 +169,11 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "document"}
     known |= {
         "run", "text", "input", "output", "glue_test", "export", "flagfile",
-        "help", "logdir", "run_slow",
+        "help", "logdir", "run_slow", "cs224n",
     }  # fmt: skip
     for name in DOCUMENTS:
         text = read(name)
-        named = set(re.findall(r"--([a-z_]+[a-z])", text))
+        named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
         assert named <= known | {"no-deps"} | {"no"}, name
         for module in re.findall(r"-m (tf_transfer\.\w+)", text):
             path = module.replace(".", "/") + ".py"

@@ -10,7 +10,6 @@ from tests import commands
 from tests.reports import synthetic
 from tf_transfer import multitask
 from tf_transfer import report
-from tf_transfer import settings as settings_lib
 from tf_transfer.data import tasks
 from tf_transfer.reports import document
 from tf_transfer.reports import forgetting
@@ -37,8 +36,6 @@ ARRAYS = {
 class Multitask(multitask.MultitaskSettings):
     """Settings whose files need not be there."""
 
-    combine: str = settings_lib.setting("in_turn", "How tasks are combined.")
-    loss_weights: str = settings_lib.setting("", "Of the tasks' losses.")
     row = tasks.Task("cs224n", "", (), "", None, "overall", "", ())
 
 
@@ -274,7 +271,8 @@ def test_an_encoder_that_was_tuned_so_gives_no_verdict_on_pooling(paper):
 def test_ways_of_combining_stand_beside_each_other_with_their_cost(tmp_path):
     write(tmp_path, (50, 80, 80), seconds=10.0)
     for seconds, combine, weights in (
-        (20.0, "sum", ""), (40.0, "pcgrad", ""), (5.0, "sum", "1,1,0.5"),
+        (20.0, "sum", ""), (40.0, "pcgrad", ""),
+        (5.0, "sum", "similarity=0.5"), (15.0, "sampled", ""),
     ):  # fmt: skip
         write(
             tmp_path, (47, 80, 80), seconds=seconds,
@@ -282,12 +280,13 @@ def test_ways_of_combining_stand_beside_each_other_with_their_cost(tmp_path):
         )  # fmt: skip
     rows = tables(compose(tmp_path))["combined_A_cs224n_1"]
     assert [row["tasks"] for row in rows] == [
-        "in turn", "sum of losses", "sum of losses, weights 1,1,0.5", "PCGrad",
+        "in turn", "sum of losses", "sum of losses, weights similarity=0.5",
+        "PCGrad", "sampled by size^1 to size^0.2",
     ]  # fmt: skip
     assert [row["of the first's"] for row in rows] == [
-        "100.0 %", "200.0 %", "50.0 %", "400.0 %",
+        "100.0 %", "200.0 %", "50.0 %", "400.0 %", "150.0 %",
     ]  # fmt: skip
-    assert [row["against the first"] for row in rows] == ["", *["-1.00"] * 3]
+    assert [row["against the first"] for row in rows] == ["", *["-1.00"] * 4]
 
 
 # === Forgetting ===
@@ -403,17 +402,21 @@ def test_every_way_is_named_by_all_that_tells_it_from_others():
         "train": "all", "pooling": "mean", "pairs": "sbert",
         "order": multitask_ways.ORDER, "combine": "in_turn",
         "loss_weights": "", "layer_decay": 1.0, "lr": 1e-5, "head_lr": None,
-        "epochs": 20,
+        "alpha": None, "last_alpha": None, "head_epochs": None, "epochs": 20,
     }  # fmt: skip
     others = {
         "train": "head_then_all", "pooling": "cls", "pairs": "cross",
         "order": "sentiment,similarity,paraphrase", "combine": "sampled",
-        "loss_weights": "1,2,3", "layer_decay": 0.95, "lr": 2e-5,
-        "head_lr": 1e-3, "epochs": 100,
+        "loss_weights": "sentiment=2", "layer_decay": 0.95, "lr": 2e-5,
+        "head_lr": 1e-3, "head_epochs": 7, "epochs": 100,
     }  # fmt: skip
+    drawn = {**way, "combine": "sampled", "alpha": 1.0, "last_alpha": 0.5}
+    ways = [
+        way, *({**way, name: value} for name, value in others.items()),
+        drawn, {**drawn, "alpha": 0.5}, {**drawn, "last_alpha": 1.0},
+    ]  # fmt: skip
     names = {
-        (multitask_ways.kind(w), multitask_ways.amount(w))
-        for w in (way, *({**way, name: v} for name, v in others.items()))
+        (multitask_ways.kind(way), multitask_ways.amount(way)) for way in ways
     }
-    assert len(names) == 1 + len(others)
+    assert len(names) == len(ways)
     assert set(way) == {*multitask_ways.VARIED, "epochs"}

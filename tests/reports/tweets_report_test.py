@@ -141,7 +141,11 @@ class HeldOut(Tweets):
 
 def test_rates_and_sizes_have_tables_of_their_own(paper):
     write(paper, "0", (70, 74), lr=1e-3)
+    assert "rates_A_tweets" not in tables(compose(paper))  # one way alone
+    write(paper, "2", (80, 80), lr=1e-3)
     write(paper, "0", (60, 62), max_train_examples=100)
+    for layers, lr in (("0", 1e-3), ("2", 5e-5), ("2", 1e-3)):
+        write(paper, layers, (65, 65), lr=lr, max_train_examples=100)
     found = tables(compose(paper))
     assert found["rates_A_tweets"] == [
         {
@@ -149,16 +153,27 @@ def test_rates_and_sizes_have_tables_of_their_own(paper):
             "last two blocks": "85.00 ± 2.00", "frozen": "82.00 ± 2.00",
         },
         {
-            "lr": "0.001", "unfrozen": "", "last two blocks": "",
+            "lr": "0.001", "unfrozen": "", "last two blocks": "80.00 ± 0.00",
             "frozen": "72.00 ± 2.83",
         },
     ]  # fmt: skip
-    assert found["sizes_A_tweets"] == [
-        {"examples": "100", "frozen, 5e-05": "61.00 ± 1.41"},
-        {"examples": "6,851", "frozen, 5e-05": "82.00 ± 2.00"},
-    ]
+    assert found["rates_100_A_tweets"] == [
+        {
+            "lr": "5e-05", "last two blocks": "65.00 ± 0.00",
+            "frozen": "61.00 ± 1.41",
+        },
+        {
+            "lr": "0.001", "last two blocks": "65.00 ± 0.00",
+            "frozen": "65.00 ± 0.00",
+        },
+    ]  # fmt: skip
+    curves = found["sizes_A_tweets"]
+    assert [row["examples"] for row in curves] == ["100", "6,851"]
+    assert [row["frozen, 5e-05"] for row in curves] == [
+        "61.00 ± 1.41", "82.00 ± 2.00",
+    ]  # fmt: skip
     # What was trained on fewer examples is in no other table.
-    assert len(found["encoders_A_tweets"]) == 4
+    assert len(found["encoders_A_tweets"]) == 5
 
 
 def test_a_baseline_has_a_learning_curve_too(paper):

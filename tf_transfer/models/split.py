@@ -30,6 +30,11 @@ class Trainable:
         """Blocks in the frozen prefix: no gradient is needed below it."""
         return 0 if self.embeddings else self.first - 1
 
+    @property
+    def only_heads(self):
+        """Whether nothing of the encoder trains."""
+        return not (self.embeddings or self.pooler or self.first <= self.last)
+
     def includes(self, part):
         """Whether a part, as in `Part.name`, trains."""
         if part == "embeddings":

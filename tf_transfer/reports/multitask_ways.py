@@ -36,10 +36,13 @@ ORDER = "paraphrase,similarity,sentiment"
 # What may differ between the runs of a study, and what runs had whose keys do
 # not tell.
 VARIED = (
-    "train", "pooling", "pairs", "order", "combine", "loss_weights",
-    "layer_decay", "lr", "head_lr",
+    "train", "pooling", "pairs", "order", "combine", "loss_weights", "alpha",
+    "last_alpha", "layer_decay", "lr", "head_lr", "head_epochs",
 )  # fmt: skip
-UNSAID = {"combine": "in_turn", "loss_weights": "", **settings_lib.CAME_LATER}
+UNSAID = {
+    **dict.fromkeys(("alpha", "last_alpha", "head_lr", "head_epochs")),
+    **settings_lib.CAME_LATER,
+}
 
 
 def prepared(records):
@@ -56,9 +59,7 @@ def prepared(records):
         way = {name: key.pop(name) for name in VARIED}
         way["epochs"] = record["max_epochs"]
         if way["train"] == "head":
-            way |= {"lr": way["head_lr"], "head_lr": None, "layer_decay": 1.0}
-        if way["train"] == "all":
-            way["head_lr"] = None
+            way |= {"head_lr": None, "layer_decay": 1.0}
         told = {"key": key, "way": way, "lr": way["lr"], "max_epochs": None}
         found.setdefault(
             json.dumps([key, way], sort_keys=True),
@@ -85,6 +86,10 @@ def kind(way):
 def combination(way):
     """How the tasks' losses are brought together."""
     name = COMBINES.get(way["combine"], way["combine"])
+    if way["alpha"] is not None:
+        name += f" by size^{way['alpha']:g}"
+        if way["last_alpha"] != way["alpha"]:
+            name += f" to size^{way['last_alpha']:g}"
     if way["loss_weights"]:
         name += f", weights {way['loss_weights']}"
     return name
@@ -96,6 +101,8 @@ def amount(way):
     if way["head_lr"]:
         rate += f" after {way['head_lr']:g}"
     epochs = "1 epoch" if way["epochs"] == 1 else f"{way['epochs']} epochs"
+    if way["head_epochs"] not in (None, way["epochs"]):
+        epochs += f" after {way['head_epochs']}"
     return "; ".join([rate, epochs, *_order(way)])
 
 
@@ -230,6 +237,7 @@ def combined(name, cells):
 def _uncombined(cell):
     """Its way as if its tasks were in their usual turn."""
     usual = {"combine": "in_turn", "loss_weights": "", "order": ORDER}
+    usual |= {"alpha": None, "last_alpha": None}
     return {**way_of(cell), **usual}
 
 

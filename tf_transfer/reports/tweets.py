@@ -109,7 +109,7 @@ def sections(study, summary, published, options=Options()):
         parts += [
             *_encoders(study, dataset, cells, known, summary, published),
             *_tests(study, dataset, cells, published),
-            *_rates(study, dataset, cells),
+            *_rates(study, dataset),
             *_sizes(study, dataset, summary),
         ]
     return [*parts, *_footnotes(study, published)]
@@ -351,31 +351,37 @@ def _tests(study, dataset, cells, published):
 # === The grid that the paper names as future work; training-set sizes ===
 
 
-def _rates(study, dataset, cells):
-    """Accuracy by rate and what trains."""
-    rates = sorted({cell.lr for cell in cells})
-    if len(rates) < 2:
-        return []
-    ways = list(dict.fromkeys(cell.way for cell in cells))
-    rows = [
-        (
-            f"{lr:g}",
-            *(
-                spread(cell.score) if cell else ""
-                for cell in (dataset.cells.get((*way, lr)) for way in ways)
-            ),
-        )
-        for lr in rates
-    ]
-    columns = ("lr", *(a + (", cached" if c else "") for a, c in ways))
-    return [
-        Heading(4, "Learning rates and trained blocks"),
-        Table(
-            f"rates_{study.name}_{dataset.name}",
-            "Test accuracy in points, mean and deviation over trials",
-            columns, tuple(rows),
-        ),
-    ]  # fmt: skip
+def _rates(study, dataset):
+    """Accuracy by rate and what trains, a table a number of examples."""
+    groups = {}
+    for cell in _ordered(dataset.cells.values()):
+        groups.setdefault(cell.records[0]["size"], []).append(cell)
+    parts = []
+    for size, cells in sorted(groups.items()):
+        ways = {}
+        for cell in cells:
+            ways.setdefault(cell.way, {})[cell.lr] = cell.score
+        if sum(len(rates) > 1 for rates in ways.values()) < 2:
+            continue  # no grid
+        named = [cell.records[0]["trains"] for cell in cells]
+        names = dict(zip((cell.way for cell in cells), named))
+        columns = [names[w] + (", cached" if w[1] else "") for w in ways]
+        rows = [
+            (f"{lr:g}", *(spread(rates.get(lr)) for rates in ways.values()))
+            for lr in sorted({cell.lr for cell in cells})
+        ]
+        name = f"{size}_{study.name}" if size else study.name
+        examples = f"{size:,} training examples" if size else "all examples"
+        parts.append(
+            Table(
+                f"rates_{name}_{dataset.name}",
+                f"Test accuracy in points after training on {examples}, mean "
+                "and deviation over trials",
+                ("lr", *columns), tuple(rows),
+            )
+        )  # fmt: skip
+    heading = Heading(4, "Learning rates and trained blocks")
+    return [heading, *parts] if parts else []
 
 
 def _sizes(study, dataset, summary):

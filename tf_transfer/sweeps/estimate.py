@@ -99,64 +99,26 @@ class Counter:
         Raises:
             UserError: encoder or data cannot be read here.
         """
-        from tf_transfer.data import batches
-        from tf_transfer.models import cost
 
         settings = run.settings
         if settings.is_sparse:
             return Rough(START_SECONDS, {})
         network, phases = self._prepare(run)
-        shape = cost.Shape.of(network.encoder)
-        trainable = phases[-1].trainable
-        first_only = settings.pooling != "mean"
-        buckets = batches.buckets_up_to(settings.max_length)
         operations, caches = 0, {}
-        for objective in phases[-1].objectives:
-            plan = batches.plan_epoch(
-                objective.train.lengths, settings.batch_size,
-                settings.batching, 0, 1, 1, buckets,
-            )  # fmt: skip
-            evaluated = [
-                part
-                for splits in objective.evaluation.values()
-                for _, part in splits
-            ]
-            plans = [
-                batches.plan_evaluation(
-                    part.lengths, batches.EVALUATION_BATCH, 1, buckets
-                )
-                for part in evaluated
-            ]
-            cached = settings.runs_cached
-            operations += settings.max_epochs * cost.epoch_operations(
-                shape, plan, trainable, first_only, cached
-            )
-            bottom = trainable.cut if cached else 0
-            for evaluation in plans:
-                operations += settings.max_epochs * cost.forward_operations(
-                    shape, evaluation, bottom, shape.blocks, first_only
-                )
-            if cached:
-                for part in (plan, *plans):
-                    operations += cost.forward_operations(
-                        shape, part, 0, trainable.cut, False
-                    )
-                prefix = network.prefix(
-                    objective.name, trainable, settings.cache_dtype
-                )
-                vectors = sum(
-                    int(part.tokens.lengths.sum())
-                    if prefix.keeps == "tokens"
-                    else len(part)
-                    for part in (objective.train, *evaluated)
-                )
-                size = {"float32": 4}.get(settings.cache_dtype, 2)
-                key = (
-                    settings.model, prefix, settings.precision,
-                    run.directory.key["data_identity"],
-                )  # fmt: skip
-                caches[key] = vectors * prefix.width(shape.hidden) * size
-        operations *= phases[-1].objectives[0].train.sides
+        for phase in phases:
+            trainable = phase.trainable
+            if len(phases) == 1 and hasattr(settings, "trainable"):
+                # The prepared one is shared by all that may train.
+                trainable = settings.trainable(len(network.encoder.blocks))
+            cached = settings.runs_cached and not trainable.embeddings
+            for objective in phase.objectives:
+                needed = _Needed(settings, network, objective, trainable)
+                operations += needed.operations(phase.max_epochs, cached)
+                if cached:
+                    identity = run.directory.key["data_identity"]
+                    key = settings.model, settings.precision, identity
+                    key = *key, objective.name, needed.prefix
+                    caches[key] = needed.cache_bytes()
         share = (
             SHARE_AT_SMALL_BATCHES
             if settings.batch_size <= SMALL_BATCH
@@ -190,3 +152,69 @@ class Counter:
             )
             self._prepared[settings] = network, phases
         return self._prepared[settings]
+
+
+class _Needed:
+    """What training one objective of a phase needs."""
+
+    def __init__(self, settings, network, objective, trainable):
+        from tf_transfer.data import batches
+        from tf_transfer.models import cost
+
+        buckets = batches.buckets_up_to(settings.max_length)
+        self.settings = settings
+        self.trainable = trainable
+        self.cost = cost
+        self.shape = cost.Shape.of(network.encoder)
+        self.first_only = settings.pooling != "mean"
+        self.sides = objective.train.sides
+        self.parts = [
+            objective.train,
+            *(
+                part
+                for splits in objective.evaluation.values()
+                for _, part in splits
+            ),
+        ]
+        self.prefix = None
+        if not trainable.embeddings:
+            self.prefix = network.prefix(
+                objective.name, trainable, settings.cache_dtype
+            )
+        self.plan = batches.plan_epoch(
+            objective.train.lengths, settings.batch_size, settings.batching,
+            0, 1, 1, buckets,
+        )  # fmt: skip
+        self.evaluations = [
+            batches.plan_evaluation(
+                part.lengths, batches.EVALUATION_BATCH, 1, buckets
+            )
+            for part in self.parts[1:]
+        ]
+
+    def operations(self, epochs, cached):
+        """Floating-point operations of so many epochs."""
+        cost, shape, cut = self.cost, self.shape, self.trainable.cut
+        an_epoch = cost.epoch_operations(
+            shape, self.plan, self.trainable, self.first_only, cached
+        )
+        for plan in self.evaluations:
+            an_epoch += cost.forward_operations(
+                shape, plan, cut if cached else 0, shape.blocks, self.first_only
+            )
+        total = epochs * an_epoch
+        if cached:
+            for plan in (self.plan, *self.evaluations):
+                total += cost.forward_operations(shape, plan, 0, cut, False)
+        return self.sides * total
+
+    def cache_bytes(self):
+        """Of what its prefix puts out for all texts."""
+        vectors = sum(
+            int(part.tokens.lengths.sum())
+            if self.prefix.keeps == "tokens"
+            else len(part) * self.sides
+            for part in self.parts
+        )
+        size = {"float32": 4}.get(self.settings.cache_dtype, 2)
+        return vectors * self.prefix.width(self.shape.hidden) * size

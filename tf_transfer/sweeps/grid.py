@@ -23,6 +23,7 @@ from tf_transfer.errors import UserError
 MODULES = (
     "glue",
     "freezing",
+    "multitask",
     "tweets",
 )  # each has SETTINGS, locate() and build()
 KEYS = ("module", "flagfile", "flags", "axes", "exclude")
@@ -278,4 +279,6 @@ def _depth(settings):
     """Rises with the cut below what trains."""
     if settings.blocks:
         return int(re.match(r"\d+", settings.blocks)[0])
+    if settings.trainable_layers == "all":  # a phase freezes every block
+        return 0
     return -int(settings.trainable_layers)

@@ -44,6 +44,7 @@ class Run:
         self.signals = StopSignals()
         self.cache = None
         self.learners = []  # of the phase, one an objective
+        self.outputs = {}  # of each, as last evaluated in the phase
         self.seeds = DropoutSeeds(network.layers)
 
     @property
@@ -113,6 +114,7 @@ class Run:
         if arrays:  # before a prefix is told by what its weights are
             self.state.assign_weights(arrays)
         turns = self._build(phase, weights)
+        self.outputs = {}
         stopper = Stopper(phase.patience, phase.min_delta)
         if progress.stopper:
             stopper = Stopper(**progress.stopper)
@@ -224,7 +226,7 @@ class Run:
             if ended:
                 self._leave()
         began = time.perf_counter()
-        evaluated, logits = self._evaluate(phase)
+        evaluated, logits = self._evaluate(trainer, phase)
         self._record(trainer, phase, evaluated, time.perf_counter() - began)
         self.latest_logits = logits
         progress.turn, progress.step = progress.turn + 1, 0
@@ -268,28 +270,46 @@ class Run:
             self.state.save(stopper)
         return stop
 
-    def _evaluate(self, phase):
-        """Metrics and logits of every split of every objective."""
+    def _evaluate(self, trainer, phase):
+        """Metrics and logits of every split of every objective.
+
+        Where nothing but heads trains, those that were not in turn put out
+        what they did before.
+        """
+        moved = self.learners
+        if phase.trainable.only_heads:
+            moved = trainer.learners
         results, logits = {}, {}
         for one in self.learners:
-            objective = one.objective
-            for name, splits in objective.evaluation.items():
-                results.setdefault(name, None)
-                for prefix, part in splits:
-                    prefix = objective.prefix + prefix
-                    output = one.predict(part)
-                    if not np.isfinite(output).all():
-                        raise loop.not_finite(
-                            f"{name} output", self.progress.total_steps
-                        )
-                    logits[f"{name}_{prefix}logits"] = output
-                    results[name] = {
-                        **(results[name] or {}),
-                        **objective.measure(part.labels, output, prefix),
-                    }
+            name = one.objective.name
+            if one in moved or name not in self.outputs:
+                self.outputs[name] = self._outputs_of(one)
+            metrics, arrays = self.outputs[name]
+            for kind, values in metrics.items():
+                known = results.setdefault(kind, None)
+                if values:
+                    results[kind] = {**(known or {}), **values}
+            logits |= arrays
         if phase.overall is not None and results.get("validation"):
             results["validation"].update(phase.overall(results["validation"]))
         return results, logits
+
+    def _outputs_of(self, one):
+        """Metrics by kind of split, and logits by name, of a learner."""
+        objective = one.objective
+        metrics, logits = {}, {}
+        for kind, splits in objective.evaluation.items():
+            metrics[kind] = {}
+            for prefix, part in splits:
+                prefix = objective.prefix + prefix
+                output = one.predict(part)
+                if not np.isfinite(output).all():
+                    raise loop.not_finite(
+                        f"{kind} output", self.progress.total_steps
+                    )
+                logits[f"{kind}_{prefix}logits"] = output
+                metrics[kind] |= objective.measure(part.labels, output, prefix)
+        return metrics, logits
 
     def _record(self, trainer, phase, evaluated, eval_seconds):
         progress = self.progress
