@@ -25,7 +25,8 @@ FORBIDDEN = {
     ),
     "tf_transfer/training/": (
         *ENTRIES, *SHARED, "tf_transfer.data.tasks", "tf_transfer.data.sources",
-        "tf_transfer.data.tables", "tf_transfer.baselines",
+        "tf_transfer.data.tables", "tf_transfer.data.releases",
+        "tf_transfer.baselines",
     ),
     "tf_transfer/data/": (
         *ENTRIES, *SHARED, "tf_transfer.models", "tf_transfer.training",

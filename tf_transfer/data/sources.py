@@ -16,8 +16,8 @@ import numpy as np
 from absl import logging
 
 from tf_transfer import files
-from tf_transfer import network
 from tf_transfer import wheels
+from tf_transfer.data import releases
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
 
@@ -128,7 +128,7 @@ def read_tsv(task, path, split):
     """
     hidden = split.startswith("test")
     header = None if hidden else task.header
-    lines = _lines(path)
+    lines = read_lines(path)
     first = 1
     if header is None:
         header, lines, first = lines[0].split("\t"), lines[1:], 2
@@ -164,7 +164,12 @@ def read_tsv(task, path, split):
     )
 
 
-def _lines(path):
+def read_lines(path):
+    """The lines of a text file, without empty ones at its end.
+
+    Raises:
+        UserError: it is empty, or not UTF-8.
+    """
     with open(path, "rb") as file:
         content = file.read()
     try:
@@ -228,26 +233,17 @@ class _Tfds:
     }
 
     def __init__(self, task):
-        import tensorflow_datasets as tfds
-
         self.task = task
-        known = logging.get_verbosity()
-        logging.set_verbosity(logging.ERROR)  # it warns of an empty folder
-        try:
-            self.builder = tfds.builder(f"glue/{task.tfds}")
-        finally:
-            logging.set_verbosity(known)
-        self.identity = f"tfds {self.builder.info.full_name}"
+        self.release = releases.Release(
+            f"glue/{task.tfds}",
+            "give --data=FOLDER with the official GLUE files, or --data=sample "
+            "to try the command",
+        )
+        self.identity = self.release.identity
 
     def read(self, split):
-        if not self.builder.is_prepared():
-            self._reach()
-            self._prepare()
-        import tensorflow_datasets as tfds
-
-        rows = list(
-            tfds.as_numpy(self.builder.as_dataset(self.NAMES.get(split, split)))
-        )
+        url = self.release.builder.builder_config.data_url or self.MRPC_URL
+        rows = self.release.read(self.NAMES.get(split, split), url)
         rows.sort(key=lambda row: row["idx"])
         labels = [row["label"] for row in rows]
         return Examples(
@@ -258,28 +254,6 @@ class _Tfds:
             ],
             None if split.startswith("test") else _array(self.task, labels),
         )
-
-    def _prepare(self):
-        try:
-            self.builder.download_and_prepare()
-        except Exception as error:  # of many libraries
-            first = (str(error).strip() or type(error).__name__).split("\n")[0]
-            raise UserError(
-                f"--data=tfds: could not prepare {self.builder.name}/"
-                f"{self.task.tfds} ({first[:200]}).\nRun the command again, "
-                "or give --data=FOLDER with the official GLUE files."
-            ) from error
-
-    def _reach(self):
-        """Raises `UserError` in seconds; TFDS would try again for minutes."""
-        url = self.builder.builder_config.data_url or self.MRPC_URL
-        problem = network.problem(url)
-        if problem:
-            raise UserError(
-                f"--data=tfds: cannot reach {url} ({problem}).\nCheck the "
-                "network; or give --data=FOLDER with the official GLUE files, "
-                "or --data=sample to try the command."
-            )
 
 
 # === Rotten Tomatoes, the sentences that SST-2 is made of ===
