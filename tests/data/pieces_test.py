@@ -1,0 +1,223 @@
+"""Every word is where it is said to be, in every row it can be in."""
+
+import time
+
+import numpy as np
+import pytest
+
+from tests.models import encoders
+from tf_transfer.data import entities
+from tf_transfer.data import pieces
+from tf_transfer.data import tokens
+
+SPECIAL = tokens.Special(start=1, end=2, pad=0, between=(2,))
+UNKNOWN = 3
+NAMES = entities.tag_names(("PER", "LOC"))
+SENTENCES = [["Anna", "in", "Rome"], ["!"], ["a", "b", "c"]]
+
+
+def tokenize(texts):
+    """A piece two letters: the sum of their numbers; none for `!`."""
+    return [cut("" if text == "!" else text) for text in texts]
+
+
+def cut(word):
+    pairs = [word[n : n + 2] for n in range(0, len(word), 2)]
+    return np.array([sum(map(ord, pair)) for pair in pairs], int)
+
+
+def encode(sentences, max_length=8, **options):
+    return pieces.encode(
+        tokenize, SPECIAL, UNKNOWN, sentences, max_length, **options
+    )
+
+
+def rows_of(found):
+    """Lists of piece ids, a row each."""
+    ends = found.tokens.starts + found.tokens.lengths
+    return [
+        found.tokens.flat[a:b].tolist()
+        for a, b in zip(found.tokens.starts, ends)
+    ]
+
+
+def ids(text):
+    return tokenize([text])[0].tolist()
+
+
+def padded(found, values):
+    """The values beside `tokens.flat` as rows, -7 behind their ends."""
+    shape = len(found.tokens), found.tokens.lengths.max() + 2
+    rows = np.full((*shape, *values.shape[1:]), -7)
+    for row, (start, length) in enumerate(
+        zip(found.tokens.starts, found.tokens.lengths)
+    ):
+        rows[row, :length] = values[start : start + length]
+    return rows
+
+
+# === Rows ===
+
+
+def test_a_sentence_is_its_words_pieces_between_special_tokens():
+    found = encode(SENTENCES)
+    assert rows_of(found) == [
+        [1, *ids("An"), *ids("na"), *ids("in"), *ids("Ro"), *ids("me"), 2],
+        [1, UNKNOWN, 2],
+        [1, *ids("a"), *ids("b"), *ids("c"), 2],
+    ]
+    assert found.tokens.firsts.tolist() == found.tokens.lengths.tolist()
+    assert found.tokens.flat.dtype == np.int32
+    assert found.sentences.tolist() == [0, 1, 2]
+
+
+def test_every_word_is_where_its_first_piece_is():
+    found = encode(SENTENCES)
+    assert found.starts.tolist() == [0, 3, 4]
+    assert found.firsts.tolist() == [1, 3, 4, 8, 11, 12, 13]
+    expected = [ids(word)[0] for word in ("An", "in", "Ro")] + [UNKNOWN]
+    assert found.tokens.flat[found.firsts[:4]].tolist() == expected
+
+
+def test_a_long_sentence_is_cut_between_words(caplog):
+    sentence = ["ab", "abcd", "ab", "abcd", "abcdef", "ab"]
+    found = encode([["ab"], sentence, ["ab"]], max_length=6, name="train")
+    words = [["ab"], sentence[:3], ["abcd"], ["abcdef", "ab"], ["ab"]]
+    assert rows_of(found) == [
+        [1, *(n for word in row for n in ids(word)), 2] for row in words
+    ]
+    assert found.sentences.tolist() == [0, 1, 1, 1, 2]
+    assert found.starts.tolist() == [0, 1, 7]
+    assert "train: cut 1 of 3 sentences between words" in caplog.text
+
+
+def test_a_sentence_that_just_fits_is_not_cut(caplog):
+    found = encode([["ab"] * 4, ["abcdefgh"]], max_length=6)
+    assert found.tokens.lengths.tolist() == [6, 6]
+    assert not caplog.text
+
+
+def test_a_word_longer_than_a_row_keeps_its_first_pieces():
+    long = "abcdefghijkl"
+    found = encode([["ab", long, "ab"], [long]], max_length=5)
+    assert rows_of(found) == [
+        [1, *ids("ab"), 2], [1, *ids(long)[:3], 2], [1, *ids("ab"), 2],
+        [1, *ids(long)[:3], 2],
+    ]  # fmt: skip
+
+
+def test_a_sentence_without_words_has_a_row():
+    found = encode([[], ["ab"] * 5, [], []], max_length=6)
+    assert found.tokens.lengths.tolist() == [2, 6, 3, 2, 2]
+    assert found.sentences.tolist() == [0, 1, 1, 2, 3]
+    tags = np.ones_like(found.tokens.flat)
+    joined = pieces.join(found, padded(found, tags), NAMES)
+    assert joined == [[], ["B-PER"] * 5, [], []]
+
+
+def test_no_sentences_have_no_rows():
+    found = encode([])
+    assert len(found.tokens) == len(found.firsts) == len(found.starts) == 0
+
+
+def test_each_different_word_is_tokenised_once():
+    asked = []
+
+    def spy(texts):
+        asked.extend(texts)
+        return tokenize(texts)
+
+    for spaced in (False, True):
+        sentences = [["ab", "cd", "ab"], ["cd", "cd"]]
+        pieces.encode(spy, SPECIAL, UNKNOWN, sentences, 8, spaced)
+    assert asked == ["ab", "cd", *("ab", " cd", " ab", "cd")]
+
+
+# === Labels and predictions ===
+
+
+def test_labels_stand_on_first_pieces():
+    found = encode(SENTENCES)
+    labels = pieces.spread(found, np.array([1, 0, 3, 0, 4, 2, 1]))
+    none = pieces.IGNORED
+    assert none < 0
+    assert labels.tolist() == [
+        *(none, 1, none, 0, 3, none, none),
+        *(none, 0, none),
+        *(none, 4, 2, 1, none),
+    ]
+
+
+def random_split(rng, max_length):
+    """Sentences with tags, and their `Pieces`."""
+    sizes = rng.integers(0, 30, 50)
+    words = [
+        ["x" * length for length in rng.integers(1, 20, size)]
+        for size in sizes
+    ]  # fmt: skip
+    tags = [rng.choice(NAMES, size).tolist() for size in sizes]
+    return tags, encode(words, max_length)
+
+
+@pytest.mark.parametrize("max_length", [3, 8, 20, 1000])
+def test_what_is_spread_over_rows_is_joined_again(max_length):
+    tags, found = random_split(np.random.default_rng(max_length), max_length)
+    assert found.tokens.lengths.max() <= max_length
+    tagged = entities.encode(tags, NAMES)
+    labels = pieces.spread(found, tagged.ids)
+    assert (labels != pieces.IGNORED).sum() == len(tagged.ids)
+    assert pieces.join(found, padded(found, labels), NAMES) == tags
+
+
+def test_logits_of_words_are_those_of_their_first_pieces():
+    tags, found = random_split(np.random.default_rng(5), 12)
+    tagged = entities.encode(tags, NAMES)
+    logits = np.eye(len(NAMES))[pieces.spread(found, tagged.ids)]
+    words = pieces.of_words(found, padded(found, logits))
+    assert words.argmax(axis=1).tolist() == tagged.ids.tolist()
+
+
+# === Encoders ===
+
+
+@pytest.mark.parametrize("family", encoders.FAMILIES)
+def test_words_are_cut_as_the_text_is_that_they_make(family):
+    encoder = encoders.FAMILIES[family]()
+    texts = ["The dog was not in the house.", "A man , the dog", "do g . the"]
+    found = pieces.encode(
+        encoder.tokenize, encoder.special,
+        pieces.unknown_id(encoder.tokenizer), [text.split() for text in texts],
+        64, spaced=family == "roberta",
+    )  # fmt: skip
+    expected = tokens.encode(encoder.tokenize, encoder.special, [texts], 64)
+    assert found.tokens.flat.tolist() == expected.flat.tolist()
+    assert found.tokens.starts.tolist() == expected.starts.tolist()
+
+
+def test_a_word_of_control_characters_has_the_unknown_token():
+    encoder = encoders.bert()
+    unknown = pieces.unknown_id(encoder.tokenizer)
+    assert unknown == encoder.tokenizer.token_to_id("[UNK]")
+    words = ["the", "\u0085", "\u200b\u200b", "dog"]
+    found = pieces.encode(
+        encoder.tokenize, encoder.special, unknown, [words], 64
+    )
+    the, dog = map(encoder.tokenizer.token_to_id, ("the", "dog"))
+    start, end = encoder.special.start, encoder.special.end
+    assert rows_of(found) == [[start, the, unknown, unknown, dog, end]]
+
+
+def test_the_unknown_token_of_roberta_is_its_own():
+    tokenizer = encoders.roberta().tokenizer
+    assert pieces.unknown_id(tokenizer) == tokenizer.token_to_id("<unk>") == 3
+
+
+# === Time ===
+
+
+def test_a_split_of_the_size_of_conll_takes_no_time():
+    drawn = np.random.default_rng(0).integers(0, 20_000, (14_000, 14))
+    sentences = [[f"w{word}" for word in row] for row in drawn.tolist()]
+    began = time.process_time()
+    encode(sentences, 128)
+    assert time.process_time() - began < 3  # it takes 0.3 s
