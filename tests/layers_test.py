@@ -26,7 +26,7 @@ FORBIDDEN = {
     "tf_transfer/training/": (
         *ENTRIES, *SHARED, "tf_transfer.data.tasks", "tf_transfer.data.sources",
         "tf_transfer.data.tables", "tf_transfer.data.releases",
-        "tf_transfer.data.conll",
+        "tf_transfer.data.conll", "tf_transfer.data.yahoo",
         "tf_transfer.baselines",
     ),
     "tf_transfer/data/": (

@@ -127,30 +127,36 @@ def _text(row, clean):
 
 def _rows(path, columns, encoding):
     """Yields (line number, dict from flag to cell), the header first."""
+    lines = read_lines(path, encoding)
+    number, header = next(lines, (0, None))
+    if not header:
+        raise UserError(f"{path}: is empty.")
+    places = _places(path, header, columns)
+    yield number, places
+    for number, cells in lines:
+        if len(cells) != len(header):
+            raise UserError(
+                f"{path}, line {number}: has {len(cells)} cells, the header "
+                f"{len(header)}. Mend the line"
+                + ("." if _is_tsv(path) else ", or its quotes.")
+            )
+        yield number, {flag: cells[place] for flag, place in places.items()}
+
+
+def read_lines(path, encoding="utf-8"):
+    """Yields (line number, list of cells) of every line that is not empty.
+
+    Raises:
+        UserError: it is not of this encoding, or not CSV; with the line.
+    """
     _check_encoding(path, encoding)
-    is_tsv = _is_tsv(path)
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding=_python_name(encoding), newline="") as file:
         reader = csv.reader(file, **_form(path))
         try:
-            header = next(reader, None)
-            if not header:
-                raise UserError(f"{path}: is empty.")
-            places = _places(path, header, columns)
-            yield reader.line_num, places
             for cells in reader:
-                if not cells:
-                    continue  # an empty line
-                if len(cells) != len(header):
-                    raise UserError(
-                        f"{path}, line {reader.line_num}: has {len(cells)} "
-                        f"cells, the header {len(header)}. Mend the line"
-                        + ("." if is_tsv else ", or its quotes.")
-                    )
-                yield (
-                    reader.line_num,
-                    {flag: cells[place] for flag, place in places.items()},
-                )
+                if cells:
+                    yield reader.line_num, cells
         except csv.Error as error:
             raise UserError(
                 f"{path}, line {reader.line_num}: is not CSV ({error})."
