@@ -11,6 +11,7 @@ import pytest
 
 from tests import commands
 from tests import cs224n_runs
+from tests import stacking_data
 from tests.reports import synthetic
 from tf_transfer.sweeps import grid as grid_lib
 
@@ -90,7 +91,10 @@ def test_a_grid_stands_for_runs_that_could_be_started(
     monkeypatch.chdir(tmp_path)
     os.symlink(os.path.join(commands.ROOT, "flags"), "flags")
     _write_tweets(tmp_path / "tweets")
-    (tmp_path / "cs224n").mkdir()
+    for name in ("cs224n", "conll2003", "yahoo_answers"):
+        (tmp_path / name).mkdir()
+    stacking_data.write_conll(tmp_path / "conll2003")
+    stacking_data.write_yahoo(tmp_path / "yahoo_answers")
     cs224n_runs.write_all(tmp_path / "cs224n")
     assert grid_lib.expand(name, grid_lib.read(path), str(tmp_path))
 

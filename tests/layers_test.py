@@ -10,11 +10,12 @@ FILES = {
     path.relative_to(ROOT).as_posix(): path
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
-PAPERS = ("freezing", "glue", "multitask", "tweets")
+PAPERS = ("freezing", "glue", "multitask", "stacking", "tweets")
 TOOLS = ("benchmark", "cache", "predict", "report", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *TOOLS))
 SHARED = (
-    "tf_transfer.text_task", "tf_transfer.sweeps", "tf_transfer.reports",
+    "tf_transfer.text_task", "tf_transfer.word_task", "tf_transfer.sweeps",
+    "tf_transfer.reports",
 )  # fmt: skip
 LONGEST = 600  # lines
 
@@ -41,6 +42,7 @@ FORBIDDEN = {
         "tf_transfer.models",
     ),
     "tf_transfer/text_task.py": ENTRIES,
+    "tf_transfer/word_task.py": ENTRIES,
 }  # fmt: skip
 
 

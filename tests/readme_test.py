@@ -14,6 +14,7 @@ from tf_transfer import multitask
 from tf_transfer import predict
 from tf_transfer import report
 from tf_transfer import settings as settings_lib
+from tf_transfer import stacking
 from tf_transfer import sweep
 from tf_transfer import tweets
 from tests import commands as commands_lib
@@ -24,6 +25,7 @@ DOCUMENTS = (
     "README.md", "BUILD.md", "experiments/glue/README.md",
     "experiments/prefix_cache/README.md", "experiments/freezing/README.md",
     "experiments/multitask/README.md",
+    "experiments/stacking/README.md",
     "experiments/tweets/README.md",
 )  # fmt: skip
 SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
@@ -89,7 +91,7 @@ def small(line, trained, tmp_path):
             for word in words[1:]
         ]
         return module, [trained[0], f"--out={tmp_path}", *words]
-    if module in ("freezing", "benchmark", "multitask", "tweets"):
+    if module in ("freezing", "benchmark", "multitask", "stacking", "tweets"):
         return module, words
     if module == "sweep":  # tests/sweep_test.py runs them
         grid = tmp_path / "grid.json"
@@ -114,6 +116,7 @@ def run_here(module, words):
         "freezing": freezing.FreezingSettings,
         "benchmark": benchmark.BenchmarkSettings,
         "multitask": multitask.MultitaskSettings,
+        "stacking": stacking.StackingSettings,
         "tweets": tweets.TweetsSettings,
     }
     if "--cs224n" in words:  # tests/predict_test.py does
@@ -161,6 +164,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
             glue.GlueSettings,
             freezing.FreezingSettings,
             multitask.MultitaskSettings,
+            stacking.StackingSettings,
             tweets.TweetsSettings,
         )
         for field in dataclasses.fields(cls)
@@ -174,7 +178,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     for name in DOCUMENTS:
         text = read(name)
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
-        assert named <= known | {"no-deps"} | {"no"}, name
+        assert named <= known | {"no-deps", "no", "use"}, name
         for module in re.findall(r"-m (tf_transfer\.\w+)", text):
             path = module.replace(".", "/") + ".py"
             assert os.path.isfile(os.path.join(commands_lib.ROOT, path)), module

@@ -14,6 +14,7 @@ from tf_transfer import settings as settings_lib
 from tf_transfer.errors import UserError
 from tf_transfer import freezing
 from tf_transfer import multitask
+from tf_transfer import stacking
 from tf_transfer import tweets
 from tf_transfer.glue import GlueSettings
 from tests import commands
@@ -27,7 +28,7 @@ FLAG_FILES = sorted(
 
 ENTRIES = (
     "benchmark", "cache", "freezing", "glue", "multitask", "predict", "report",
-    "sweep", "tweets",
+    "stacking", "sweep", "tweets",
 )  # fmt: skip
 
 
@@ -43,6 +44,7 @@ def parsed_for(path, *arguments):
     cls = {
         "freezing": freezing.FreezingSettings, "tweets": tweets.TweetsSettings,
         "multitask": multitask.MultitaskSettings,
+        "stacking": stacking.StackingSettings,
     }.get(folder, GlueSettings)  # fmt: skip
     return settings_lib.parse(cls, arguments).resolve()
 
@@ -246,7 +248,9 @@ def test_the_command_in_a_flag_file_is_one_of_its_own(path, monkeypatch):
             for line in file
             if line.startswith("#   python -m tf_transfer.")
         ]
-    shared = ("elsa.flags", "hart.flags", "li.flags", "wang.flags")
+    shared = (
+        "elsa.flags", "hart.flags", "li.flags", "stacking.flags", "wang.flags",
+    )  # fmt: skip
     if os.path.basename(path) in shared:
         assert not found  # it is there to be inherited
         return

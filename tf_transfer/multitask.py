@@ -327,8 +327,8 @@ def read_objectives(settings, source, encoder):
                 train=parts["train"],
                 evaluation={"validation": [("", parts["validation"])],
                             "test": []},
-                measure=lambda *values, names=task.metrics: metrics.measure(
-                    names, *values
+                measure=lambda part, logits, prefix, task=task: metrics.measure(
+                    task.metrics, part.labels, logits, prefix
                 ),
                 prefix=f"{task.name}_",
                 weight=weights[task.name],

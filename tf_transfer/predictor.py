@@ -44,6 +44,12 @@ class Predictor:
                 f"{'config.json' if config is None else 'result.json'}. Give "
                 "the folder of a finished run."
             )
+        if config["key"]["module"] == "stacking":
+            raise UserError(
+                f"--run={run}: is one of tf_transfer.stacking, whose runs "
+                "cannot answer yet. Their answers on the test set are in "
+                "predictions.npz."
+            )
         self.settings = _settings_of(config, cache_dir)
         self.tasks, self.table = _tasks_of(config)
         self.task = None

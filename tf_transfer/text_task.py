@@ -226,6 +226,14 @@ def read_splits(settings, task, source, encoder):
     }
 
 
+def sample_of(count, size, split_seed):
+    """Rows of a fixed sample, at most `size` of `count`, rising."""
+    import numpy as np
+
+    draws = np.random.default_rng([split_seed, 17])
+    return np.sort(draws.permutation(count)[:size])
+
+
 def sides_of(settings, task):
     """Texts of an example that are run each by itself."""
     return len(task.texts) if settings.pairs == "sbert" else 1
@@ -264,10 +272,10 @@ def loss_of(task):
     return phases.binary_loss if task.units == 1 else phases.categorical_loss
 
 
-def _measure(task, labels, logits, prefix):
+def _measure(task, part, logits, prefix):
     from tf_transfer.data import metrics
 
-    return metrics.measure(task.metrics, labels, logits, prefix)
+    return metrics.measure(task.metrics, part.labels, logits, prefix)
 
 
 def describe(settings):

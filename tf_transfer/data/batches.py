@@ -11,6 +11,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from tf_transfer.data.pieces import IGNORED
+
 BUCKETS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
 EVALUATION_BATCH = 64
@@ -43,11 +45,15 @@ class Split:
 
     Attributes:
         tokens: `tokens.Tokens`.
-        labels: int64 or float32 [examples]; zeros where hidden.
+        labels: int64 or float32 [examples]; zeros where hidden. With
+            `word_starts` int64 [tokens] beside `tokens.flat`: of tokens that
+            stand for a word, and `IGNORED` of all others.
         ids: int64 [examples]. Row numbers in the source.
         states: `States`, or None where every block is run.
         sides: texts of an example that are run each by itself. The second
             ones stand behind all first ones in `tokens` and `states`.
+        word_starts: int64 [sentences]. Where the task labels words: each
+            sentence's first word; an example is a sentence or a part of one.
     """
 
     tokens: object
@@ -55,9 +61,42 @@ class Split:
     ids: np.ndarray
     states: States | None = None
     sides: int = 1
+    word_starts: np.ndarray | None = None
 
     def __len__(self):
         return len(self.ids)
+
+    @property
+    def targets(self):
+        """What is scored: labels of examples, or of words in their order."""
+        if self.word_starts is None:
+            return self.labels
+        return self.labels[self.labels != IGNORED]
+
+    @property
+    def words(self):
+        """int64 [examples]. Labels of each: 1, or those of its words."""
+        if self.word_starts is None:
+            return np.ones(len(self), np.int64)
+        tokens = self.tokens
+        behind = np.cumsum(self.labels != IGNORED)
+        ends = behind[tokens.starts + tokens.lengths - 1]
+        return np.diff(ends, prepend=0)
+
+    def of_words(self, rows, lengths):
+        """Which of the outputs for some examples are words'.
+
+        Args:
+            rows: int64 [n]. Examples.
+            lengths: int. To what they were padded.
+
+        Returns:
+            bool [n, length].
+        """
+        tokens, place = self.tokens, np.arange(lengths)
+        inside = place < tokens.lengths[rows, None]
+        index = np.where(inside, tokens.starts[rows, None] + place, 0)
+        return inside & (self.labels[index] != IGNORED)
 
     @property
     def lengths(self):
@@ -193,6 +232,8 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
         [batch], which are 1 / (examples of the whole batch) or 0, so that
         weighted sums over replicas are means over the batch. Texts are the
         examples, or all their first sides and behind them the second ones.
+        Where words are labelled, `labels` are [batch, length], and weights
+        are the examples' shares of the batch's words.
 
         With stored states also `states` [texts, before + length, hidden], or
         [texts, hidden] where pooled. Then `ids` and `segments` are left out
@@ -200,9 +241,9 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
         them, and what stands in `states` where it is False means nothing.
     """
     worker, workers = part
-    weights = (
-        np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
-    ) / plan.counts[:, None].astype(np.float32)
+    counted = np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
+    weights = split.words[plan.rows] * counted
+    weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
     width = plan.rows.shape[1] // workers
     own = slice(worker * width, (worker + 1) * width)
 
@@ -233,9 +274,9 @@ def _gatherer(split, pad):
     tokens, states = split.tokens, split.states
     lengths = tf.constant(tokens.lengths)
     labels = tf.constant(split.labels)
+    starts = tf.constant(tokens.starts)
     if states is None or not states.have.all():
         flat = tf.constant(tokens.flat)
-        starts = tf.constant(tokens.starts)
         firsts = tf.constant(tokens.firsts)
     if states is not None:
         have = tf.constant(states.have)
@@ -248,12 +289,18 @@ def _gatherer(split, pad):
 
     def gather(rows, weights, length):
         place = tf.range(length)
-        batch = {"labels": tf.gather(labels, rows), "weights": weights}
+        batch = {"weights": weights}
+        if split.word_starts is None:
+            batch["labels"] = tf.gather(labels, rows)
         rows = tf.concat(
             [rows + side * len(split) for side in range(split.sides)], axis=0
         )
         mask = tf.sequence_mask(tf.gather(lengths, rows), length)
         batch["mask"] = mask
+        if split.word_starts is not None:
+            index = index_of(tf.gather(starts, rows), mask)
+            found = tf.gather(labels, index)
+            batch["labels"] = tf.where(mask, found, IGNORED)
         if states is None or not states.have.all():
             index = index_of(tf.gather(starts, rows), mask)
             second = place[None] >= tf.gather(firsts, rows)[:, None]

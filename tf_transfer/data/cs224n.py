@@ -130,6 +130,34 @@ def open_source(data, cache_folder):
     return Files(data)
 
 
+class OneTask:
+    """One of the project's tasks, as a source like any other.
+
+    Attributes:
+        task: `tasks.Task`.
+        identity: str. A hash of what trains and tests.
+    """
+
+    def __init__(self, folder, name):
+        self.folder = folder
+        self.task = TASKS[name]
+        self.identity = f"cs224n {name} sha256:{_digest(folder, [self.task])}"
+
+    def read(self, split):
+        """`sources.Examples` of a split."""
+        return read(self.folder, self.task, split).examples
+
+
+def _digest(folder, tasks):
+    """A hash of the files of some tasks that have labels."""
+    digest = hashlib.sha256()
+    for task in tasks:
+        for split in ("train", "dev"):
+            path = path_of(folder, task, split)
+            digest.update(bytes.fromhex(files.sha256(path)))
+    return digest.hexdigest()
+
+
 class Nearest:
     """GLUE's sets that are nearest to the project's.
 
@@ -168,12 +196,7 @@ class Files:
 
     def __init__(self, folder):
         self.folder = folder
-        digest = hashlib.sha256()
-        for task in TASKS.values():
-            for split in ("train", "dev"):
-                path = path_of(folder, task, split)
-                digest.update(bytes.fromhex(files.sha256(path)))
-        self.identity = f"cs224n sha256:{digest.hexdigest()}"
+        self.identity = f"cs224n sha256:{_digest(folder, TASKS.values())}"
 
     def has(self, task, split):
         """Whether a task's split is there."""

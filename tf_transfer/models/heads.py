@@ -114,7 +114,10 @@ class Network:
         """
         keeps, pooling = "tokens", self.heads[name].pooling
         if trainable.cut == len(self.encoder.blocks):
-            keeps = {"cls": "first", "mean": "mean", "last4": "firsts"}[pooling]
+            keeps = {
+                "cls": "first", "mean": "mean", "last4": "firsts",
+                "tokens": "tokens",
+            }[pooling]  # fmt: skip
         return Prefix((trainable.cut,), keeps, dtype, self._collects(pooling))
 
     def _collects(self, pooling):
@@ -134,7 +137,8 @@ class Network:
             prefix: `Prefix` that has been run, or None to run everything.
 
         Returns:
-            float32 [batch, units].
+            float32 [batch, units]; [batch, length, units] of a head that
+            labels tokens.
         """
         head, encoder = self.heads[name], self.encoder
         cut, firsts = 0, []
@@ -151,15 +155,17 @@ class Network:
                 x, firsts = prefix.unpack(x)
             x, firsts = run_collecting(
                 encoder, x, batch["mask"], cut + 1, len(encoder.blocks),
-                training, head.pooling != "mean", self._collects(head.pooling),
-                firsts,
+                training, head.pooling in ("cls", "last4"),
+                self._collects(head.pooling), firsts,
             )  # fmt: skip
             if head.pooling == "mean":
                 x = mean_pool(x, batch["mask"])
             elif head.pooling == "last4":
                 x = tf.concat(firsts, axis=1)
-            else:
+            elif head.pooling == "cls":
                 x = x[:, 0]
+        if head.pooling == "tokens":
+            return head(x, batch["mask"], training=training)
         if head.pooling == "cls":
             x = encoder.pooler(x)
         return head(x, training=training)

@@ -163,10 +163,10 @@ class _Needed:
 
         buckets = batches.buckets_up_to(settings.max_length)
         self.settings = settings
-        self.trainable = trainable
+        self.moving = trainable
         self.cost = cost
         self.shape = cost.Shape.of(network.encoder)
-        self.first_only = settings.pooling != "mean"
+        self.first_only = settings.pooling not in ("mean", "tokens")
         self.sides = objective.train.sides
         self.parts = [
             objective.train,
@@ -194,9 +194,9 @@ class _Needed:
 
     def operations(self, epochs, cached):
         """Floating-point operations of so many epochs."""
-        cost, shape, cut = self.cost, self.shape, self.trainable.cut
+        cost, shape, cut = self.cost, self.shape, self.moving.cut
         an_epoch = cost.epoch_operations(
-            shape, self.plan, self.trainable, self.first_only, cached
+            shape, self.plan, self.moving, self.first_only, cached
         )
         for plan in self.evaluations:
             an_epoch += cost.forward_operations(

@@ -24,6 +24,7 @@ MODULES = (
     "glue",
     "freezing",
     "multitask",
+    "stacking",
     "tweets",
 )  # each has SETTINGS, locate() and build()
 KEYS = ("module", "flagfile", "flags", "axes", "exclude")

@@ -143,7 +143,8 @@ def predict(devices, program, split, pad, max_length):
         split: `batches.Split`.
 
     Returns:
-        float32 [examples, units], in the order of the split.
+        float32 [examples, units], in the order of the split; where words are
+        labelled, [words, units].
     """
     replicas = devices.replicas
     plan = batches.plan_evaluation(
@@ -161,6 +162,8 @@ def predict(devices, program, split, pad, max_length):
     outputs = [
         devices.strategy.gather(program(batch), axis=0) for batch in dataset
     ]
+    if split.word_starts is not None:
+        return _of_words(split, plan, outputs)
     result = None
     for step, output in enumerate(outputs):
         count = plan.counts[step]
@@ -168,4 +171,23 @@ def predict(devices, program, split, pad, max_length):
         if result is None:
             result = np.empty((len(split), values.shape[1]), np.float32)
         result[plan.rows[step, :count]] = values
+    return result
+
+
+def _of_words(split, plan, outputs):
+    """The outputs for words, in the order of the split."""
+    counts = split.words
+    starts = np.cumsum(counts) - counts
+    result = None
+    for step, output in enumerate(outputs):
+        rows = plan.rows[step, : plan.counts[step]]
+        values = output.numpy()[: len(rows)]
+        if result is None:
+            shape = counts.sum(), values.shape[2]
+            result = np.empty(shape, np.float32)
+        is_word = split.of_words(rows, values.shape[1])
+        row, _ = np.nonzero(is_word)
+        before = np.cumsum(counts[rows]) - counts[rows]
+        place = starts[rows][row] + np.arange(len(row)) - before[row]
+        result[place] = values[is_word]
     return result

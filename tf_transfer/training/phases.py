@@ -25,7 +25,7 @@ class Objective:
         evaluation: dict from `validation` and `test` to a list of
             (prefix, `batches.Split`): a prefix stands before the names of
             the metrics of a second development set.
-        measure: function (labels, logits, prefix) to a dict of metrics.
+        measure: function (split, logits, prefix) to a dict of metrics.
         prefix: stands before the names of its metrics, where there are
             several objectives.
         weight: the loss is multiplied by it.
@@ -51,6 +51,9 @@ class Phase:
             stops and selects; `None` where nothing validates.
         patience, min_delta, select: see `stopping` and `settings`.
         layer_decay: see `split.rate_scales`.
+        keeps: function from a dict of validation metrics to whether its epoch
+            may be selected; the last such epoch is, or the first of all. None
+            where `score` or `select` does it.
         overall: function from a dict of all objectives' validation metrics to
             a dict of what they come to together, or None.
     """
@@ -65,6 +68,7 @@ class Phase:
     min_delta: float
     select: str
     layer_decay: float = 1.0
+    keeps: Callable | None = None
     overall: Callable | None = None
     way: combining.Way = combining.IN_TURN
 
@@ -87,3 +91,19 @@ def categorical_loss(labels, logits):
 def squared_loss(labels, logits):
     """Squared error of one linear unit."""
     return tf.math.squared_difference(tf.cast(labels, tf.float32), logits[:, 0])
+
+
+def word_loss(labels, logits):
+    """Mean cross-entropy of the words of each example.
+
+    Args:
+        labels: int64 [batch, length]; negative where there is no word.
+        logits: float32 [batch, length, units].
+    """
+    is_word = labels >= 0
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        tf.maximum(labels, 0), logits
+    )
+    total = tf.reduce_sum(tf.where(is_word, each, 0.0), axis=1)
+    count = tf.reduce_sum(tf.cast(is_word, tf.float32), axis=1)
+    return total / tf.maximum(count, 1.0)

@@ -308,7 +308,7 @@ class Run:
                         f"{kind} output", self.progress.total_steps
                     )
                 logits[f"{kind}_{prefix}logits"] = output
-                metrics[kind] |= objective.measure(part.labels, output, prefix)
+                metrics[kind] |= objective.measure(part, output, prefix)
         return metrics, logits
 
     def _record(self, trainer, phase, evaluated, eval_seconds):
@@ -351,7 +351,9 @@ class Run:
         """Selects, saves, and returns why the phase is over, or ""."""
         progress = self.progress
         line = progress.epochs[-1]
-        if phase.score is None:
+        if phase.keeps is not None:
+            best = progress.epoch == 1 or phase.keeps(line["validation"])
+        elif phase.score is None:
             best = True
         else:
             best = stopper.see(progress.epoch, phase.score(line["validation"]))
@@ -396,6 +398,8 @@ class Run:
             self.state.keep_best(lines[-1])
         else:
             self.state.take_best()
+        kept = progress.best["line"]["phase_epoch"]
+        progress.finished[-1]["kept_epoch"] = kept
         progress.phase += 1
         progress.epoch, progress.stopper = 1, None
 
@@ -413,7 +417,7 @@ class Run:
                 for prefix, part in splits:
                     prefix = objective.prefix + prefix
                     arrays[f"{name}_{prefix}ids"] = part.ids
-                    arrays[f"{name}_{prefix}labels"] = part.labels
+                    arrays[f"{name}_{prefix}labels"] = part.targets
         return arrays
 
     def _facts(self):
