@@ -169,20 +169,13 @@ class MultitaskSettings(settings_lib.Settings):
 
 def _check(settings):
     """Raises `UserError`, naming the flag, for what has no use or sense."""
-    if settings.trainable_layers != "all" or settings.blocks:
-        raise UserError(
-            "--trainable_layers and --blocks have no use here: --train says "
-            "what trains."
-        )
+    settings_lib.refuse_trainable(settings, "--train")
     default = settings_lib.Settings.validation_fraction
     if settings.validation_fraction != default:
         raise UserError(
             "--validation_fraction: has no use here: the dev files validate."
         )
-    if not settings.head_lr > 0:
-        raise UserError(
-            f"--head_lr={settings.head_lr:g}: give a learning rate above 0."
-        )
+    settings_lib.check_rate(settings, "head_lr")
     if settings.head_epochs < 0:
         raise UserError(
             f"--head_epochs={settings.head_epochs}: give a number of epochs."
@@ -260,8 +253,8 @@ def build(settings, devices):
     network = build_network(settings, devices, source.tasks)
     objectives, sizes = read_objectives(settings, source, network.encoder)
     blocks = len(network.encoder.blocks)
-    head = split.Trainable(blocks + 1, blocks, pooler=False)
-    everything = split.Trainable(1, blocks, embeddings=True)
+    head = split.Trainable.heads(blocks)
+    everything = split.Trainable.everything(blocks)
     epochs = settings.max_epochs
     if settings.train == "head_then_all":
         epochs = settings.head_epochs
@@ -370,21 +363,16 @@ def describe(settings):
     network = build_network(
         settings, strategy.set_up(settings), settings.source().tasks
     )
-    blocks = len(network.encoder.blocks)
-    trainable = split.Trainable(1, blocks, embeddings=True)
+    trains = split.Trainable.everything
     if settings.train == "head":
-        trainable = split.Trainable(blocks + 1, blocks, pooler=False)
-    return split.describe(network, trainable)
+        trains = split.Trainable.heads
+    return split.describe(network, trains(len(network.encoder.blocks)))
 
 
 def main():
     """Reads the flags, and runs."""
     settings = settings_lib.from_flags(MultitaskSettings).resolve()
-    settings_lib.import_tensorflow()
-    if settings.describe:
-        print(describe(settings))
-    else:
-        run(settings)
+    text_task.start(settings, run, describe)
 
 
 if __name__ == "__main__":

@@ -304,10 +304,8 @@ def check(settings):
         raise UserError(
             "--blocks and --trainable_layers both say what trains: give one."
         )
-    if settings.lr is not None and settings.lr <= 0:
-        raise UserError(
-            f"--lr={settings.lr:g}: give a learning rate above 0, such as 2e-5."
-        )
+    if settings.lr is not None:
+        check_rate(settings, "lr")
     for name in ("batch_size", "max_epochs", "cpu_devices"):
         _at_least(settings, name, 1)
     _at_least(settings, "max_length", 8)
@@ -350,6 +348,24 @@ def check(settings):
         raise UserError(
             f"--cpu_devices={settings.cpu_devices} needs --strategy=mirrored: "
             f"{settings.strategy} uses one device of a process."
+        )
+
+
+def check_rate(settings, name):
+    """Raises `UserError` for a learning rate that is none."""
+    value = getattr(settings, name)
+    if not value > 0:
+        raise UserError(
+            f"--{name}={value:g}: give a learning rate above 0, such as 2e-5."
+        )
+
+
+def refuse_trainable(settings, flag):
+    """Raises `UserError` where another flag says what trains."""
+    if settings.trainable_layers != "all" or settings.blocks:
+        raise UserError(
+            f"--trainable_layers and --blocks have no use here: {flag} says "
+            "what trains."
         )
 
 

@@ -26,13 +26,10 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 """
 
 import dataclasses
-import os
-import types
 
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
-from tf_transfer.data import cs224n
-from tf_transfer.data import tasks
+from tf_transfer.data import stacking_sources
 from tf_transfer.errors import UserError
 from tf_transfer.settings import setting
 
@@ -146,7 +143,7 @@ class StackingSettings(settings_lib.Settings):
 
     def source(self):
         """Where the texts come from: has `identity` and `read(split)`."""
-        return SOURCES[self.task](self)
+        return stacking_sources.open_source(self)
 
     def hashed(self):
         """The settings that can change a number, by name."""
@@ -184,94 +181,19 @@ class StackingSettings(settings_lib.Settings):
 
 def _check(settings):
     """Raises `UserError`, naming the flag, for what has no use or sense."""
-    if settings.trainable_layers != "all" or settings.blocks:
-        raise UserError(
-            "--trainable_layers and --blocks have no use here: --adaptation "
-            "says what trains."
-        )
+    settings_lib.refuse_trainable(settings, "--adaptation")
     if settings.adaptation == "finetune_only" and settings.head != "dense":
         raise UserError(
             f"--head={settings.head}: --adaptation=finetune_only is the "
             "paper's two dense layers. Give --adaptation=joint to train this "
             "head with everything from the first step."
         )
-    if not settings.head_lr > 0:
-        raise UserError(
-            f"--head_lr={settings.head_lr:g}: give a learning rate above 0."
-        )
+    settings_lib.check_rate(settings, "head_lr")
     if settings.phase_one_epochs < 1:
         raise UserError(
             f"--phase_one_epochs={settings.phase_one_epochs}: give 1 or more."
         )
     settings.pairs  # a head that does not fit is named
-
-
-# === Where the texts come from ===
-
-
-def _conll(settings):
-    from tf_transfer.data import conll
-
-    return conll.Corpus(settings.data)
-
-
-def _texts(settings):
-    from tf_transfer.data import table_source
-
-    if os.path.isfile(settings.data):
-        return table_source.TableSource(
-            types.SimpleNamespace(
-                task=settings.task, data=settings.data,
-                text_column=settings.text_column,
-                label_column=settings.label_column, id_column="",
-                keyword_column="", encoding=settings.encoding, clean="none",
-                duplicates="group", is_sparse=False, test_ids="",
-                test_fraction=0.1, split_seed=settings.split_seed,
-            )
-        )  # fmt: skip
-    return _Yahoo(settings)
-
-
-class _Yahoo:
-    """Yahoo Answers as a task."""
-
-    def __init__(self, settings):
-        from tf_transfer.data import yahoo
-
-        answers = yahoo.Answers(settings.data, settings.classes)
-        self.identity, self.read = answers.identity, answers.read
-        self.keep_apart = answers.keep_apart
-        two = len(answers.labels) == 2
-        self.task = tasks.Task(
-            "text", "", ("answer",), "class", answers.labels, "accuracy", "",
-            (), also=("f1" if two else "f1_macro",), development=("test",),
-        )  # fmt: skip
-
-
-class _Pairs:
-    """Quora's questions, from GLUE or from the CS224N project's files."""
-
-    def __init__(self, settings):
-        from tf_transfer.data import sources
-
-        if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
-            source = cs224n.OneTask(settings.data, "paraphrase")
-        else:
-            source = sources.Source(
-                tasks.GLUE["qqp"], settings.data, settings.cache_folder
-            )
-        self.identity, self.read = source.identity, source.read
-        self.task = dataclasses.replace(
-            source.task, name="pairs", metric="accuracy", also=("f1",)
-        )
-
-    def keep_apart(self, rows, held):
-        """Rows that may train beside held ones: here all of them."""
-        del held
-        return rows
-
-
-SOURCES = {"ner": _conll, "text": _texts, "pairs": _Pairs}
 
 
 # === Runs ===
@@ -296,8 +218,8 @@ def build(settings, devices):
     network = build_network(settings, devices, source)
     objective, sizes = read_objective(settings, source, network.encoder)
     blocks = len(network.encoder.blocks)
-    head = split.Trainable(blocks + 1, blocks, pooler=False)
-    everything = split.Trainable(1, blocks, embeddings=True)
+    head = split.Trainable.heads(blocks)
+    everything = split.Trainable.everything(blocks)
     epochs = settings.max_epochs
     if settings.adaptation == "stack_and_finetune":
         epochs = settings.phase_one_epochs
@@ -418,21 +340,16 @@ def describe(settings):
     network = build_network(
         settings, strategy.set_up(settings), settings.source()
     )
-    blocks = len(network.encoder.blocks)
-    trainable = split.Trainable(1, blocks, embeddings=True)
+    trains = split.Trainable.everything
     if settings.adaptation == "stack_only":
-        trainable = split.Trainable(blocks + 1, blocks, pooler=False)
-    return split.describe(network, trainable)
+        trains = split.Trainable.heads
+    return split.describe(network, trains(len(network.encoder.blocks)))
 
 
 def main():
     """Reads the flags, and runs."""
     settings = settings_lib.from_flags(StackingSettings).resolve()
-    settings_lib.import_tensorflow()
-    if settings.describe:
-        print(describe(settings))
-    else:
-        run(settings)
+    text_task.start(settings, run, describe)
 
 
 if __name__ == "__main__":

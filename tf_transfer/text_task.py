@@ -294,7 +294,7 @@ def main(cls):
     start(settings_lib.from_flags(cls).resolve())
 
 
-def start(settings, run=run):
+def start(settings, run=run, describe=describe):
     """Runs, or tells what would train."""
     settings_lib.import_tensorflow()
     if settings.describe:

@@ -25,6 +25,16 @@ class Trainable:
     embeddings: bool = False
     pooler: bool = True
 
+    @classmethod
+    def everything(cls, count):
+        """All of an encoder of so many blocks."""
+        return cls(1, count, embeddings=True)
+
+    @classmethod
+    def heads(cls, count):
+        """Nothing of an encoder of so many blocks."""
+        return cls(count + 1, count, pooler=False)
+
     @property
     def cut(self):
         """Blocks in the frozen prefix: no gradient is needed below it."""
@@ -61,7 +71,7 @@ def parse(trainable_layers, blocks, count):
             )
         return Trainable(first, last)
     if trainable_layers == "all":
-        return Trainable(1, count, embeddings=True)
+        return Trainable.everything(count)
     last_k = int(trainable_layers)
     if last_k > count:
         raise UserError(
