@@ -138,7 +138,7 @@ def test_tokens_have_gradients_and_padding_has_none(task, name):
     ["float32", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)],
 )
 def test_xla_compiles_it_with_open_lengths(task, name, dtype):
-    """Half precision rounds elsewhere there, and may see another maximum."""
+    """Half precision rounds elsewhere there, and may see other maxima."""
     head = build(task, name, dtype=dtype, jit_compile=True)
     specs = [tf.TensorSpec([None, HIDDEN])]
     if head.pooling == "tokens":
@@ -154,7 +154,8 @@ def test_xla_compiles_it_with_open_lengths(task, name, dtype):
     arguments = inputs_of(head, padding=2)
     plain = loss_and_gradients(head, *arguments)
     found = [away(*both) for both in zip(compiled(*arguments), plain)]
-    assert np.max(found) < (1e-3 if dtype == "float32" else 0.7), found
+    assert found[0] < 0.05 and np.median(found) < 0.3
+    assert dtype != "float32" or np.max(found) < 1e-3
 
 
 # === Dropout ===
