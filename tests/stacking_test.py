@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests import stacking_data
 from tf_transfer import stacking
 from tf_transfer.errors import UserError
+from tf_transfer.models import stacks
 from tf_transfer.models import tiny
 from tf_transfer.training import run as run_lib
 
@@ -67,6 +70,27 @@ def test_defaults_are_the_paper_s_where_it_has_them():
     alone = stacking.StackingSettings(adaptation="finetune_only", task="text")
     assert alone.resolve().head == "dense"
     assert alone.resolve().model == "bert_base_en_uncased"
+
+
+def test_heads_are_those_of_the_models_and_read_what_they_say():
+    assert {t: tuple(stacks.HEADS[t]) for t in stacks.HEADS} == stacking.HEADS
+    for task, names in stacking.HEADS.items():
+        for name in names:
+            settings = stacking.StackingSettings(
+                task=task, head=name, adaptation="joint"
+            ).resolve()
+            head = stacks.build(task, name, 1, 8, 0.1, 0, "float32")
+            assert settings.pooling == head.pooling
+            assert settings.pairs == ("cross", "sbert")[head.sides - 1]
+
+
+def test_naming_a_run_loads_no_tensorflow():
+    program = (
+        "import sys; from tf_transfer import stacking; "
+        "stacking.StackingSettings().resolve(); "
+        "sys.exit('tensorflow' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 @pytest.mark.parametrize(

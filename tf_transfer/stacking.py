@@ -36,6 +36,12 @@ from tf_transfer.settings import setting
 ADAPTATIONS = ("finetune_only", "stack_only", "stack_and_finetune", "joint")
 KINDS = ("ner", "text", "pairs")
 BIG = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
+# As in `models.stacks`, which a sweep that only names its runs does not load.
+HEADS = {
+    "ner": ("dense", "bilstm"),
+    "text": ("dense", "densenet", "highway"),
+    "pairs": ("dense", "bimpm", "bimpm_without_context", "sim_transformer"),
+}
 METRIC = {"ner": "f1", "text": "accuracy", "pairs": "accuracy"}
 SAMPLE = "train_"  # before the names of metrics on the training sample
 
@@ -129,17 +135,14 @@ class StackingSettings(settings_lib.Settings):
     @property
     def pairs(self):
         """How a pair is read: `cross` or `sbert`."""
-        from tf_transfer.models import stacks
-
-        sides = stacks.choose(self.task, self.head).sides
-        return "sbert" if sides == 2 else "cross"
+        apart = self.task == "pairs" and self.head != "dense"
+        return "sbert" if apart else "cross"
 
     @property
     def pooling(self):
         """What the head reads: `cls` or `tokens`."""
-        from tf_transfer.models import stacks
-
-        return stacks.choose(self.task, self.head).pooling
+        reads_cls = self.task != "ner" and self.head == "dense"
+        return "cls" if reads_cls else "tokens"
 
     def source(self):
         """Where the texts come from: has `identity` and `read(split)`."""
@@ -193,7 +196,13 @@ def _check(settings):
         raise UserError(
             f"--phase_one_epochs={settings.phase_one_epochs}: give 1 or more."
         )
-    settings.pairs  # a head that does not fit is named
+    if settings.head not in HEADS[settings.task]:
+        fits = [f"--task={t}" for t in HEADS if settings.head in HEADS[t]]
+        reason = f"fits {' and '.join(fits)}" if fits else "is no head"
+        raise UserError(
+            f"--head={settings.head}: {reason}. With --task={settings.task}, "
+            f"give one of {', '.join(HEADS[settings.task])}."
+        )
 
 
 # === Runs ===
