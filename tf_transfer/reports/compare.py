@@ -103,6 +103,55 @@ def on_front(dataset):
     return [cell for cell, is_on in zip(cells, chosen) if is_on]
 
 
+# === Differences beside the paper's ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """By how much one side's mean score is above another's, in points.
+
+    Attributes:
+        test: `statistics.Welch` over seeds, or None where it says nothing.
+    """
+
+    mean: float
+    test: statistics.Welch | None
+
+    @property
+    def text(self):
+        """`+0.30 (-1.00 to +1.60)`, with what is known of the interval."""
+        text = f"{self.mean:+z.2f}"
+        if self.test is not None:
+            text += f" ({self.test.low:+.2f} to {self.test.high:+.2f})"
+        return text
+
+
+def difference(ones, others):
+    """`Difference` of two lists of scores in points, a run each."""
+    means = [statistics.mean_of(scores).mean for scores in (ones, others)]
+    return Difference(means[0] - means[1], statistics.welch(ones, others))
+
+
+def verdict(theirs, ours):
+    """Whether our difference has the sign of the paper's, in words.
+
+    Args:
+        theirs: in points; 0 where the paper sees no difference.
+        ours: `Difference`.
+    """
+    if ours.test is None:  # one run does not tell how another would come out
+        if not theirs:
+            return "too few seeds"
+        word = "agrees" if theirs * ours.mean > 0 else "differs"
+        return f"{word}, too few seeds to be sure"
+    if ours.test.low <= 0 <= ours.test.high:
+        return "within noise" if theirs else "agrees"
+    return "agrees" if theirs * ours.mean > 0 else "differs"
+
+
+# === What a summary calls things ===
+
+
 def dataset_id(dataset):
     """What the summary knows a body of texts by."""
     return f"{dataset.task}|{dataset.identity}"

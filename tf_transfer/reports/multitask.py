@@ -15,6 +15,7 @@ from tf_transfer.reports import forgetting
 from tf_transfer.reports import multitask_ways
 from tf_transfer.reports import studies
 from tf_transfer.reports.compare import dataset_id
+from tf_transfer.reports.compare import verdict
 from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
@@ -26,6 +27,7 @@ from tf_transfer.reports.multitask_ways import scores
 from tf_transfer.reports.multitask_ways import usual_here
 from tf_transfer.reports.multitask_ways import way_of
 from tf_transfer.reports.options import Options
+from tf_transfer.reports.words import not_as_in_the_paper
 from tf_transfer.reports.words import notes_on_model
 from tf_transfer.reports.words import notes_on_times
 from tf_transfer.reports.words import points
@@ -204,7 +206,7 @@ def _comparisons(name, model, rows, published):
         ours, word = "", "not run"
         if one.cell and other.cell:
             found = difference(one.cell, other.cell)
-            ours, word = found.text, _verdict(theirs, found)
+            ours, word = found.text, verdict(theirs, found)
             if known.get("on_pooling") and notes_on_model(model):
                 word = "no verdict"
         places = " - ".join(known["rows"])
@@ -221,18 +223,6 @@ def _comparisons(name, model, rows, published):
         Heading(3, "The paper's comparisons"),
         Table(f"signs_{name}", caption, columns, tuple(lines)),
     ]
-
-
-def _verdict(theirs, ours):
-    """Whether our difference has the sign of the paper's."""
-    if ours.test is None:  # one run does not tell how another would come out
-        if not theirs:
-            return "too few seeds"
-        word = "agrees" if theirs * ours.mean > 0 else "differs"
-        return f"{word}, too few seeds to be sure"
-    if ours.test.low <= 0 <= ours.test.high:
-        return "within noise" if theirs else "agrees"
-    return "agrees" if theirs * ours.mean > 0 else "differs"
 
 
 # === What to know when reading ===
@@ -257,11 +247,7 @@ def _differing(study, dataset, cells, published):
         if abs(dataset.sizes.get(name, 0) - size) > ALIKE * size:
             words = f"examples, {name.replace('_', ' ')}"
             ours[words], theirs[words] = dataset.sizes.get(name), size
-    return [
-        f"Not as in the paper: {name} is {ours[name]}, there {value}."
-        for name, value in theirs.items()
-        if name in ours and ours[name] != value
-    ]
+    return not_as_in_the_paper(ours, theirs)
 
 
 def _footnotes(study, published, differing):

@@ -5,11 +5,10 @@ by its way, a dict. Only runs of one way are averaged.
 """
 
 import collections
-import dataclasses
 import json
 
 from tf_transfer import settings as settings_lib
-from tf_transfer.reports import statistics
+from tf_transfer.reports import compare
 from tf_transfer.reports import studies
 from tf_transfer.reports.compare import epoch_share
 from tf_transfer.reports.document import Heading
@@ -131,31 +130,9 @@ def scores(cell):
     return [spread(cell.metric(name)) for name in SCORES]
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """By how much one cell's mean overall is above another's, in points.
-
-    Attributes:
-        test: `statistics.Welch` over seeds, or None where it says nothing.
-    """
-
-    mean: float
-    test: statistics.Welch | None
-
-    @property
-    def text(self):
-        """`+0.30 (-1.00 to +1.60)`, with what is known of the interval."""
-        text = f"{self.mean:+z.2f}"
-        if self.test is not None:
-            text += f" ({self.test.low:+.2f} to {self.test.high:+.2f})"
-        return text
-
-
 def difference(one, other):
-    """`Difference` of two cells."""
-    means = [statistics.mean_of(overall(cell)).mean for cell in (one, other)]
-    test = statistics.welch(overall(one), overall(other))
-    return Difference(means[0] - means[1], test)
+    """`compare.Difference` of two cells."""
+    return compare.difference(overall(one), overall(other))
 
 
 def usual_here(cells, train):

@@ -24,6 +24,15 @@ def notes_on_times(study):
     ]
 
 
+def not_as_in_the_paper(ours, theirs):
+    """Sentences on what both sides tell, and tell differently."""
+    return [
+        f"Not as in the paper: {name} is {ours[name]}, there {value}."
+        for name, value in theirs.items()
+        if name in ours and ours[name] != value
+    ]
+
+
 def spread(mean, digits=2, unit="", sign=""):
     """`82.79 ± 0.31`, or `82.79` of one value, or nothing.
 
