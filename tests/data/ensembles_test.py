@@ -1,0 +1,86 @@
+"""Ensembles of runs over the same examples."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tf_transfer.data import ensembles
+from tf_transfer.data import metrics
+from tf_transfer.errors import UserError
+
+
+def member(outputs, name="one", **changes):
+    logits = np.array(outputs, np.float32)
+    count = len(logits)
+    return dataclasses.replace(
+        ensembles.Member(
+            name, "yahoo 1", {"split_seed": 0}, np.arange(count),
+            np.zeros(count, np.int64), logits,
+        ),
+        **changes,
+    )  # fmt: skip
+
+
+def yes(*probabilities):
+    """Logits of one unit."""
+    p = np.array(probabilities)
+    return np.log(p / (1 - p))[:, None]
+
+
+def test_one_very_sure_member_turns_the_mean_but_not_the_vote():
+    joined = ensembles.join(
+        [member(yes(0.4)), member(yes(0.4)), member(yes(0.99))]
+    )
+    assert joined.shape == (3, 1, 2)
+    np.testing.assert_allclose(
+        ensembles.mean(joined), [[1 - 1.79 / 3, 1.79 / 3]], atol=1e-6
+    )
+    assert metrics.decide(ensembles.mean(joined)).tolist() == [1]
+    assert metrics.decide(ensembles.vote(joined)).tolist() == [0]
+
+
+def test_one_unit_decides_as_two_units_of_the_same_odds_do():
+    one = ensembles.probabilities(yes(0.2, 0.5, 0.9))
+    two = ensembles.probabilities(np.log([[0.8, 0.2], [0.5, 0.5], [0.1, 0.9]]))
+    np.testing.assert_allclose(one, two, atol=1e-12)
+    np.testing.assert_allclose(one.sum(axis=1), 1)
+    assert np.isfinite(ensembles.probabilities([[-2000.0], [2000.0]])).all()
+
+
+def test_a_vote_without_majority_is_decided_by_the_mean():
+    three = [
+        member(np.log([[0.50, 0.40, 0.10]])),
+        member(np.log([[0.10, 0.60, 0.30]])),
+        member(np.log([[0.05, 0.35, 0.60]])),
+    ]
+    scores = ensembles.vote(ensembles.join(three))
+    assert metrics.decide(scores).tolist() == [1]
+    # Two votes stand above one, whatever the probabilities.
+    four = [*three, member(np.log([[0.34, 0.33, 0.33]]))]
+    scores = ensembles.vote(ensembles.join(four))
+    assert metrics.decide(scores).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"data": "yahoo 2"}, "other: is over other data than one."),
+        (
+            {"splits": {"split_seed": 1}},
+            r"parts its data otherwise \(split_seed\)",
+        ),
+        ({"ids": np.array([1, 0])}, "was tested on other examples"),
+        ({"labels": np.array([0, 1])}, "has other labels"),
+        ({"logits": np.zeros((2, 3))}, "tells other classes apart"),
+    ],
+)
+def test_runs_over_other_data_splits_or_labels_are_refused(changes, said):
+    other = member(yes(0.5, 0.5), "other", **changes)
+    with pytest.raises(UserError, match=said):
+        ensembles.join([member(yes(0.5, 0.5)), other])
+
+
+def test_one_run_is_no_ensemble():
+    with pytest.raises(UserError, match="two runs or more"):
+        ensembles.join([member(yes(0.5))])
