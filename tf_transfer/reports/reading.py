@@ -20,6 +20,7 @@ from tf_transfer.training import records
 APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
 DATASET = ("task", "data_identity")
 TURN = ("phase", "epoch", "turn", "validation")  # what is kept of a turn
+SAMPLE = "train_"  # before the metrics on a sample of the training set
 COMPANY = ("processor", "devices", "threads", "concurrent_runs", "replicas")
 
 
@@ -145,6 +146,12 @@ def _record(config, result, epochs, path):
             for line in epochs
             if line.get("turn")
         ],
+        "phases": result.get("phases", []),
+        "curve": [
+            _point(line, {"accuracy", metric})
+            for line in epochs
+            if f"{SAMPLE}{metric}" in (line["validation"] or {})
+        ],
         "folds": None
         if result["best_epoch"]
         else [line["test"] for line in epochs],
@@ -164,6 +171,16 @@ def _record(config, result, epochs, path):
             (line["peak_memory_bytes"] or 0 for line in epochs), default=0
         ),
     }
+
+
+def _point(line, metrics):
+    """What of a curve over epochs, on training sample and validation."""
+    scores = {
+        name: value
+        for name, value in line["validation"].items()
+        if name.removeprefix(SAMPLE) in metrics
+    }
+    return {"phase": line["phase"], "epoch": line["phase_epoch"], **scores}
 
 
 def _ends_of_epochs(lines):
@@ -220,6 +237,15 @@ class Predictions:
         Args:
             half: `mismatched_` for MNLI's other test set.
         """
+        found = self.logits(record, half)
+        if found is None:
+            return None
+        ids, labels, logits = found
+        is_score = np.issubdtype(labels.dtype, np.floating)
+        return ids, labels, logits[:, 0] if is_score else metrics.decide(logits)
+
+    def logits(self, record, half=""):
+        """(ids, labels, logits) of a run's test set, or None; see `test`."""
 
         def read(arrays):
             if f"test_{half}ids" not in arrays:
@@ -229,12 +255,7 @@ class Predictions:
                 for name in ("ids", "labels", "logits")
             ]
 
-        found = self._read(record, read)
-        if found is None:
-            return None
-        ids, labels, logits = found
-        is_score = np.issubdtype(labels.dtype, np.floating)
-        return ids, labels, logits[:, 0] if is_score else metrics.decide(logits)
+        return self._read(record, read)
 
     def validation_labels(self, record, tasks):
         """Dict from each task of a run of several to its labels, or None."""

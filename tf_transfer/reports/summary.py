@@ -13,12 +13,13 @@ from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
 from tf_transfer.reports import compare
 from tf_transfer.reports import reading
+from tf_transfer.reports import stacking_ensembles
+from tf_transfer.reports import stacking_runs
 from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
 
 VERSION = 1
 COMPARED = ("glue",)  # modules whose reports test differences of predictions
-SEVERAL = ("multitask",)  # modules whose runs have several tasks
 
 
 def make(root, progress=lambda items, **options: items):
@@ -29,8 +30,9 @@ def make(root, progress=lambda items, **options: items):
 
     Returns:
         A dict: `runs` (records), `left_out`, `datasets` (what the majority
-        scores; of several tasks at once, `majorities` on validation),
-        `paired` (bootstraps against fine-tuning), `made`.
+        scores; of several tasks at once, `majorities` on validation; of
+        several metrics, `majorities` on test), `paired` (bootstraps against
+        fine-tuning), `ensembles` (see `stacking_ensembles.joined`), `made`.
 
     Raises:
         UserError: no such folder, or no run in it that is whole.
@@ -58,12 +60,15 @@ def of(found, left_out, root, progress=lambda items, **options: items):
     ]
     for study, dataset in progress(work, desc="comparing", unit=" tasks"):
         module = study.settings["module"]
-        facts = _facts_of_several if module in SEVERAL else _facts
+        facts = FACTS.get(module, _facts)
         datasets[compare.dataset_id(dataset)] = facts(dataset, predictions)
         if module in COMPARED:
             paired |= _paired(study, dataset, predictions)
-    left_out = left_out + [
-        (path, "has damaged predictions: it is not in the bootstrap")
+    stacked = [record for record in found if record["module"] == "stacking"]
+    ensembles, refused = stacking_ensembles.joined(stacked, predictions)
+    left_out = left_out + refused
+    left_out += [
+        (path, "has damaged predictions: no bootstrap or ensemble has it")
         for path in sorted(predictions.damaged)
     ]
     return {
@@ -78,6 +83,7 @@ def of(found, left_out, root, progress=lambda items, **options: items):
         "left_out": left_out,
         "datasets": datasets,
         "paired": paired,
+        "ensembles": ensembles,
     }
 
 
@@ -156,6 +162,9 @@ def _facts_of_several(dataset, predictions):
                     "majorities": {**found, "overall": cs224n.overall(found)}
                 }
     return {}
+
+
+FACTS = {"multitask": _facts_of_several, "stacking": stacking_runs.facts}
 
 
 def _paired(study, dataset, predictions):
