@@ -21,7 +21,8 @@ from tf_transfer.errors import UserError
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
 
-SECTIONS = ("freezing", "glue", "multitask", "tweets")  # modules with a section
+# Modules with a section.
+SECTIONS = ("freezing", "glue", "multitask", "stacking", "tweets")
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 SHOWN_LEFT_OUT = 20
 

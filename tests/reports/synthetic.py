@@ -20,7 +20,7 @@ def write(
     root, scores, seconds=10.0, company=None, sizes=None, predictions=None,
     prefix=None, model_identity="tiny 1", data_identity=None,
     cls=glue.GlueSettings, blocks=2, stop_reason="patience", metrics=None,
-    folds=None, tested=100, lines=None, arrays=None, **changes,
+    folds=None, tested=100, lines=None, arrays=None, facts=None, **changes,
 ):  # fmt: skip
     """Writes a finished run; returns its folder.
 
@@ -38,6 +38,7 @@ def write(
         folds: metrics of each fold of a baseline, in place of `scores`.
         lines: all of `epochs.jsonl`, in place of `scores`.
         arrays: all of `predictions.npz`, in place of `predictions`.
+        facts: of `result.json`, beside the others or in their place.
     """
     settings = cls(
         **{"model": "tiny", "data": "folder", "out": str(root), **changes}
@@ -123,6 +124,7 @@ def write(
                 settings.trainable_layers, 500
             ),
             "total_parameters": 1000,
+            **(facts or {}),
         },
     )  # fmt: skip
     if predictions:

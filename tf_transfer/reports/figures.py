@@ -20,6 +20,14 @@ COLOURS = {
 OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
 TURN_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442")
 MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
+ADAPTATION_COLOURS = {
+    "finetune-only": "#000000", "stack-only": "#E69F00",
+    "stack-and-finetune": "#0072B2", "joint": "#CC79A7",
+}  # fmt: skip
+HEAD_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+SPLIT_STYLES = {  # of curves on both
+    "training sample": ("#E69F00", "s"), "validation": ("#0072B2", "o"),
+}  # fmt: skip
 MOST_MARKED = 100  # points of a line that markers do not hide
 DPI = 130
 
@@ -323,3 +331,122 @@ def over_turns(name, caption, turns, scores):
     axes[-1, 0].set_xlabel("epochs")
     axes[-1, 0].xaxis.get_major_locator().set_params(integer=True)
     return _written(figure, handles, name, caption)
+
+
+# === Heads first, then everything ===
+
+
+def over_phases(name, caption, panels):
+    """Scores on training sample and validation, epoch by epoch.
+
+    A line parts the phases; a ring is around the epoch that a phase ends with,
+    and a thin line leads from it to the next phase.
+
+    Args:
+        panels: dict from a title to (what the scores are, phases): of each
+            phase its name, its kept epoch, and for `training sample` and
+            `validation` the scores after each of its epochs.
+    """
+    figure, axes = _panels(len(panels))
+    handles = {}
+    for axis, (title, (metric, phases)) in zip(axes, panels.items()):
+        done, before = 0, None
+        for number, (phase, kept, scores) in enumerate(phases, 1):
+            is_last = number == len(phases)
+            epochs = [done + n for n in range(1, len(scores["validation"]) + 1)]
+            handles |= _draw_phase(axis, epochs, scores, before)
+            before = (
+                epochs[kept - 1], {s: scores[s][kept - 1] for s in SPLIT_STYLES}
+            )  # fmt: skip
+            handles["kept epoch"] = _ring(axis, *before)
+            axis.text(
+                done + 0.06 if is_last else epochs[-1] - 0.06, 1.01, phase,
+                transform=axis.get_xaxis_transform(), fontsize=8, va="bottom",
+                ha="left" if is_last else "right", color="#555555",
+            )  # fmt: skip
+            done = epochs[-1]
+            if not is_last:
+                axis.axvline(done, color="#888888", linewidth=1, linestyle=":")
+        axis.set_xlim(0, done + 0.3)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.margins(y=0.12)
+        _finish(axis, title, f"{metric}, points", "epochs", pad=16)
+    return _written(figure, handles, name, caption)
+
+
+def _draw_phase(axis, epochs, scores, before):
+    """Both curves of a phase, and how they come from the one before."""
+    handles = {}
+    for split, (colour, marker) in SPLIT_STYLES.items():
+        [handles[split]] = axis.plot(
+            epochs, scores[split], color=colour, marker=marker, markersize=5
+        )
+        if before:
+            epoch, left = before
+            axis.plot(
+                [epoch, epochs[0]], [left[split], scores[split][0]],
+                color=colour, linewidth=0.8, linestyle=(0, (2, 2)),
+            )  # fmt: skip
+    return handles
+
+
+def _ring(axis, epoch, scores):
+    return axis.plot(
+        epoch, scores["validation"], marker="o", markersize=12,
+        markerfacecolor="none", color="#009E73", linestyle="none",
+    )[0]  # fmt: skip
+
+
+def _finish(axis, title, what, over, pad=6):
+    """Title, labels and what is around a panel."""
+    axis.set_title(title, fontsize=11, pad=pad)
+    axis.set_ylabel(what)
+    axis.set_xlabel(over)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def courses(name, caption, panels):
+    """Test score against training time, epoch by epoch, to the end.
+
+    A colour an adaptation, a marker a head; hollow where the prefix is cached.
+
+    Args:
+        panels: dict from a title to (what the scores are, list of
+            (adaptation, head, `studies.Cell`)).
+    """
+    figure, axes = _panels(len(panels), height=3.6)
+    lines, marks, markers = {}, {}, {}
+    for axis, (title, (metric, found)) in zip(axes, panels.items()):
+        for adaptation, head, cell in found:
+            colour = ADAPTATION_COLOURS[adaptation]
+            marker = markers.setdefault(
+                head, HEAD_MARKERS[len(markers) % len(HEAD_MARKERS)]
+            )
+            _draw_course(axis, cell, colour, marker)
+            mode = ", cached" if cell.cached else ""
+            lines[adaptation + mode] = axis.plot(
+                [], [], color=colour, linestyle="--" if mode else "-"
+            )[0]
+            marks[head] = axis.plot(
+                [], [], color="#555555", marker=marker, linestyle="none"
+            )[0]
+        axis.set_xlim(left=0)
+        over = "training time, the whole prefix included, s"
+        _finish(axis, title, f"{metric} on test, points", over)
+    return _written(figure, {**lines, **marks}, name, caption)
+
+
+def _draw_course(axis, cell, colour, marker):
+    """A dot an epoch, and a large mark at the end."""
+    seconds, scores, _ = curve(cell)
+    axis.plot(
+        seconds, scores, color=colour, linewidth=1, alpha=0.55, marker=".",
+        markersize=4, linestyle="--" if cell.cached else "-",
+    )  # fmt: skip
+    axis.errorbar(
+        cell.seconds.mean, cell.score.mean,
+        xerr=cell.seconds.deviation, yerr=cell.score.deviation,
+        color=colour, marker=marker, markersize=7, capsize=2, elinewidth=1,
+        markerfacecolor="white" if cell.cached else colour, linestyle="none",
+    )  # fmt: skip
