@@ -14,6 +14,7 @@ from tf_transfer.data import tasks
 from tf_transfer.reports import document
 from tf_transfer.reports import reading
 from tf_transfer.reports import stacking as section
+from tf_transfer.reports import stacking_costs
 from tf_transfer.reports import stacking_runs
 from tf_transfer.reports import studies
 from tf_transfer.reports import summary as summary_lib
@@ -88,7 +89,7 @@ def phases_of(settings, scores, seconds, kept):
                 "trainable_layers": name, "epochs": epochs,
                 "lr": settings.head_lr if name == "head" else settings.lr,
                 "seconds": seconds * epochs, "stop_reason": "max_epochs",
-                "kept_epoch": kept if name == "head" and kept else epochs,
+                **({"kept_epoch": kept} if name == "head" and kept else {}),
             }
         )  # fmt: skip
     return found
@@ -346,7 +347,8 @@ def test_phases_and_kept_epochs_are_read_for_the_curves(ner):
     assert record["curve"][0].keys() == {
         "phase", "epoch", "accuracy", "f1", "train_accuracy", "train_f1",
     }  # fmt: skip
-    assert [phase["kept_epoch"] for phase in record["phases"]] == [2, 2]
+    assert [phase.get("kept_epoch") for phase in record["phases"]] == [2, None]
+    assert [stacking_costs._kept(record, n) for n in (1, 2)] == [2, 2]
     figures = {
         part.name for part in compose(ner) if isinstance(part, document.Figure)
     }

@@ -260,7 +260,8 @@ def test_a_run_that_may_go_on_for_more_epochs_is_to_come(tmp_path):
     [run] = runs_of(tmp_path, 1)
     finish(run)
     with open(run.directory.file("result.json"), "w") as file:
-        json.dump({"stop_reason": "max_epochs", "epochs_run": 2}, file)
+        phases = [{"epochs": 2}]
+        json.dump({"stop_reason": "max_epochs", "phases": phases}, file)
     board = work.Board(str(tmp_path), [run])
     assert board.states()[run.name] == work.TO_COME  # of 30 epochs
 

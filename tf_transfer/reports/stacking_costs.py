@@ -199,5 +199,16 @@ def _phases(record):
             "validation": [100 * p["accuracy"] for p in points],
         }
         name = f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
-        found.append((name, phase["kept_epoch"], scores))
+        found.append((name, _kept(record, number), scores))
     return found
+
+
+def _kept(record, number):
+    """Whose epoch's weights a phase ended with, counted within it."""
+    *before, phase = record["phases"][:number]
+    if "kept_epoch" in phase:  # a rule chose it
+        return phase["kept_epoch"]
+    is_last = number == len(record["phases"])
+    if not is_last or record["key"]["select"] == "last":
+        return phase["epochs"]
+    return record["best_epoch"] - sum(p["epochs"] for p in before)

@@ -398,8 +398,9 @@ class Run:
             self.state.keep_best(lines[-1])
         else:
             self.state.take_best()
-        kept = progress.best["line"]["phase_epoch"]
-        progress.finished[-1]["kept_epoch"] = kept
+        if phase.keeps is not None:
+            kept = progress.best["line"]["phase_epoch"]
+            progress.finished[-1]["kept_epoch"] = kept
         progress.phase += 1
         progress.epoch, progress.stopper = 1, None
 
