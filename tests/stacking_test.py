@@ -218,6 +218,21 @@ def test_where_no_epoch_is_within_the_gap_the_first_is_kept(tmp_path):
     assert result["phases"][0]["kept_epoch"] == (same or [1])[-1]
 
 
+@pytest.mark.parametrize("select", ["last", "best"])
+def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
+    tmp_path, select
+):
+    options = {"head": "dense", "dropout": 0.0, "select": select}
+    stacking.run(settings_of(tmp_path, **options, max_epochs=1))
+    longer = settings_of(tmp_path, **options, max_epochs=2)
+    result = stacking.run(longer)
+    assert [phase["epochs"] for phase in result["phases"]] == [1, 2]
+    at_once = stacking.run(
+        dataclasses.replace(longer, out=str(tmp_path / "at_once"))
+    )
+    assert at_once["test"] == pytest.approx(result["test"], abs=1e-5)
+
+
 # === Heads and tasks ===
 
 

@@ -121,6 +121,7 @@ class Run:
         if arrays:
             self.state.assign_all(arrays)
         else:
+            progress.best = None  # each phase has its own
             progress.started_in = sorted(
                 {*progress.started_in, progress.total_epochs}
             )
