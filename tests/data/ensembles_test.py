@@ -40,14 +40,6 @@ def test_one_very_sure_member_turns_the_mean_but_not_the_vote():
     assert metrics.decide(ensembles.vote(joined)).tolist() == [0]
 
 
-def test_one_unit_decides_as_two_units_of_the_same_odds_do():
-    one = ensembles.probabilities(yes(0.2, 0.5, 0.9))
-    two = ensembles.probabilities(np.log([[0.8, 0.2], [0.5, 0.5], [0.1, 0.9]]))
-    np.testing.assert_allclose(one, two, atol=1e-12)
-    np.testing.assert_allclose(one.sum(axis=1), 1)
-    assert np.isfinite(ensembles.probabilities([[-2000.0], [2000.0]])).all()
-
-
 def test_a_vote_without_majority_is_decided_by_the_mean():
     three = [
         member(np.log([[0.50, 0.40, 0.10]])),

@@ -164,3 +164,11 @@ def test_measuring_names_the_metrics_with_their_prefix():
     found = metrics.measure(("f1", "accuracy"), LABELS, LOGITS, "mismatched_")
     assert list(found) == ["mismatched_f1", "mismatched_accuracy"]
     assert found["mismatched_accuracy"] == pytest.approx(0.7)
+
+
+def test_one_unit_decides_as_two_units_of_the_same_odds_do():
+    one = metrics.probabilities(np.log([[0.25], [1.0], [9.0]]))
+    two = metrics.probabilities(np.log([[0.8, 0.2], [0.5, 0.5], [0.1, 0.9]]))
+    np.testing.assert_allclose(one, two, atol=1e-12)
+    np.testing.assert_allclose(one.sum(axis=1), 1)
+    assert np.isfinite(metrics.probabilities([[-2000.0], [2000.0]])).all()

@@ -7,8 +7,8 @@ return is read like logits: the highest of a row is the answer.
 import dataclasses
 
 import numpy as np
-import scipy.special
 
+from tf_transfer.data import metrics
 from tf_transfer.errors import UserError
 
 
@@ -50,7 +50,9 @@ def join(members):
         raise UserError("An ensemble takes two runs or more.")
     for member in members[1:]:
         _check(members[0], member)
-    return np.stack([probabilities(member.logits) for member in members])
+    return np.stack(
+        [metrics.probabilities(member.logits) for member in members]
+    )
 
 
 def _check(first, other):
@@ -71,17 +73,6 @@ def _check(first, other):
                 f"{other.name}: {reason} than {first.name}. Only runs over the "
                 "same data, splits and labels make an ensemble."
             )
-
-
-def probabilities(logits):
-    """Of each class, from logits: float64 [examples, classes].
-
-    One unit is a yes/no: its sigmoid is the probability of class 1.
-    """
-    logits = np.asarray(logits, np.float64)
-    if logits.shape[1] == 1:
-        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
-    return scipy.special.softmax(logits, axis=1)
 
 
 def mean(joined):

@@ -5,6 +5,7 @@ order, and returns a float. Scores are fractions (0.87, not 87).
 """
 
 import numpy as np
+import scipy.special
 import scipy.stats
 import sklearn.metrics
 
@@ -23,6 +24,17 @@ def decide(logits):
     if logits.shape[1] == 1:
         return (logits[:, 0] > 0).astype(np.int64)
     return logits.argmax(axis=1)
+
+
+def probabilities(logits):
+    """Of each class, from logits: float64 [examples, classes].
+
+    One unit is a yes/no: its sigmoid is the probability of class 1.
+    """
+    logits = np.asarray(logits, np.float64)
+    if logits.shape[1] == 1:
+        logits = np.concatenate([np.zeros_like(logits), logits], axis=1)
+    return scipy.special.softmax(logits, axis=1)
 
 
 def accuracy(labels, logits):
