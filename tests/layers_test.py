@@ -11,7 +11,7 @@ FILES = {
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
 PAPERS = ("freezing", "glue", "multitask", "stacking", "tweets")
-TOOLS = ("benchmark", "cache", "predict", "report", "sweep")
+TOOLS = ("benchmark", "cache", "ensemble", "predict", "report", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *TOOLS))
 SHARED = (
     "tf_transfer.text_task", "tf_transfer.word_task", "tf_transfer.sweeps",

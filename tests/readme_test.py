@@ -8,6 +8,7 @@ import pytest
 
 from tf_transfer import benchmark
 from tf_transfer import cache
+from tf_transfer import ensemble
 from tf_transfer import freezing
 from tf_transfer import glue
 from tf_transfer import multitask
@@ -91,7 +92,9 @@ def small(line, trained, tmp_path):
             for word in words[1:]
         ]
         return module, [trained[0], f"--out={tmp_path}", *words]
-    if module in ("freezing", "benchmark", "multitask", "stacking", "tweets"):
+    if module in (
+        "freezing", "benchmark", "ensemble", "multitask", "stacking", "tweets",
+    ):  # fmt: skip
         return module, words
     if module == "sweep":  # tests/sweep_test.py runs them
         grid = tmp_path / "grid.json"
@@ -121,6 +124,9 @@ def run_here(module, words):
     }
     if "--cs224n" in words:  # tests/predict_test.py does
         with commands_lib.flags_of(predict.define_flags, *words):
+            return 0
+    if module == "ensemble":  # tests/ensemble_test.py does
+        with commands_lib.flags_of(ensemble.define_flags, *words):
             return 0
     if module in parsed:
         settings_lib.parse(parsed[module], words).resolve()

@@ -50,13 +50,7 @@ def joined(records, predictions):
         outputs = [predictions.logits(record) for record in trio]
         if any(output is None for output in outputs):
             continue
-        members = [
-            ensembles.Member(
-                record["path"], record["key"]["data_identity"],
-                {n: record["key"].get(n) for n in SPLITTING}, *output,
-            )
-            for record, output in zip(trio, outputs)
-        ]  # fmt: skip
+        members = [member(*pair) for pair in zip(trio, outputs)]
         try:
             together = ensembles.join(members)
         except UserError as error:
@@ -76,6 +70,20 @@ def joined(records, predictions):
             }
         )
     return found, refused
+
+
+def member(record, output):
+    """A run as an `ensembles.Member`.
+
+    Args:
+        record: see `reading`.
+        output: its ids, labels and logits.
+    """
+    key = record["key"]
+    return ensembles.Member(
+        record["path"], f"{record['task']} {key['data_identity']}",
+        {name: key.get(name) for name in SPLITTING}, *output,
+    )  # fmt: skip
 
 
 def _measured(record):

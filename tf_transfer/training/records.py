@@ -28,7 +28,10 @@ from tf_transfer.training import checkpoint
 from tf_transfer.training import events
 
 JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # a sweep tells its runs
-IDLE = (b"tf_transfer.sweep", b"tf_transfer.cache", b"tf_transfer.report")
+IDLE = tuple(
+    f"tf_transfer.{name}".encode()
+    for name in ("sweep", "cache", "ensemble", "report")
+)
 PACKAGES = (
     "tensorflow", "keras", "keras-hub", "keras-nlp", "tensorflow-text",
     "tensorflow-datasets", "numpy", "scipy", "scikit-learn",
@@ -286,10 +289,8 @@ class RunDirectory:
 
     def write_predictions(self, arrays):
         """Writes `predictions.npz`."""
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)
         checkpoint.write_atomically(
-            self.file("predictions.npz"), buffer.getvalue()
+            self.file("predictions.npz"), compressed(arrays)
         )
 
     def write_result(self, result):
@@ -362,6 +363,13 @@ class RunDirectory:
         except OSError as error:
             checkpoint.raise_if_full(self.path, error)
             raise
+
+
+def compressed(arrays):
+    """The bytes of a NumPy archive."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
 
 
 def _plain(value):
