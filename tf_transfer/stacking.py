@@ -32,6 +32,7 @@ from tf_transfer import text_task
 from tf_transfer.data import stacking_sources
 from tf_transfer.errors import UserError
 from tf_transfer.settings import setting
+from tf_transfer.training.progress import SAMPLE
 
 ADAPTATIONS = ("finetune_only", "stack_only", "stack_and_finetune", "joint")
 KINDS = ("ner", "text", "pairs")
@@ -43,7 +44,6 @@ HEADS = {
     "pairs": ("dense", "bimpm", "bimpm_without_context", "sim_transformer"),
 }
 METRIC = {"ner": "f1", "text": "accuracy", "pairs": "accuracy"}
-SAMPLE = "train_"  # before the names of metrics on the training sample
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,13 +14,13 @@ import numpy as np
 from tf_transfer.data import metrics
 from tf_transfer.errors import UserError
 from tf_transfer.training import records
+from tf_transfer.training.progress import SAMPLE
 
 # What may differ between runs that are set side by side; everything else of
 # the key says that they belong to different studies.
 APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
 DATASET = ("task", "data_identity")
 TURN = ("phase", "epoch", "turn", "validation")  # what is kept of a turn
-SAMPLE = "train_"  # before the metrics on a sample of the training set
 COMPANY = ("processor", "devices", "threads", "concurrent_runs", "replicas")
 
 

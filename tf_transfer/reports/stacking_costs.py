@@ -11,9 +11,9 @@ from tf_transfer.reports import statistics
 from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
-from tf_transfer.reports.reading import SAMPLE
 from tf_transfer.reports.words import percent
 from tf_transfer.reports.words import spread
+from tf_transfer.training.progress import SAMPLE
 
 PHASES = {"head": "head alone", "all": "everything"}
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 OVERALL = "overall"  # what the metrics of several objectives come to
+SAMPLE = "train_"  # before the metrics on a sample of the training set
 
 
 @dataclasses.dataclass
