@@ -130,22 +130,18 @@ def open_source(data, cache_folder):
     return Files(data)
 
 
-class OneTask:
-    """One of the project's tasks, as a source like any other.
-
-    Attributes:
-        task: `tasks.Task`.
-        identity: str. A hash of what trains and tests.
-    """
+class FilesOfTask(sources.OneTask):
+    """The files of one of the project's tasks, by its name."""
 
     def __init__(self, folder, name):
-        self.folder = folder
+        self.folder, self.name = folder, name
         self.task = TASKS[name]
         self.identity = f"cs224n {name} sha256:{_digest(folder, [self.task])}"
 
     def read(self, split):
         """`sources.Examples` of a split."""
-        return read(self.folder, self.task, split).examples
+        # Files and columns are found by the project's name, not by `task`'s.
+        return read(self.folder, TASKS[self.name], split).examples
 
 
 def _digest(folder, tasks):

@@ -51,13 +51,27 @@ class Examples:
         )
 
 
-class Source:
-    """The splits of one task from one place.
+class OneTask:
+    """The splits of one task, wherever its texts are.
 
     Attributes:
+        task: `tasks.Task`.
         identity: str. What stands in a run's key: a release, or a hash of
             the content.
     """
+
+    def read(self, split):
+        """`Examples` of a split."""
+        raise NotImplementedError
+
+    def keep_apart(self, rows, held):
+        """Rows that may train beside held ones: here all of them."""
+        del held
+        return rows
+
+
+class Source(OneTask):
+    """A task of GLUE's from one of the places that have it."""
 
     def __init__(self, task, data, cache_folder):
         self.task = task
@@ -74,11 +88,6 @@ class Source:
     def read(self, split):
         """`Examples` of a split."""
         return self._place.read(split)
-
-    def keep_apart(self, rows, held):
-        """Rows that may train beside held ones: here all of them."""
-        del held
-        return rows
 
 
 # === A folder in the layout of the official download ===

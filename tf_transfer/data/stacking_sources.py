@@ -13,10 +13,13 @@ from tf_transfer.data import yahoo
 
 
 def open_source(settings):
-    """What has `identity` and `read(split)`, and a `task` but for entities.
+    """Where the texts of a task come from.
 
     Args:
         settings: `stacking.StackingSettings`.
+
+    Returns:
+        `sources.OneTask`, or for entities `conll.Corpus`.
     """
     return _BY_TASK[settings.task](settings)
 
@@ -33,46 +36,25 @@ def _texts(settings):
                 test_fraction=0.1, split_seed=settings.split_seed,
             )
         )  # fmt: skip
-    return _Yahoo(settings)
+    return yahoo.Answers(settings.data, settings.classes)
 
 
-class _Yahoo:
-    """Yahoo Answers as a task."""
-
-    def __init__(self, settings):
-        answers = yahoo.Answers(settings.data, settings.classes)
-        self.identity, self.read = answers.identity, answers.read
-        self.keep_apart = answers.keep_apart
-        two = len(answers.labels) == 2
-        self.task = tasks.Task(
-            "text", "", ("answer",), "class", answers.labels, "accuracy", "",
-            (), also=("f1" if two else "f1_macro",), development=("test",),
-        )  # fmt: skip
-
-
-class _Pairs:
+def _pairs(settings):
     """Quora's questions, from GLUE or from the CS224N project's files."""
-
-    def __init__(self, settings):
-        if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
-            source = cs224n.OneTask(settings.data, "paraphrase")
-        else:
-            source = sources.Source(
-                tasks.GLUE["qqp"], settings.data, settings.cache_folder
-            )
-        self.identity, self.read = source.identity, source.read
-        self.task = dataclasses.replace(
-            source.task, name="pairs", metric="accuracy", also=("f1",)
+    if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
+        source = cs224n.FilesOfTask(settings.data, "paraphrase")
+    else:
+        source = sources.Source(
+            tasks.GLUE["qqp"], settings.data, settings.cache_folder
         )
-
-    def keep_apart(self, rows, held):
-        """Rows that may train beside held ones: here all of them."""
-        del held
-        return rows
+    source.task = dataclasses.replace(
+        source.task, name="pairs", metric="accuracy", also=("f1",)
+    )
+    return source
 
 
 _BY_TASK = {
     "ner": lambda settings: conll.Corpus(settings.data),
     "text": _texts,
-    "pairs": _Pairs,
+    "pairs": _pairs,
 }

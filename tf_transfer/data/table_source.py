@@ -15,7 +15,7 @@ from tf_transfer.errors import UserError
 METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
 
 
-class TableSource:
+class TableSource(sources.OneTask):
     """The table as a task with a training set and a held-out set.
 
     Args:

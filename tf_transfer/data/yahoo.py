@@ -13,6 +13,7 @@ import numpy as np
 from tf_transfer import files
 from tf_transfer.data import sources
 from tf_transfer.data import tables
+from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
 
 CLASSES = (
@@ -24,7 +25,7 @@ CLASSES = (
 CELLS = ("class", "question title", "question content", "best answer")
 
 
-class Answers:
+class Answers(sources.OneTask):
     """The examples of some classes.
 
     Args:
@@ -34,6 +35,7 @@ class Answers:
 
     Attributes:
         labels: tuple of str. The names of the chosen classes.
+        task: `tasks.Task`, to tell them apart.
         identity: str. Tells the files, and what is read of them.
 
     Raises:
@@ -48,6 +50,11 @@ class Answers:
         names = self._names()
         self._numbers = choose(classes, names)
         self.labels = tuple(names[number - 1] for number in self._numbers)
+        also = "f1" if len(self.labels) == 2 else "f1_macro"
+        self.task = tasks.Task(
+            "text", "", ("answer",), "class", self.labels, "accuracy", "", (),
+            also=(also,), development=("test",),
+        )  # fmt: skip
         chosen = ",".join(map(str, self._numbers))
         self.identity = f"yahoo {chosen} sha256:{digest.hexdigest()}"
 
@@ -76,11 +83,6 @@ class Answers:
     def read(self, split):
         """`sources.Examples` of `train` or `test`."""
         return read(self._path(split), self._numbers)
-
-    def keep_apart(self, rows, held):
-        """Rows that may train beside held ones: here all of them."""
-        del held
-        return rows
 
 
 def choose(classes, names=CLASSES):
