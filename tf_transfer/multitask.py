@@ -119,11 +119,6 @@ class MultitaskSettings(settings_lib.Settings):
         0, "Stop when the overall score has not risen for so many epochs."
     )
     min_delta: float = setting(0.0, "A rise is more than this.")
-    describe: bool = setting(
-        False,
-        "Print the table of parts, parameters and what trains, and stop.",
-        hashed=False,
-    )
 
     @property
     def approach(self):
@@ -138,6 +133,14 @@ class MultitaskSettings(settings_lib.Settings):
     def source(self):
         """Where the texts come from."""
         return cs224n.open_source(self.data, self.cache_folder)
+
+    def trainable(self, count):
+        """What trains last, of an encoder of so many blocks."""
+        from tf_transfer.models import split
+
+        if self.train == "head":
+            return split.Trainable.heads(count)
+        return split.Trainable.everything(count)
 
     def hashed(self):
         """The settings that can change a number, by name."""
@@ -355,24 +358,14 @@ def _way(settings):
     }[settings.combine]
 
 
-def describe(settings):
-    """The table that `--describe` prints."""
-    from tf_transfer.models import split
-    from tf_transfer.training import strategy
-
-    network = build_network(
-        settings, strategy.set_up(settings), settings.source().tasks
-    )
-    trains = split.Trainable.everything
-    if settings.train == "head":
-        trains = split.Trainable.heads
-    return split.describe(network, trains(len(network.encoder.blocks)))
+def network_of(settings, devices):
+    """The network of a run, for its description."""
+    return build_network(settings, devices, settings.source().tasks)
 
 
 def main():
     """Reads the flags, and runs."""
-    settings = settings_lib.from_flags(MultitaskSettings).resolve()
-    text_task.start(settings, run, describe)
+    text_task.main(MultitaskSettings, run, network_of)
 
 
 if __name__ == "__main__":

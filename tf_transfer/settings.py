@@ -199,6 +199,11 @@ class Settings:
     rerun: bool = setting(
         False, "Run a finished run anew, beside the old one.", hashed=False
     )
+    describe: bool = setting(
+        False,
+        "Print the table of parts, parameters and what trains, and stop.",
+        hashed=False,
+    )
 
     is_sparse = False  # whether it has no encoder
 

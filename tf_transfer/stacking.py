@@ -111,11 +111,6 @@ class StackingSettings(settings_lib.Settings):
         "Which epoch of training everything is the result.",
         choices=("best", "last"),
     )
-    describe: bool = setting(
-        False,
-        "Print the table of parts, parameters and what trains, and stop.",
-        hashed=False,
-    )
 
     @property
     def approach(self):
@@ -147,6 +142,14 @@ class StackingSettings(settings_lib.Settings):
     def source(self):
         """Where the texts come from: has `identity` and `read(split)`."""
         return stacking_sources.open_source(self)
+
+    def trainable(self, count):
+        """What trains last, of an encoder of so many blocks."""
+        from tf_transfer.models import split
+
+        if self.adaptation == "stack_only":
+            return split.Trainable.heads(count)
+        return split.Trainable.everything(count)
 
     def hashed(self):
         """The settings that can change a number, by name."""
@@ -341,24 +344,14 @@ def _phase(settings, objective, trainable, name, lr, epochs):
     )  # fmt: skip
 
 
-def describe(settings):
-    """The table that `--describe` prints."""
-    from tf_transfer.models import split
-    from tf_transfer.training import strategy
-
-    network = build_network(
-        settings, strategy.set_up(settings), settings.source()
-    )
-    trains = split.Trainable.everything
-    if settings.adaptation == "stack_only":
-        trains = split.Trainable.heads
-    return split.describe(network, trains(len(network.encoder.blocks)))
+def network_of(settings, devices):
+    """The network of a run, for its description."""
+    return build_network(settings, devices, settings.source())
 
 
 def main():
     """Reads the flags, and runs."""
-    settings = settings_lib.from_flags(StackingSettings).resolve()
-    text_task.start(settings, run, describe)
+    text_task.main(StackingSettings, run, network_of)
 
 
 if __name__ == "__main__":

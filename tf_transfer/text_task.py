@@ -29,11 +29,6 @@ class TaskSettings(settings_lib.Settings):
         "by itself, u and v, and the head reads (u, v, |u - v|).",
         choices=("cross", "sbert"),
     )
-    describe: bool = setting(
-        False,
-        "Print the table of parts, parameters and what trains, and stop.",
-        hashed=False,
-    )
 
     @property
     def row(self):
@@ -278,26 +273,35 @@ def _measure(task, part, logits, prefix):
     return metrics.measure(task.metrics, part.labels, logits, prefix)
 
 
-def describe(settings):
-    """The table that `--describe` prints."""
+def network_of(settings, devices):
+    """The network of a run, for its description."""
+    return build_network(settings, settings.row, devices)
+
+
+def describe(settings, network_of=network_of):
+    """The table that `--describe` prints.
+
+    Args:
+        settings: resolved; has `trainable(count)`.
+        network_of: function (settings, devices) to the network of a run.
+    """
     from tf_transfer.models import split
     from tf_transfer.training import strategy
 
-    settings = settings.resolve()
-    network = build_network(settings, settings.row, strategy.set_up(settings))
+    network = network_of(settings, strategy.set_up(settings))
     trainable = settings.trainable(len(network.encoder.blocks))
     return split.describe(network, trainable)
 
 
-def main(cls):
+def main(cls, run=run, network_of=network_of):
     """Reads the flags of a paper's settings, and runs."""
-    start(settings_lib.from_flags(cls).resolve())
+    start(settings_lib.from_flags(cls).resolve(), run, network_of)
 
 
-def start(settings, run=run, describe=describe):
+def start(settings, run=run, network_of=network_of):
     """Runs, or tells what would train."""
     settings_lib.import_tensorflow()
     if settings.describe:
-        print(describe(settings))
+        print(describe(settings, network_of))
     else:
         run(settings)

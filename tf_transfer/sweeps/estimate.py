@@ -9,6 +9,8 @@ import dataclasses
 import importlib
 import statistics
 
+from tf_transfer.models import cost
+
 BROAD = ("task", "approach", "runs_cached", "batch_size", "model")
 # What a run takes beside its epochs: start-up and tracing. And the share of
 # the products' peak that training reached when it was measured here: at small
@@ -99,7 +101,6 @@ class Counter:
         Raises:
             UserError: encoder or data cannot be read here.
         """
-
         settings = run.settings
         if settings.is_sparse:
             return Rough(START_SECONDS, {})
@@ -107,7 +108,7 @@ class Counter:
         operations, caches = 0, {}
         for phase in phases:
             trainable = phase.trainable
-            if len(phases) == 1 and hasattr(settings, "trainable"):
+            if len(phases) == 1:
                 # The prepared one is shared by all that may train.
                 trainable = settings.trainable(len(network.encoder.blocks))
             cached = settings.runs_cached and not trainable.embeddings
@@ -159,12 +160,10 @@ class _Needed:
 
     def __init__(self, settings, network, objective, trainable):
         from tf_transfer.data import batches
-        from tf_transfer.models import cost
 
         buckets = batches.buckets_up_to(settings.max_length)
         self.settings = settings
         self.moving = trainable
-        self.cost = cost
         self.shape = cost.Shape.of(network.encoder)
         self.first_only = settings.pooling not in ("mean", "tokens")
         self.sides = objective.train.sides
@@ -194,7 +193,7 @@ class _Needed:
 
     def operations(self, epochs, cached):
         """Floating-point operations of so many epochs."""
-        cost, shape, cut = self.cost, self.shape, self.moving.cut
+        shape, cut = self.shape, self.moving.cut
         an_epoch = cost.epoch_operations(
             shape, self.plan, self.moving, self.first_only, cached
         )
