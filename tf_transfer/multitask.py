@@ -36,10 +36,16 @@ from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
+from tf_transfer.models import split
 from tf_transfer.settings import setting
 from tf_transfer.training.progress import OVERALL
 
-TRAIN = ("head", "all", "head_then_all")
+# The phases of each way to train.
+TRAIN = {
+    "head": ("head",),
+    "all": ("all",),
+    "head_then_all": ("head", "all"),
+}
 COMBINE = ("in_turn", "sum", "pcgrad", "sampled")
 
 
@@ -62,7 +68,7 @@ class MultitaskSettings(settings_lib.Settings):
         "head_then_all",
         "`head` trains the output layers on the frozen encoder, at --head_lr; "
         "`all` everything, at --lr; `head_then_all` the one, then the other.",
-        choices=TRAIN,
+        choices=tuple(TRAIN),
     )
     head_lr: float = setting(1e-3, "Learning rate of the output layers' phase.")
     lr: float = setting(1e-5, "Learning rate of training everything.")
@@ -126,9 +132,14 @@ class MultitaskSettings(settings_lib.Settings):
         return self.train
 
     @property
+    def phases(self):
+        """What trains in each phase: `head` or `all`."""
+        return TRAIN[self.train]
+
+    @property
     def runs_cached(self):
         """Whether a phase freezes the encoder, and it is run once."""
-        return self.frozen_prefix == "cached" and self.train != "all"
+        return self.frozen_prefix == "cached" and "head" in self.phases
 
     def source(self):
         """Where the texts come from."""
@@ -136,11 +147,7 @@ class MultitaskSettings(settings_lib.Settings):
 
     def trainable(self, count):
         """What trains last, of an encoder of so many blocks."""
-        from tf_transfer.models import split
-
-        if self.train == "head":
-            return split.Trainable.heads(count)
-        return split.Trainable.everything(count)
+        return split.of_phase(self.phases[-1], count)
 
     def hashed(self):
         """The settings that can change a number, by name."""
@@ -250,25 +257,12 @@ def run(settings):
 
 def build(settings, devices):
     """Network, phases and split sizes of a run."""
-    from tf_transfer.models import split
-
     source = settings.source()
     network = build_network(settings, devices, source.tasks)
     objectives, sizes = read_objectives(settings, source, network.encoder)
     blocks = len(network.encoder.blocks)
-    head = split.Trainable.heads(blocks)
-    everything = split.Trainable.everything(blocks)
-    epochs = settings.max_epochs
-    if settings.train == "head_then_all":
-        epochs = settings.head_epochs
-    stretches = {
-        "head": [(head, "head", settings.head_lr, epochs)],
-        "all": [(everything, "all", settings.lr, settings.max_epochs)],
-    }
-    stretches["head_then_all"] = stretches["head"] + stretches["all"]
     phases = [
-        _phase(settings, objectives, *stretch)
-        for stretch in stretches[settings.train]
+        _phase(settings, objectives, name, blocks) for name in settings.phases
     ]
     return network, phases, sizes
 
@@ -333,12 +327,15 @@ def read_objectives(settings, source, encoder):
     return tuple(objectives), sizes
 
 
-def _phase(settings, objectives, trainable, name, lr, epochs):
+def _phase(settings, objectives, name, blocks):
     from tf_transfer.training import phases
 
+    is_last = name == settings.phases[-1]
     return phases.Phase(
-        trainable=trainable, trainable_layers=name, lr=lr,
-        max_epochs=epochs, objectives=objectives,
+        trainable=split.of_phase(name, blocks), trainable_layers=name,
+        lr=settings.head_lr if name == "head" else settings.lr,
+        max_epochs=settings.max_epochs if is_last else settings.head_epochs,
+        objectives=objectives,
         score=lambda metrics: metrics[OVERALL], patience=settings.patience,
         min_delta=settings.min_delta, select=settings.select,
         layer_decay=settings.layer_decay, overall=overall,

@@ -31,10 +31,17 @@ from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.data import stacking_sources
 from tf_transfer.errors import UserError
+from tf_transfer.models import split
 from tf_transfer.settings import setting
 from tf_transfer.training.progress import SAMPLE
 
-ADAPTATIONS = ("finetune_only", "stack_only", "stack_and_finetune", "joint")
+# The phases of each strategy.
+ADAPTATIONS = {
+    "finetune_only": ("all",),
+    "stack_only": ("head",),
+    "stack_and_finetune": ("head", "all"),
+    "joint": ("all",),
+}
 KINDS = ("ner", "text", "pairs")
 BIG = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 # As in `models.stacks`, which a sweep that only names its runs does not load.
@@ -89,7 +96,7 @@ class StackingSettings(settings_lib.Settings):
         "`finetune_only`: everything, with the dense head. `stack_only`: the "
         "head on the frozen encoder. `stack_and_finetune`: the one, then "
         "everything. `joint`: everything from the first step, any head.",
-        choices=ADAPTATIONS,
+        choices=tuple(ADAPTATIONS),
     )
     head_lr: float = setting(1e-3, "Learning rate of the first phase.")
     lr: float = setting(2e-5, "Learning rate of training everything.")
@@ -118,9 +125,14 @@ class StackingSettings(settings_lib.Settings):
         return f"{self.adaptation}_{self.head}"
 
     @property
+    def phases(self):
+        """What trains in each phase: `head` or `all`."""
+        return ADAPTATIONS[self.adaptation]
+
+    @property
     def freezes(self):
         """Whether a phase freezes the encoder."""
-        return self.adaptation in ("stack_only", "stack_and_finetune")
+        return "head" in self.phases
 
     @property
     def runs_cached(self):
@@ -145,11 +157,7 @@ class StackingSettings(settings_lib.Settings):
 
     def trainable(self, count):
         """What trains last, of an encoder of so many blocks."""
-        from tf_transfer.models import split
-
-        if self.adaptation == "stack_only":
-            return split.Trainable.heads(count)
-        return split.Trainable.everything(count)
+        return split.of_phase(self.phases[-1], count)
 
     def hashed(self):
         """The settings that can change a number, by name."""
@@ -224,28 +232,14 @@ def run(settings):
 
 def build(settings, devices):
     """Network, phases and split sizes of a run."""
-    from tf_transfer.models import split
-
     source = settings.source()
     network = build_network(settings, devices, source)
     objective, sizes = read_objective(settings, source, network.encoder)
     blocks = len(network.encoder.blocks)
-    head = split.Trainable.heads(blocks)
-    everything = split.Trainable.everything(blocks)
-    epochs = settings.max_epochs
-    if settings.adaptation == "stack_and_finetune":
-        epochs = settings.phase_one_epochs
-    first = _phase_one(settings, objective, head, epochs)
-    second = _phase(
-        settings, objective, everything, "all", settings.lr, settings.max_epochs
-    )
-    phases = {
-        "stack_only": [first],
-        "stack_and_finetune": [first, second],
-        "finetune_only": [second],
-        "joint": [second],
-    }
-    return network, phases[settings.adaptation], sizes
+    phases = [
+        _phase(settings, objective, name, blocks) for name in settings.phases
+    ]
+    return network, phases, sizes
 
 
 def build_network(settings, devices, source):
@@ -317,9 +311,24 @@ def _text_splits(settings, source, encoder):
     return {**parts, "sample": parts["train"].take(chosen)}
 
 
-def _phase_one(settings, objective, head, epochs):
-    phase = _phase(settings, objective, head, "head", settings.head_lr, epochs)
-    if settings.phase_one_gap < 0:
+def _phase(settings, objective, name, blocks):
+    from tf_transfer.training import phases
+
+    metric = METRIC[settings.task]
+    is_last = name == settings.phases[-1]
+    phase = phases.Phase(
+        trainable=split.of_phase(name, blocks), trainable_layers=name,
+        lr=settings.head_lr if name == "head" else settings.lr,
+        max_epochs=(
+            settings.max_epochs if is_last else settings.phase_one_epochs
+        ),
+        objectives=(objective,), score=lambda metrics: metrics[metric],
+        patience=settings.patience if is_last else 0,
+        min_delta=settings.min_delta,
+        select=settings.select if is_last else "last",
+        layer_decay=settings.layer_decay,
+    )  # fmt: skip
+    if name != "head" or settings.phase_one_gap < 0:
         return phase
 
     def is_close(metrics):
@@ -327,21 +336,6 @@ def _phase_one(settings, objective, head, epochs):
         return abs(gap) <= settings.phase_one_gap
 
     return dataclasses.replace(phase, keeps=is_close, select="best")
-
-
-def _phase(settings, objective, trainable, name, lr, epochs):
-    from tf_transfer.training import phases
-
-    metric = METRIC[settings.task]
-    is_last = name == "all" or settings.adaptation == "stack_only"
-    return phases.Phase(
-        trainable=trainable, trainable_layers=name, lr=lr, max_epochs=epochs,
-        objectives=(objective,), score=lambda metrics: metrics[metric],
-        patience=settings.patience if is_last else 0,
-        min_delta=settings.min_delta,
-        select=settings.select if is_last else "last",
-        layer_decay=settings.layer_decay,
-    )  # fmt: skip
 
 
 def network_of(settings, devices):

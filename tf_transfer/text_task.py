@@ -9,6 +9,7 @@ import dataclasses
 from tf_transfer import settings as settings_lib
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
+from tf_transfer.models import split
 from tf_transfer.settings import setting
 
 
@@ -43,8 +44,6 @@ class TaskSettings(settings_lib.Settings):
 
     def trainable(self, count):
         """What trains of an encoder of so many blocks."""
-        from tf_transfer.models import split
-
         return split.parse(self.trainable_layers, self.blocks, count)
 
 
@@ -285,7 +284,6 @@ def describe(settings, network_of=network_of):
         settings: resolved; has `trainable(count)`.
         network_of: function (settings, devices) to the network of a run.
     """
-    from tf_transfer.models import split
     from tf_transfer.training import strategy
 
     network = network_of(settings, strategy.set_up(settings))

@@ -81,6 +81,12 @@ def parse(trainable_layers, blocks, count):
     return Trainable(count - last_k + 1, count)
 
 
+def of_phase(name, count):
+    """What the phase `head` or `all` trains of an encoder of `count`."""
+    named = {"head": Trainable.heads, "all": Trainable.everything}
+    return named[name](count)
+
+
 @dataclasses.dataclass(frozen=True)
 class Part:
     """A part of a network: its name and its weights."""
