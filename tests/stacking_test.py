@@ -12,6 +12,7 @@ import pytest
 from tests import stacking_data
 from tf_transfer import stacking
 from tf_transfer.errors import UserError
+from tf_transfer.models import stack_names
 from tf_transfer.models import stacks
 from tf_transfer.models import tiny
 from tf_transfer.training import run as run_lib
@@ -73,8 +74,9 @@ def test_defaults_are_the_paper_s_where_it_has_them():
 
 
 def test_heads_are_those_of_the_models_and_read_what_they_say():
-    assert {t: tuple(stacks.HEADS[t]) for t in stacks.HEADS} == stacking.HEADS
-    for task, names in stacking.HEADS.items():
+    named = {name for names in stack_names.HEADS.values() for name in names}
+    assert named == set(stacks.LAYERS)
+    for task, names in stack_names.HEADS.items():
         for name in names:
             settings = stacking.StackingSettings(
                 task=task, head=name, adaptation="joint"

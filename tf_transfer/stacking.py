@@ -32,6 +32,7 @@ from tf_transfer import text_task
 from tf_transfer.data import stacking_sources
 from tf_transfer.errors import UserError
 from tf_transfer.models import split
+from tf_transfer.models import stack_names
 from tf_transfer.settings import setting
 from tf_transfer.training.progress import SAMPLE
 
@@ -44,12 +45,6 @@ ADAPTATIONS = {
 }
 KINDS = ("ner", "text", "pairs")
 BIG = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
-# As in `models.stacks`, which a sweep that only names its runs does not load.
-HEADS = {
-    "ner": ("dense", "bilstm"),
-    "text": ("dense", "densenet", "highway"),
-    "pairs": ("dense", "bimpm", "bimpm_without_context", "sim_transformer"),
-}
 METRIC = {"ner": "f1", "text": "accuracy", "pairs": "accuracy"}
 
 
@@ -207,13 +202,7 @@ def _check(settings):
         raise UserError(
             f"--phase_one_epochs={settings.phase_one_epochs}: give 1 or more."
         )
-    if settings.head not in HEADS[settings.task]:
-        fits = [f"--task={t}" for t in HEADS if settings.head in HEADS[t]]
-        reason = f"fits {' and '.join(fits)}" if fits else "is no head"
-        raise UserError(
-            f"--head={settings.head}: {reason}. With --task={settings.task}, "
-            f"give one of {', '.join(HEADS[settings.task])}."
-        )
+    stack_names.check(settings.task, settings.head)
 
 
 # === Runs ===

@@ -7,11 +7,13 @@ import tensorflow as tf
 
 from tests.models.stacks import reference
 from tf_transfer.errors import UserError
+from tf_transfer.models import stack_names
 from tf_transfer.models import stacks
 from tf_transfer.training.dropout import DropoutSeeds
 
 HIDDEN = reference.HIDDEN
-ALL = [(task, name) for task, heads in stacks.HEADS.items() for name in heads]
+HEADS = stack_names.HEADS
+ALL = [(task, name) for task, heads in HEADS.items() for name in heads]
 TOKENS = [(t, name) for t, name in ALL if t == "ner" or name != "dense"]
 SMALL = {
     "bilstm": {"lstm_units": 4},
@@ -248,8 +250,8 @@ def test_every_weight_has_a_path_of_its_own_below_the_heads_name(task, name):
 @every_head
 def test_the_table_knows_the_sides_before_anything_is_built(task, name):
     two = task == "pairs" and name != "dense"
-    assert stacks.choose(task, name).sides == (2 if two else 1)
-    assert build(task, name).sides == stacks.choose(task, name).sides
+    assert stacks.LAYERS[name].sides == (2 if two else 1)
+    assert build(task, name).sides == stacks.LAYERS[name].sides
 
 
 @pytest.mark.parametrize(
@@ -262,9 +264,9 @@ def test_the_table_knows_the_sides_before_anything_is_built(task, name):
 def test_a_head_that_does_not_fit_the_task_is_refused(task, head, fits):
     with pytest.raises(UserError, match=f"--head={head}: fits {fits}") as error:
         stacks.build(task, head, 1, 8, 0.1, 0, "float32")
-    assert all(name in str(error.value) for name in stacks.HEADS[task])
+    assert all(name in str(error.value) for name in HEADS[task])
 
 
 def test_a_head_that_is_none_is_refused():
     with pytest.raises(UserError, match="--head=lstm: is no head.* dense, bil"):
-        stacks.choose("ner", "lstm")
+        stack_names.check("ner", "lstm")
