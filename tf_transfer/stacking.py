@@ -30,6 +30,7 @@ import dataclasses
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.data import stacking_sources
+from tf_transfer.data import subsets
 from tf_transfer.errors import UserError
 from tf_transfer.models import split
 from tf_transfer.models import stack_names
@@ -294,7 +295,7 @@ def _text_splits(settings, source, encoder):
             "validation says. Give a part of the training set."
         )
     parts = {name: group[0][1] for name, group in splits.items()}
-    chosen = text_task.sample_of(
+    chosen = subsets.sample(
         len(parts["train"]), len(parts["validation"]), settings.split_seed
     )
     return {**parts, "sample": parts["train"].take(chosen)}

@@ -220,14 +220,6 @@ def read_splits(settings, task, source, encoder):
     }
 
 
-def sample_of(count, size, split_seed):
-    """Rows of a fixed sample, at most `size` of `count`, rising."""
-    import numpy as np
-
-    draws = np.random.default_rng([split_seed, 17])
-    return np.sort(draws.permutation(count)[:size])
-
-
 def sides_of(settings, task):
     """Texts of an example that are run each by itself."""
     return len(task.texts) if settings.pairs == "sbert" else 1

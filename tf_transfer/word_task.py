@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from tf_transfer import text_task
 from tf_transfer.data import conll
 from tf_transfer.data import entities
 from tf_transfer.data import pieces
@@ -20,7 +19,7 @@ def read_splits(settings, source, encoder):
     )  # fmt: skip
     parts["train"] = parts["train"].take(chosen)
     parts["sample"] = parts["train"].take(
-        text_task.sample_of(
+        subsets.sample(
             len(parts["train"]), len(parts["validation"]), settings.split_seed
         )
     )

@@ -68,6 +68,13 @@ def test_a_subset_depends_on_the_split_seed(labels):
     assert one.tolist() != other.tolist()
 
 
+def test_a_sample_is_fixed_and_sorted_and_the_split_seed_s():
+    one, same, other = (subsets.sample(1000, 100, s) for s in (0, 0, 1))
+    assert one.tolist() == same.tolist() == sorted(set(one))
+    assert one.tolist() != other.tolist()
+    assert subsets.sample(5, 100, 0).tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("size", [0, 1000, 5000])
 def test_no_size_or_one_too_large_takes_every_example(size):
     rows = subsets.subset(CLASSES, size, 0)

@@ -1,4 +1,4 @@
-"""Which examples train and which validate. Needs no TensorFlow."""
+"""Which examples train, validate or are sampled. Needs no TensorFlow."""
 
 import numpy as np
 
@@ -27,6 +27,12 @@ def subset(labels, size, seed):
     if not size or size >= len(labels):
         return np.arange(len(labels))
     return np.sort(_stratified_order(labels, seed)[:size])
+
+
+def sample(count, size, seed):
+    """A fixed sample, at most `size` sorted row numbers of `count`."""
+    rng = np.random.default_rng([seed, 17])
+    return np.sort(rng.permutation(count)[:size])
 
 
 def _stratified_order(labels, seed):
