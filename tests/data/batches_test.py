@@ -1,5 +1,7 @@
 """Every example has its turn: splits, the plan of an epoch, padded batches."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -200,6 +202,24 @@ def test_the_parts_of_all_workers_make_the_batch(
         for name in expected:
             found = np.concatenate([share[name] for share in shares])
             np.testing.assert_array_equal(found, expected[name], name)
+
+
+def test_some_examples_have_their_own_texts_labels_and_ids(split):
+    some = split.take(np.array([3, 1]))
+    assert some.labels.tolist() == [13, 11] and some.ids.tolist() == [3, 1]
+    [batch] = elements(batches.pipeline(some, plan_of(some, 2), PAD))
+    texts = zip(batch["labels"], batch["ids"], batch["mask"], strict=True)
+    found = {label: ids[mask].tolist() for label, ids, mask in texts}
+    assert found == {13: TEXTS[3], 11: TEXTS[1]}
+
+
+def test_a_split_of_labelled_words_has_no_part(split):
+    labelled = dataclasses.replace(
+        split, labels=np.zeros_like(split.tokens.flat, np.int64),
+        word_starts=split.tokens.starts,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="take sentences before they are enc"):
+        labelled.take(np.array([1]))
 
 
 def test_scores_stay_floats(split):

@@ -83,17 +83,17 @@ class Split:
         ends = behind[tokens.starts + tokens.lengths - 1]
         return np.diff(ends, prepend=0)
 
-    def of_words(self, rows, lengths):
+    def of_words(self, rows, length):
         """Which of the outputs for some examples are words'.
 
         Args:
             rows: int64 [n]. Examples.
-            lengths: int. To what they were padded.
+            length: int. To what they were padded.
 
         Returns:
             bool [n, length].
         """
-        tokens, place = self.tokens, np.arange(lengths)
+        tokens, place = self.tokens, np.arange(length)
         inside = place < tokens.lengths[rows, None]
         index = np.where(inside, tokens.starts[rows, None] + place, 0)
         return inside & (self.labels[index] != IGNORED)
@@ -104,7 +104,17 @@ class Split:
         return self.tokens.lengths.reshape(self.sides, -1).max(axis=0)
 
     def take(self, rows):
-        """Some of the examples, without stored states."""
+        """Some of the examples, without stored states.
+
+        Raises:
+            ValueError: words are labelled: their labels stand beside the
+                tokens, and a sentence may be several examples.
+        """
+        if self.word_starts is not None:
+            raise ValueError(
+                "a split whose words are labelled has no part: take sentences "
+                "before they are encoded"
+            )
         texts = np.concatenate(
             [rows + side * len(self) for side in range(self.sides)]
         )
