@@ -16,9 +16,9 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer import glue
-from tf_transfer import text_task
 from tf_transfer import wheels
 from tf_transfer.data import batches
+from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.errors import UserError
 from tf_transfer.models import tiny
@@ -218,11 +218,11 @@ def test_stopping_and_selection_follow_validation(
 ):
     given = iter(scores)
 
-    def measure(task, labels, logits, prefix):
+    def measure(names, labels, logits, prefix):
         is_validation = len(labels) == 4
         return {"accuracy": next(given) if is_validation else 0.0}
 
-    monkeypatch.setattr(text_task, "_measure", measure)
+    monkeypatch.setattr(metrics, "measure", measure)
     folder = run(tmp_path, max_epochs=3, **changes)
     with open(os.path.join(folder, "result.json")) as file:
         result = json.load(file)

@@ -289,7 +289,6 @@ def build_network(settings, devices, tasks):
 
 def read_objectives(settings, source, encoder):
     """An `Objective` a task, in their order, and the sizes of their splits."""
-    from tf_transfer.data import metrics
     from tf_transfer.data import subsets
     from tf_transfer.training import phases
 
@@ -317,9 +316,7 @@ def read_objectives(settings, source, encoder):
                 train=parts["train"],
                 evaluation={"validation": [("", parts["validation"])],
                             "test": []},
-                measure=lambda part, logits, prefix, task=task: metrics.measure(
-                    task.metrics, part.labels, logits, prefix
-                ),
+                measure=text_task.measure_of(task),
                 prefix=f"{task.name}_",
                 weight=weights[task.name],
             )

@@ -258,7 +258,6 @@ def _units(settings, source):
 
 def read_objective(settings, source, encoder):
     """The `Objective`, and the sizes of its splits."""
-    from tf_transfer.data import metrics
     from tf_transfer.training import phases
 
     if settings.task == "ner":
@@ -269,12 +268,7 @@ def read_objective(settings, source, encoder):
     else:
         parts = _text_splits(settings, source, encoder)
         loss = text_task.loss_of(source.task)
-
-        def measure(part, logits, prefix):
-            return metrics.measure(
-                source.task.metrics, part.labels, logits, prefix
-            )
-
+        measure = text_task.measure_of(source.task)
     evaluation = {
         "validation": [
             ("", parts["validation"]), (SAMPLE, parts["sample"]),

@@ -158,7 +158,7 @@ def prepare(settings, task, source, devices, encoder=None):
         loss=loss_of(task),
         train=splits["train"][0][1],
         evaluation={kind: splits[kind] for kind in ("validation", "test")},
-        measure=lambda *values: _measure(task, *values),
+        measure=measure_of(task),
     )
     validates = bool(splits["validation"])
     phase = phases.Phase(
@@ -258,10 +258,14 @@ def loss_of(task):
     return phases.binary_loss if task.units == 1 else phases.categorical_loss
 
 
-def _measure(task, part, logits, prefix):
+def measure_of(task):
+    """A function (split, logits, prefix) to a dict of a task's metrics."""
     from tf_transfer.data import metrics
 
-    return metrics.measure(task.metrics, part.labels, logits, prefix)
+    def measure(part, logits, prefix):
+        return metrics.measure(task.metrics, part.labels, logits, prefix)
+
+    return measure
 
 
 def network_of(settings, devices):
