@@ -16,6 +16,7 @@ from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
 from tf_transfer import multitask
 from tf_transfer import settings as settings_lib
+from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
 from tf_transfer.models import split
 from tf_transfer.models import tiny
@@ -70,6 +71,7 @@ def test_defaults_are_the_paper_s_best_run(folder):
         ({"alpha": -1.0}, "--alpha=-1: give an exponent"),
         ({"last_alpha": -0.5}, "--last_alpha=-0.5"),
         ({"head_epochs": -1}, "--head_epochs=-1"),
+        ({"max_dev_examples": -1}, "--max_dev_examples=-1: give a number"),
     ],
 )
 def test_bad_values_are_named(folder, changes, said):
@@ -110,6 +112,26 @@ def test_overall_is_the_mean_with_r_brought_into_0_to_1():
 
 
 # === Runs ===
+
+
+def test_a_part_of_each_dev_set_validates(folder):
+    whole, part = (
+        settings_of(folder, train="head", max_epochs=1, max_dev_examples=most)
+        for most in (0, 5)
+    )
+    for settings in (whole, part):
+        multitask.run(settings)
+    stored, fewer = (
+        np.load(os.path.join(run_folder(settings), "predictions.npz"))
+        for settings in (whole, part)
+    )
+    for task in cs224n.TASKS:
+        ids = fewer[f"validation_{task}_ids"]
+        assert len(ids) == 5
+        np.testing.assert_allclose(
+            fewer[f"validation_{task}_logits"],
+            stored[f"validation_{task}_logits"][ids], atol=1e-5,
+        )  # fmt: skip
 
 
 def test_every_task_is_evaluated_after_every_turn(folder):

@@ -108,6 +108,11 @@ class MultitaskSettings(settings_lib.Settings):
     last_alpha: float = setting(
         0.2, "--combine=sampled: the exponent in the last epoch."
     )
+    max_dev_examples: int = setting(
+        0,
+        "Validate on so many examples a task, stratified (0: on all): every "
+        "turn is followed by a validation of all tasks.",
+    )
     batch_size: int = setting(32, "Examples a step, over all replicas.")
     max_epochs: int = setting(20, "Epochs; of --train=head_then_all's end.")
     head_epochs: int = setting(
@@ -153,6 +158,8 @@ class MultitaskSettings(settings_lib.Settings):
         """The settings that can change a number, by name."""
         values = super().hashed()
         unread = []
+        if not self.max_dev_examples:  # came later: names stay as they were
+            unread.append("max_dev_examples")
         if self.train == "all":
             unread.append("head_lr")
         if self.train != "head_then_all":
@@ -186,10 +193,11 @@ def _check(settings):
             "--validation_fraction: has no use here: the dev files validate."
         )
     settings_lib.check_rate(settings, "head_lr")
-    if settings.head_epochs < 0:
-        raise UserError(
-            f"--head_epochs={settings.head_epochs}: give a number of epochs."
-        )
+    for name, what in (("head_epochs", "epochs"), ("max_dev_examples", "rows")):
+        if getattr(settings, name) < 0:
+            raise UserError(
+                f"--{name}={getattr(settings, name)}: give a number of {what}."
+            )
     for name in ("alpha", "last_alpha"):
         if getattr(settings, name) < 0:
             raise UserError(
@@ -248,8 +256,7 @@ def run(settings):
     facts = {"task": settings.task, "metric": OVERALL}
     details = {
         "tasks": {
-            name: {"texts": list(task.texts), "labels": task.labels}
-            for name, task in settings.source().tasks.items()
+            name: task.facts for name, task in settings.source().tasks.items()
         }
     }
     return text_task.execute(settings, build, facts, details)
@@ -294,17 +301,16 @@ def read_objectives(settings, source, encoder):
 
     objectives, sizes = [], {}
     weights = loss_weights(settings)
+    kinds = {
+        "train": ("train", settings.max_train_examples),
+        "validation": ("dev", settings.max_dev_examples),
+    }
     for task in map(source.tasks.get, tasks_in_order(settings)):
         parts = {}
-        for kind, name in (("train", "train"), ("validation", "dev")):
+        for kind, (name, most) in kinds.items():
             examples = source.read(task, name).examples
-            if kind == "train":
-                examples = examples.take(
-                    subsets.subset(
-                        examples.labels, settings.max_train_examples,
-                        settings.split_seed,
-                    )
-                )  # fmt: skip
+            chosen = subsets.subset(examples.labels, most, settings.split_seed)
+            examples = examples.take(chosen)
             parts[kind] = text_task.tokenise(
                 examples, encoder, settings, task, f"{task.name} {name}"
             )
