@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from tests import cs224n_runs
+from tests import stacking_data
 from tf_transfer import glue
 from tf_transfer import multitask
 from tf_transfer import predict
+from tf_transfer import stacking
+from tf_transfer.data import conll
 from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
@@ -233,3 +236,106 @@ def test_submissions_have_the_graders_form(three_tasks, tmp_path, capsys):
 def test_only_runs_of_the_three_tasks_are_submitted(rte, rte_run, tmp_path):
     with pytest.raises(UserError, match="--cs224n: takes a run of"):
         predict.predict_cs224n(rte, "sample", str(tmp_path), rte_run)
+
+
+# === Runs of big heads ===
+
+
+def stacked(folder, task, **changes):
+    """A finished run of `stacking`; its folder, and its stored outputs."""
+    settings = stacking_data.settings_of(folder, task, **changes)
+    stacking.run(settings)
+    run = stacking.locate(settings, 1).path
+    return run, np.load(os.path.join(run, "predictions.npz"))
+
+
+@pytest.fixture(scope="module")
+def entities_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ner")
+    return folder, *stacked(folder, "ner", adaptation="stack_only")
+
+
+def test_every_word_of_a_file_gets_its_tag(entities_run, tmp_path):
+    folder, run, stored = entities_run
+    predictor = predict.Predictor(run)
+    path, out = folder / "ner" / "eng.testb", tmp_path / "out"
+    predict.predict_file(predictor, str(path), str(out))
+    tags = [conll.TAGS[n] for n in stored["test_logits"].argmax(axis=1)]
+    expected = [
+        f"{line} {tags.pop(0)}" if line else ""
+        for line in path.read_text().splitlines()
+    ]
+    assert out.read_text().splitlines() == expected and not tags
+
+
+def test_a_file_of_words_alone_will_do(entities_run, tmp_path, capsys):
+    predictor = predict.Predictor(entities_run[1])
+    path = tmp_path / "in.txt"
+    path.write_text("-DOCSTART-\n\nthe\ndog\n\n\nwas\n")
+    predict.predict_file(predictor, str(path), None)
+    lines = capsys.readouterr().out.splitlines()
+    words = path.read_text().splitlines()
+    assert [line.split(" ")[0] for line in lines] == [*words, ""]
+    [[one, two], [three]] = predictor.tags([["the", "dog"], ["was"]])
+    assert lines[2:4] == [f"the {one}", f"dog {two}"]
+    assert lines[6] == f"was {three}"
+    predict.predict_texts(predictor, ["the  dog"])
+    assert capsys.readouterr().out == f"the\t{one}\ndog\t{two}\n"
+    with pytest.raises(UserError, match="--text: holds no words"):
+        predict.predict_texts(predictor, ["a", " "])
+    (tmp_path / "none.txt").write_text("-DOCSTART-\n")
+    with pytest.raises(UserError, match="holds no sentences"):
+        predict.predict_file(predictor, str(tmp_path / "none.txt"), None)
+    with pytest.raises(
+        UserError, match="--export: takes runs that label texts"
+    ):
+        predict.export(predictor, str(tmp_path / "saved"))
+
+
+@pytest.mark.parametrize(
+    "task, head",
+    [
+        ("text", "highway"),
+        ("pairs", "bimpm"),
+        pytest.param("text", "dense", marks=pytest.mark.slow),
+        pytest.param("text", "densenet", marks=pytest.mark.slow),
+        pytest.param("pairs", "sim_transformer", marks=pytest.mark.slow),
+    ],
+)
+def test_a_big_head_answers_and_is_exported(task, head, tmp_path):
+    import tensorflow as tf
+
+    run, stored = stacked(tmp_path, task, head=head, adaptation="stack_only")
+    predictor = predict.Predictor(run)
+    source = stacking_data.settings_of(tmp_path, task).source()
+    examples = source.read(source.task.development[0])
+    logits = predictor.logits(examples)
+    np.testing.assert_allclose(logits, stored["test_logits"], atol=1e-5)
+    predict.export(predictor, str(tmp_path / "saved"))
+    model = tf.saved_model.load(str(tmp_path / "saved"))
+    served = model.signatures["serving_default"](
+        **{
+            f"text_{number}": tf.constant(column)
+            for number, column in enumerate(examples.texts, 1)
+        }
+    )["logits"]
+    np.testing.assert_allclose(served.numpy(), logits, atol=1e-5)
+
+
+def test_a_table_of_one_s_own_is_answered_row_by_row(tmp_path):
+    rows = "".join(
+        f"{n},{('good film', 'cold water')[n % 2]} {n},{n % 2}\n"
+        for n in range(30)
+    )
+    path = tmp_path / "mine.csv"
+    path.write_text(f"id,text,label\n{rows}")
+    run, _ = stacked(
+        tmp_path, "text", data=str(path), head="dense", adaptation="stack_only"
+    )
+    predictor = predict.Predictor(run)
+    predict.predict_file(predictor, str(path), str(tmp_path / "out.csv"))
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines[0] == "id,text,label,predicted_label,predicted_score"
+    assert [line.split(",")[0] for line in lines[1:]] == [
+        str(n) for n in range(30)
+    ]

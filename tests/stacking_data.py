@@ -5,6 +5,7 @@ import csv
 import numpy as np
 
 from tests import cs224n_runs
+from tf_transfer import stacking
 from tf_transfer.data import cs224n
 
 WORDS = "the dog was not in house good film water children two cats".split()
@@ -43,3 +44,23 @@ def write_quora(folder):
             [("two cats", ("two cats", "water")[n % 2], float(1 - n % 2))
              for n in range(count)],
         )  # fmt: skip
+
+
+WRITE = {"ner": write_conll, "text": write_yahoo, "pairs": write_quora}
+
+
+def settings_of(folder, task="ner", **changes):
+    """Of a run that takes seconds; writes its data."""
+    data = folder / task
+    if not data.exists():
+        data.mkdir()
+        WRITE[task](data)
+    return stacking.StackingSettings(
+        **{
+            "task": task, "data": str(data), "model": "tiny", "max_length": 16,
+            "batch_size": 8, "max_epochs": 1, "lr": 1e-3, "head_lr": 1e-2,
+            "validation_fraction": 0.2,
+            "out": str(folder / "runs"), "cache_dir": str(folder / "cache"),
+            **changes,
+        }
+    ).resolve()  # fmt: skip

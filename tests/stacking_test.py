@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests import stacking_data
+from tests.stacking_data import settings_of
 from tf_transfer import stacking
 from tf_transfer.errors import UserError
 from tf_transfer.models import stack_names
@@ -21,29 +21,6 @@ from tf_transfer.training import run as run_lib
 @pytest.fixture(autouse=True)
 def two_blocks(monkeypatch):
     monkeypatch.setattr(tiny, "BLOCKS", 2)
-
-
-WRITE = {
-    "ner": stacking_data.write_conll, "text": stacking_data.write_yahoo,
-    "pairs": stacking_data.write_quora,
-}  # fmt: skip
-
-
-def settings_of(folder, task="ner", **changes):
-    """Of a run that takes seconds; writes its data."""
-    data = folder / task
-    if not data.exists():
-        data.mkdir()
-        WRITE[task](data)
-    return stacking.StackingSettings(
-        **{
-            "task": task, "data": str(data), "model": "tiny", "max_length": 16,
-            "batch_size": 8, "max_epochs": 1, "lr": 1e-3, "head_lr": 1e-2,
-            "validation_fraction": 0.2,
-            "out": str(folder / "runs"), "cache_dir": str(folder / "cache"),
-            **changes,
-        }
-    ).resolve()  # fmt: skip
 
 
 def run_folder(settings):

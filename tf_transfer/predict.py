@@ -12,6 +12,9 @@ such as `sentence1` and `sentence2`; a column `label` with the answer and one
 `score` are added. For a run of `tf_transfer.tweets` it is a CSV or TSV with the
 run's text column, prepared as the run's was, and the answers are CSV: every
 column of the file, and these two behind them.
+For a run of `tf_transfer.stacking` on entities, `--text` is a sentence whose
+words are parted by blanks, and `--input` a file with a word a line, as CoNLL's:
+the tag is added behind each word.
 `--glue_test` writes the file that gluebenchmark.com takes.
 `--export` writes a TensorFlow SavedModel that takes raw strings; who loads it
 imports tensorflow_text first.
@@ -23,6 +26,7 @@ dev and, where `--data` holds them, for test.
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import os
 
@@ -30,6 +34,7 @@ import numpy as np
 from absl import flags
 
 from tf_transfer import settings as settings_lib
+from tf_transfer.data import conll
 from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
@@ -73,7 +78,14 @@ def define_flags():
 
 
 def predict_texts(predictor, texts):
-    """Prints the answer for one text or pair."""
+    """Prints the answer for one text or pair, or each word's tag."""
+    if predictor.reads_words:
+        sentences = [text.split() for text in texts]
+        if not all(sentences):
+            raise UserError("--text: holds no words.")
+        for words, tags in zip(sentences, predictor.tags(sentences)):
+            print("\n".join(map("\t".join, zip(words, tags))))
+        return
     wanted = len(predictor.task.texts)
     if len(texts) != wanted:
         raise UserError(
@@ -90,6 +102,9 @@ def predict_file(predictor, path, output):
     """Adds `label` and `score` to every row of a file."""
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
+    if predictor.reads_words:
+        _predict_words(predictor, path, output)
+        return
     if predictor.table:
         _predict_table(predictor, path, output)
         return
@@ -127,6 +142,16 @@ def _predict_table(predictor, path, output):
     for cells, (word, score) in zip(rows, answers, strict=True):
         writer.writerow((*cells, word, f"{score:.4f}"))
     _write(output, buffer.getvalue().removesuffix("\n").split("\n"))
+
+
+def _predict_words(predictor, path, output):
+    """Adds a tag to every line with a word."""
+    sentences, places = conll.read_words(path)
+    tags = itertools.chain.from_iterable(predictor.tags(sentences))
+    lines = sources.read_lines(path)
+    for place, tag in zip(places, tags, strict=True):
+        lines[place] += f" {tag}"
+    _write(output, [*lines, ""])  # one stands behind each sentence
 
 
 def predict_glue_test(predictor, data, output, run):
@@ -172,13 +197,11 @@ def predict_cs224n(predictor, data, output, run):
                 continue
             rows = source.read(task, split)
             logits = predictor.logits(rows.examples)
-            values = logits[:, 0] if task.labels is None else None
-            if values is None:
-                values = metrics.decide(logits)
+            is_score = task.labels is None
+            values = logits[:, 0] if is_score else metrics.decide(logits)
             path = os.path.join(output or run, f"{start}-{word}-output.csv")
             os.makedirs(os.path.dirname(path), exist_ok=True)
-            text = cs224n.submission(name, rows.names, values)
-            _write(path, text.removesuffix("\n").split("\n"))
+            _write(path, cs224n.submission(name, rows.names, values))
             print(f"Written to {path}")
 
 
@@ -197,6 +220,11 @@ def export(predictor, folder):
 
     from tf_transfer.models import serving
 
+    if predictor.reads_words:
+        raise UserError(
+            "--export: takes runs that label texts; this one labels words. "
+            "Give --input for a file of them."
+        )
     if os.path.exists(folder) and os.listdir(folder):
         raise UserError(f"--export={folder}: is not empty. Give a new folder.")
     module = serving.TextModule(

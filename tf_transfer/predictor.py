@@ -1,15 +1,20 @@
 """A trained run, ready to answer."""
 
 import dataclasses
+import importlib
 import os
 
 import numpy as np
 
 from tf_transfer import text_task
+from tf_transfer.data import conll
+from tf_transfer.data import entities
 from tf_transfer.data import metrics
 from tf_transfer.data import tables
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
+
+ENTITIES = "ner"  # the task whose words are labelled, not its texts
 
 
 class Predictor:
@@ -18,7 +23,6 @@ class Predictor:
     Args:
         run: path of a finished run directory.
         cache_dir: folder for what pip fetches.
-        name: the task that answers, of a run that has several.
 
     Attributes:
         task: `tasks.Task`, the one that answers.
@@ -44,14 +48,13 @@ class Predictor:
                 f"{'config.json' if config is None else 'result.json'}. Give "
                 "the folder of a finished run."
             )
-        if config["key"]["module"] == "stacking":
-            raise UserError(
-                f"--run={run}: is one of tf_transfer.stacking, whose runs "
-                "cannot answer yet. Their answers on the test set are in "
-                "predictions.npz."
-            )
-        self.settings = _settings_of(config, cache_dir)
-        self.tasks, self.table = _tasks_of(config)
+        self.module = config["key"]["module"]
+        self.settings = self._settings(config["settings"], cache_dir)
+        self.tasks = _tasks_of(config)
+        self.table = None
+        if config["key"]["data_identity"].startswith("table "):
+            unset = {"keyword_column": "", "clean": "none"}
+            self.table = {**unset, **config["settings"]}
         self.task = None
         if len(self.tasks) == 1:
             [self.task] = self.tasks.values()
@@ -68,14 +71,37 @@ class Predictor:
         self.network = self._build_network()
         self._load_weights(directory)
 
+    def _settings(self, known, cache_dir):
+        """The run's settings, with what this machine has."""
+        cls = text_task.TaskSettings
+        if self.module in ("multitask", "stacking"):
+            paper = importlib.import_module(f"tf_transfer.{self.module}")
+            cls = paper.SETTINGS
+        names = {field.name for field in dataclasses.fields(cls)}
+        kept = {k: v for k, v in known.items() if k in names}
+        return dataclasses.replace(
+            cls(**kept), strategy="default", cpu_devices=1, cache_dir=cache_dir
+        )
+
     def _build_network(self):
-        if self.task is None:
+        if self.module == "multitask":
             from tf_transfer import multitask
 
             return multitask.build_network(
                 self.settings, self.devices, self.tasks
             )
+        if self.module == "stacking":
+            from tf_transfer import stacking
+
+            return stacking.build_network(
+                self.settings, self.devices, self.task
+            )
         return text_task.build_network(self.settings, self.task, self.devices)
+
+    @property
+    def reads_words(self):
+        """Whether it labels words."""
+        return self.task is not None and self.task.name == ENTITIES
 
     def choose(self, name):
         """Sets which task answers.
@@ -116,13 +142,39 @@ class Predictor:
 
     def logits(self, examples):
         """float32 [examples, units] of `sources.Examples`."""
+        return self._run(
+            text_task.tokenise(
+                examples, self.network.encoder, self.settings, self.task,
+                "texts",
+            )
+        )  # fmt: skip
+
+    def tags(self, sentences):
+        """The tag of each word.
+
+        Args:
+            sentences: list of lists of words.
+
+        Returns:
+            The same of tags.
+        """
+        from tf_transfer import word_task
+
+        untagged = [["O"] * len(words) for words in sentences]
+        split = word_task.encode(
+            conll.Sentences(np.arange(len(sentences)), sentences, untagged),
+            self.network.encoder, self.settings.max_length, "texts",
+        )  # fmt: skip
+        found = self._run(split).argmax(axis=1)
+        return entities.decode(
+            entities.Tagged(found, split.word_starts), self.task.labels
+        )
+
+    def _run(self, split):
         import tensorflow as tf
 
         from tf_transfer.training import learner
 
-        split = text_task.tokenise(
-            examples, self.network.encoder, self.settings, self.task, "texts"
-        )
         program = tf.function(self._logits_of_batch, reduce_retracing=True)
         return learner.predict(
             self.devices, program, split, self.network.encoder.special.pad,
@@ -142,12 +194,7 @@ class Predictor:
             low, high = tasks.SCORE_RANGE
             scores = np.clip(logits[:, 0], low, high)
             return [(f"{score:.3f}", float(score)) for score in scores]
-        if logits.shape[1] == 1:
-            yes = 1 / (1 + np.exp(-logits[:, 0].astype(np.float64)))
-            chances = np.stack([1 - yes, yes], axis=1)
-        else:
-            shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-            chances = shifted / shifted.sum(axis=1, keepdims=True)
+        chances = metrics.probabilities(logits)
         words = self.task.words or self.task.labels
         return [
             (words[choice], float(chances[row, choice]))
@@ -155,34 +202,11 @@ class Predictor:
         ]
 
 
-def _settings_of(config, cache_dir):
-    """The run's settings, with what this machine has."""
-    cls = text_task.TaskSettings
-    if config["key"]["module"] == "multitask":
-        from tf_transfer import multitask
-
-        cls = multitask.MultitaskSettings
-    known = {field.name for field in dataclasses.fields(cls)}
-    kept = {k: v for k, v in config["settings"].items() if k in known}
-    return dataclasses.replace(
-        cls(**kept), strategy="default", cpu_devices=1, cache_dir=cache_dir
-    )
-
-
 def _tasks_of(config):
-    """(dict of `tasks.Task`, the settings of its table or None) of a run."""
-    settings = config["settings"]
+    """Dict of `tasks.Task` of a run."""
     if "tasks" in config:
-        return {
-            name: _task(name, known["texts"], known["labels"])
-            for name, known in config["tasks"].items()
-        }, None
-    name = settings["task"]
-    if config["key"]["module"] == "tweets":
-        return {name: _task(name, config["texts"], config["labels"])}, settings
-    return {name: tasks.GLUE[name]}, None
-
-
-def _task(name, texts, labels):
-    labels = None if labels is None else tuple(labels)
-    return tasks.Task(name, "", tuple(texts), "", labels, "", "", ())
+        return {n: tasks.of_facts(n, f) for n, f in config["tasks"].items()}
+    name = config["settings"]["task"]
+    if config["key"]["module"] in ("tweets", "stacking"):
+        return {name: tasks.of_facts(name, config)}
+    return {name: tasks.GLUE[name]}  # with the words of its submissions

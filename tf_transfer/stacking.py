@@ -217,13 +217,15 @@ def run(settings):
     """Trains and evaluates. Returns what `result.json` says."""
     settings = settings.resolve()
     facts = {"task": settings.task, "metric": METRIC[settings.task]}
-    return text_task.execute(settings, build, facts)
+    return text_task.execute(
+        settings, build, facts, settings.source().task.facts
+    )
 
 
 def build(settings, devices):
     """Network, phases and split sizes of a run."""
     source = settings.source()
-    network = build_network(settings, devices, source)
+    network = build_network(settings, devices, source.task)
     objective, sizes = read_objective(settings, source, network.encoder)
     blocks = len(network.encoder.blocks)
     phases = [
@@ -232,7 +234,7 @@ def build(settings, devices):
     return network, phases, sizes
 
 
-def build_network(settings, devices, source):
+def build_network(settings, devices, task):
     """Encoder and head, under the strategy's scope."""
     from tf_transfer.models import heads
     from tf_transfer.models import stacks
@@ -240,20 +242,12 @@ def build_network(settings, devices, source):
     with devices.strategy.scope():
         encoder = text_task.load_encoder(settings)
         head = stacks.build(
-            settings.task, settings.head, _units(settings, source),
-            encoder.hidden, settings.head_dropout, settings.seed,
-            settings.precision, jit_compile=settings.jit_compile,
+            settings.task, settings.head, task.units, encoder.hidden,
+            settings.head_dropout, settings.seed, settings.precision,
+            jit_compile=settings.jit_compile,
             name=f"head_{settings.task}",
         )  # fmt: skip
     return heads.Network(encoder, {settings.task: head})
-
-
-def _units(settings, source):
-    if settings.task == "ner":
-        from tf_transfer.data import conll
-
-        return len(conll.TAGS)
-    return source.task.units
 
 
 def read_objective(settings, source, encoder):
@@ -324,7 +318,7 @@ def _phase(settings, objective, name, blocks):
 
 def network_of(settings, devices):
     """The network of a run, for its description."""
-    return build_network(settings, devices, settings.source())
+    return build_network(settings, devices, settings.source().task)
 
 
 def main():

@@ -57,7 +57,7 @@ def run(settings):
     task = settings.row
     return execute(
         settings, build, {"task": task.name, "metric": task.metric},
-        {"texts": list(task.texts), "labels": task.labels},
+        task.facts,
     )  # fmt: skip
 
 

@@ -21,10 +21,12 @@ from tf_transfer import files
 from tf_transfer.data import entities
 from tf_transfer.data import releases
 from tf_transfer.data import sources
+from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
 
 TYPES = ("PER", "ORG", "LOC", "MISC")
 TAGS = entities.tag_names(TYPES)
+TASK = tasks.Task("ner", "conll2003", ("words",), "tags", TAGS, "f1", "", ())
 SPLITS = ("train", "testa", "testb")
 
 _BLANKS = re.compile(r"[ \t]+")
@@ -63,12 +65,15 @@ class Corpus:
         data: `tfds` or a folder.
 
     Attributes:
+        task: `tasks.Task`, whose labels are those of words.
         identity: str. What stands in a run's key: a release, or a hash of
             the content.
 
     Raises:
         UserError: a file is not there.
     """
+
+    task = TASK
 
     def __init__(self, data):
         self._place = _Tfds() if data == "tfds" else _Folder(data)
@@ -110,42 +115,66 @@ def read(path):
     Raises:
         UserError: naming the file, the line and what to do.
     """
-    words, tags, lines = [], [], []
-    for first, rows in _sentences(path):
-        words.append([row[0] for row in rows])
-        tags.append([row[-1] for row in rows])
-        lines.extend(range(first, first + len(rows)))
-    if not words:
-        raise UserError(f"{path}: holds no sentences.")
-    tags = _in_iob2(tags, path, lambda word: f"line {lines[word]}")
+    words, tags, places = [], [], []
+    for rows in _sentences(path, 2):
+        for number, cells in rows:
+            if cells[-1] not in TAGS:
+                raise UserError(
+                    f"{path}, line {number}: {cells[-1]!r} is no tag. The last "
+                    "column is O, or B- or I- and one of "
+                    + ", ".join(TYPES) + "."
+                )  # fmt: skip
+            places.append(number)
+        words.append([cells[0] for _, cells in rows])
+        tags.append([cells[-1] for _, cells in rows])
+    tags = _in_iob2(tags, path, lambda word: f"line {places[word]}")
     return Sentences(np.arange(len(words)), words, tags)
 
 
-def _sentences(path):
-    """Yields (number of its first line, list of rows of cells)."""
+def read_words(path):
+    """The words of a file whose tags, where it has any, are not read.
+
+    Returns:
+        (list of sentences, each a list of str; list of each word's line,
+        counted from 0).
+
+    Raises:
+        UserError: naming the file and the line.
+    """
+    found = list(_sentences(path, 1))
+    words = [[cells[0] for _, cells in rows] for rows in found]
+    return words, [number - 1 for rows in found for number, _ in rows]
+
+
+def _sentences(path, least):
+    """Yields sentences, each a list of (number of the line, cells).
+
+    Args:
+        least: fewest columns.
+
+    Raises:
+        UserError: there are none, or fewer columns, or not as many everywhere.
+    """
     rows, width, first = [], None, 0
     for number, line in enumerate([*sources.read_lines(path), ""], 1):
         cells = _BLANKS.split(line.strip(" \t"))
         if cells[0] in ("", "-DOCSTART-"):
             if rows:
-                yield number - len(rows), rows
+                yield rows
             rows = []
             continue
         if width is None:
             width, first = len(cells), number
-        if len(cells) != width or width < 2:
+        if len(cells) != width or width < least:
             raise UserError(
                 f"{path}, line {number}: has {len(cells)} columns, "
-                + (f"line {first} {width}" if width > 1 else "needs 2")
+                + (f"line {first} {width}" if width >= least else "needs 2")
                 + ". Give a word and its tags, parted by blanks, and an empty "
                 "line behind each sentence."
             )
-        if cells[-1] not in TAGS:
-            raise UserError(
-                f"{path}, line {number}: {cells[-1]!r} is no tag. The last "
-                "column is O, or B- or I- and one of " + ", ".join(TYPES) + "."
-            )
-        rows.append(cells)
+        rows.append((number, cells))
+    if width is None:
+        raise UserError(f"{path}: holds no sentences.")
 
 
 # === Schemes ===

@@ -284,7 +284,7 @@ def _lines(path, task, is_hidden):
 
 
 def submission(task, names, values):
-    """A file that the project's graders take, as text.
+    """The lines of a file that the project's graders take.
 
     Args:
         names: the examples' ids in its files.
@@ -292,8 +292,7 @@ def submission(task, names, values):
     """
     _, title, form = SUBMISSIONS[task]
     lines = [f"id \t {title} "]
-    lines += [f"{n} , {form.format(v)} " for n, v in zip(names, values)]
-    return "\n".join(lines) + "\n"
+    return lines + [f"{n} , {form.format(v)} " for n, v in zip(names, values)]
 
 
 def _label(task, word, where):

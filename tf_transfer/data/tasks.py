@@ -65,6 +65,18 @@ class Task:
         """Every metric that is reported, the headline first."""
         return (self.metric, *self.also)
 
+    @property
+    def facts(self):
+        """What `config.json` says of it: enough to answer with."""
+        return {"texts": list(self.texts), "labels": self.labels}
+
+
+def of_facts(name, facts):
+    """A `Task` to answer with, out of `Task.facts`."""
+    labels = facts["labels"]
+    labels = None if labels is None else tuple(labels)
+    return Task(name, "", tuple(facts["texts"]), "", labels, "", "", ())
+
 
 SCORE_RANGE = (0.0, 5.0)  # of STS-B, in the files and in the submission
 
