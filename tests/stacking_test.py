@@ -242,3 +242,13 @@ def test_a_table_of_ones_own_is_a_text_task(tmp_path):
         text_column="body", label_column="topic",
     )  # fmt: skip
     assert 0 <= stacking.run(settings)["test"]["accuracy"] <= 1
+
+
+def test_a_table_with_too_few_texts_is_refused(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("text,label\n" + "good film,1\nbad film,0\n" * 9)
+    settings = dataclasses.replace(
+        settings_of(tmp_path, "text"), data=str(path)
+    )
+    with pytest.raises(UserError, match="mine.csv: a tenth of its different"):
+        settings.source()

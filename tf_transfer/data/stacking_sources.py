@@ -10,6 +10,7 @@ from tf_transfer.data import sources
 from tf_transfer.data import table_source
 from tf_transfer.data import tasks
 from tf_transfer.data import yahoo
+from tf_transfer.errors import UserError
 
 
 def open_source(settings):
@@ -26,17 +27,31 @@ def open_source(settings):
 
 def _texts(settings):
     if os.path.isfile(settings.data):
-        return table_source.TableSource(
-            types.SimpleNamespace(
-                task=settings.task, data=settings.data,
-                text_column=settings.text_column,
-                label_column=settings.label_column, id_column="",
-                keyword_column="", encoding=settings.encoding, clean="none",
-                duplicates="group", is_sparse=False, test_ids="",
-                test_fraction=0.1, split_seed=settings.split_seed,
-            )
-        )  # fmt: skip
+        return _table(settings)
     return yahoo.Answers(settings.data, settings.classes)
+
+
+def _table(settings):
+    """A table of one's own, of whose different texts a tenth are tested."""
+    source = table_source.TableSource(
+        types.SimpleNamespace(
+            task=settings.task, data=settings.data,
+            text_column=settings.text_column,
+            label_column=settings.label_column, id_column="",
+            keyword_column="", encoding=settings.encoding, clean="none",
+            duplicates="group", is_sparse=False, test_ids="",
+            test_fraction=0.1, split_seed=settings.split_seed,
+        )
+    )  # fmt: skip
+    try:
+        source.rows  # what is wrong with the table is said at once
+    except UserError:
+        raise UserError(
+            f"--data={settings.data}: a tenth of its different texts should be "
+            "tested, with some of each label on both sides; it has too few. "
+            "Give a larger table."
+        ) from None
+    return source
 
 
 def _pairs(settings):
