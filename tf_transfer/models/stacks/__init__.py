@@ -1,4 +1,4 @@
-"""The heads of "To Tune or Not To Tune?", arXiv 1907.05338, by task and name.
+"""The heads of "To Tune or Not To Tune?", arXiv 1907.05338, by name.
 
 "Stack" is the paper's word for a head that is large. All of them are Keras
 layers that share the interface of `head.Head`.
