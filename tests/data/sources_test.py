@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import functools
 import hashlib
 import io
 import os
@@ -11,26 +10,18 @@ import zipfile
 
 import numpy as np
 import pytest
-import requests
 
-from tf_transfer import network
+from tests.data import glue_files
+from tests.data.glue_files import COMPLETE
+from tests.data.glue_files import QQP_WITH_BROKEN_ROWS
+from tests.data.glue_files import SHAPES
+from tests.data.glue_files import open_source
+from tests.data.glue_files import splits
+from tests.data.glue_files import write
 from tf_transfer import wheels
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
-
-# Text columns and labels of each task in the sample.
-SHAPES = {
-    "cola": (1, {0, 1}),
-    "sst2": (1, {0, 1}),
-    "mrpc": (2, {0, 1}),
-    "stsb": (2, None),
-    "qqp": (2, {0, 1}),
-    "mnli": (2, {0, 1, 2}),
-    "qnli": (2, {0, 1}),
-    "rte": (2, {0, 1}),
-    "wnli": (2, {0, 1}),
-}
 
 KNOWN = [
     # CoLA has no header: its first line is an example.
@@ -99,34 +90,6 @@ KNOWN = [
     ),
 ]  # fmt: skip
 
-COMPLETE = {  # train and development examples of the official files
-    "cola": (8551, 1043),
-    "mrpc": (3667, 408),  # one short of the official 3668: so is the file
-    "rte": (2490, 277),
-    "sst2": (67349, 872),
-    "stsb": (5749, 1500),
-    "wnli": (635, 71),
-}
-
-
-def open_source(task, data, cache_folder=""):
-    return sources.Source(tasks.GLUE[task], str(data), str(cache_folder))
-
-
-def splits(task):
-    """Every official file of a task, without its ending."""
-    row = tasks.GLUE[task]
-    return ["train", *row.development, *(name for name, _ in row.tests)]
-
-
-def assert_same_examples(found, expected):
-    assert found.texts == expected.texts
-    if expected.labels is None:
-        assert found.labels is None
-    else:
-        assert found.labels.dtype == expected.labels.dtype
-        np.testing.assert_array_equal(found.labels, expected.labels)
-
 
 # === The sample ===
 
@@ -181,9 +144,8 @@ def test_take_gives_the_rows_with_their_ids():
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of official files of our own: a copy of the sample."""
-    shutil.copytree(sources.SAMPLE, tmp_path / "glue")
-    return tmp_path / "glue"
+    """A folder of official files of our own."""
+    return glue_files.copy_sample(tmp_path)
 
 
 @pytest.mark.parametrize("split", ["train", "dev_matched", "dev_mismatched"])
@@ -204,15 +166,6 @@ def test_identity_does_not_depend_on_other_tasks(folder):
 
 
 # === What is wrong with a file is said ===
-
-
-def write(folder, task, content, split="train"):
-    path = folder / tasks.GLUE[task].folder / f"{split}.tsv"
-    if isinstance(content, str):
-        content = content.encode()
-    path.write_bytes(content)
-    return str(path)
-
 
 SCORES = "sentence1\tsentence2\tscore\na\tb\t2.5\na\tb\t{}\n"
 
@@ -313,15 +266,6 @@ def test_line_ends_are_no_part_of_the_examples(folder, end, last):
     assert list(examples.labels) == [1, 0]
 
 
-QQP_WITH_BROKEN_ROWS = """\
-id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate
-0\t1\t2\tfirst?\tsecond?\t1
-1\t3\t4\ttorn?
-2\t5\t6\tthird?\tfourth?\t0
-torn?
-"""
-
-
 def test_broken_rows_of_qqp_are_left_out_and_counted(folder, caplog):
     path = write(folder, "qqp", QQP_WITH_BROKEN_ROWS)
     examples = open_source("qqp", folder).read("train")
@@ -338,113 +282,6 @@ def test_broken_rows_of_qqp_are_left_out_and_counted(folder, caplog):
 def test_the_real_files_are_read_whole(shared_data, task, sizes):
     source = open_source(task, os.path.join(shared_data, "glue"))
     assert (len(source.read("train")), len(source.read("dev"))) == sizes
-
-
-# === TFDS: its own parser over the same files ===
-
-
-@pytest.fixture
-def tfds_over(monkeypatch, tmp_path):
-    """Makes TFDS find a folder of official files as if it had fetched them.
-
-    Everything else is TFDS's own: its parser, its records, its decoding.
-    """
-    import tensorflow_datasets as tfds
-
-    def over(root):
-        manager = tfds.download.DownloadManager
-        monkeypatch.setattr(
-            manager, "download_and_extract", lambda self, url: str(root)
-        )
-        monkeypatch.setattr(
-            manager, "download",
-            lambda self, urls: mrpc_sources(root, tmp_path / "mrpc"),
-        )  # fmt: skip
-
-    monkeypatch.setattr(
-        tfds, "builder", functools.partial(tfds.builder, data_dir=tmp_path)
-    )
-    monkeypatch.setattr(network, "problem", answers)
-    return over
-
-
-def answers(url):
-    """A network in which every address that is one answers."""
-    requests.Request("HEAD", url).prepare()
-
-
-def mrpc_sources(root, folder):
-    """What TFDS makes MRPC from: Microsoft's files, and which rows are dev."""
-    os.makedirs(folder)
-    official = os.path.join(root, "MRPC")
-    lines = {}
-    for split in ("train", "dev"):
-        with open(os.path.join(official, f"{split}.tsv"), "rb") as file:
-            lines[split] = file.read().splitlines(keepends=True)
-    ids = [line.split(b"\t")[1:3] for line in lines["dev"][1:]]
-    content = {
-        "train": b"".join(lines["train"] + lines["dev"][1:]),
-        "dev_ids": b"".join(b"\t".join(pair) + b"\n" for pair in ids),
-    }
-    for name, data in content.items():
-        (folder / name).write_bytes(data)
-    return {
-        "train": str(folder / "train"),
-        "dev_ids": str(folder / "dev_ids"),
-        "test": os.path.join(official, "test.tsv"),
-    }
-
-
-@pytest.mark.parametrize("task", SHAPES)
-def test_tfds_gives_what_the_folder_gives(tfds_over, task):
-    tfds_over(sources.SAMPLE)
-    source = open_source(task, "tfds")
-    assert source.identity == f"tfds glue/{task}/2.0.0"
-    expected = open_source(task, "sample")
-    for split in splits(task):
-        assert_same_examples(source.read(split), expected.read(split))
-
-
-def test_tfds_leaves_out_the_broken_rows_of_qqp_too(tfds_over, folder):
-    write(folder, "qqp", QQP_WITH_BROKEN_ROWS)
-    tfds_over(folder)
-    found = open_source("qqp", "tfds").read("train")
-    assert_same_examples(found, open_source("qqp", folder).read("train"))
-
-
-@pytest.mark.shared
-@pytest.mark.parametrize("task", COMPLETE)
-def test_tfds_gives_what_the_real_folder_gives(tfds_over, shared_data, task):
-    root = os.path.join(shared_data, "glue")
-    tfds_over(root)
-    source, expected = open_source(task, "tfds"), open_source(task, root)
-    for split in splits(task):
-        assert_same_examples(source.read(split), expected.read(split))
-
-
-@pytest.mark.parametrize("task", ["rte", "mrpc"])
-def test_tfds_without_a_network_says_what_to_do(tfds_over, monkeypatch, task):
-    monkeypatch.setattr(network, "problem", lambda url: "ConnectionError")
-    source = open_source(task, "tfds")
-    with pytest.raises(UserError) as error:
-        source.read("train")
-    for words in ("https://", "(ConnectionError)", "--data=sample"):
-        assert words in str(error.value)
-
-
-def test_a_download_that_fails_is_a_line_and_no_traceback(
-    tfds_over, monkeypatch
-):
-    import tensorflow_datasets as tfds
-
-    def fail(self, url):
-        raise ConnectionResetError("the line went dead")
-
-    monkeypatch.setattr(
-        tfds.download.DownloadManager, "download_and_extract", fail
-    )
-    with pytest.raises(UserError, match="could not prepare glue/rte .the line"):
-        open_source("rte", "tfds").read("train")
 
 
 # === Rotten Tomatoes ===
