@@ -9,11 +9,9 @@ import pytest
 
 from tests import commands
 from tests.reports import synthetic
+from tests.reports.composed import compose
 from tf_transfer import freezing
-from tf_transfer import report
 from tf_transfer.reports import document
-from tf_transfer.reports import summary as summary_lib
-from tf_transfer.reports.options import Options
 
 PUBLISHED = os.path.join(
     commands.ROOT, "experiments", "freezing", "published.json"
@@ -32,12 +30,6 @@ def write(root, trials, **changes):
 
 
 TRIALS = {"all": [80, 82], 2: [81, 83], 1: [74, 76], 0: [50, 0]}
-
-
-def compose(root, options=Options()):
-    made = summary_lib.make(str(root))
-    folder = os.path.join(commands.ROOT, "experiments")
-    return report.compose(made, folder, options)
 
 
 def table(parts, name):
@@ -97,8 +89,7 @@ def test_operating_points_stand_in_one_table_with_their_cost(tmp_path):
 
 def test_the_qualities_that_are_asked_for(tmp_path):
     write(tmp_path, {"all": [80, 82], 2: [81, 83], 1: [74, 76]}, task="mrpc")
-    asked = Options(qualities=(0.5, 1.0), level=0.8)
-    parts = compose(tmp_path, asked)
+    parts = compose(tmp_path, qualities=(0.5, 1.0), level=0.8)
     rows = table(parts, "operating_points_A")
     assert [(row["keeps"], row["trained blocks"]) for row in rows] == [
         ("all", "all"), ("> 50 %", "1"), ("> 100 %", "2"), ("1 trained", "1"),

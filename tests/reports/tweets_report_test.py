@@ -1,18 +1,15 @@
 """The report on tweets, on runs with known scores."""
 
-import os
-
 import numpy as np
 import pytest
 
-from tests import commands
 from tests.reports import synthetic
-from tf_transfer import report
+from tests.reports.composed import compose
+from tests.reports.composed import tables
 from tf_transfer import tweets
 from tf_transfer.data import tasks
 from tf_transfer.reports import document
 from tf_transfer.reports import statistics
-from tf_transfer.reports import summary as summary_lib
 
 METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
 IDENTITY = "table sha256:0"
@@ -50,20 +47,6 @@ def write_baseline(root, features, scores, **changes):
         root, None, cls=Tweets, task="tweets", features=features, folds=folds,
         data_identity="table sha256:folds", tested=762, sizes=6851, **changes,
     )  # fmt: skip
-
-
-def compose(root):
-    made = summary_lib.make(str(root))
-    folder = os.path.join(commands.ROOT, "experiments")
-    return report.compose(made, folder)
-
-
-def tables(parts):
-    return {
-        part.name: [dict(zip(part.columns, row)) for row in part.rows]
-        for part in parts
-        if isinstance(part, document.Table)
-    }
 
 
 @pytest.fixture
