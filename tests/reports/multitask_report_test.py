@@ -1,98 +1,15 @@
 """The report on three tasks at once, on runs with known scores."""
 
-import dataclasses
-import os
-
-import numpy as np
 import pytest
 
-from tests import commands
-from tests.reports import synthetic
-from tf_transfer import multitask
-from tf_transfer import report
-from tf_transfer.data import tasks
+from tests.reports.composed import compose
+from tests.reports.composed import tables
+from tests.reports.synthetic_multitask import write
 from tf_transfer.reports import document
-from tf_transfer.reports import forgetting
 from tf_transfer.reports import multitask as section
 from tf_transfer.reports import multitask_ways
 from tf_transfer.reports import reading
 from tf_transfer.reports import summary as summary_lib
-
-ORDER = ("paraphrase", "similarity", "sentiment")
-SIZES = {
-    "train_sentiment": 8544, "validation_sentiment": 1101,
-    "train_paraphrase": 15000, "validation_paraphrase": 5000,
-    "train_similarity": 6040, "validation_similarity": 863,
-}  # fmt: skip
-# Of five sentiments, the commonest is two of four; of pairs, three of four.
-ARRAYS = {
-    "validation_sentiment_labels": np.array([3, 3, 0, 1]),
-    "validation_paraphrase_labels": np.array([0, 0, 0, 1]),
-    "validation_similarity_labels": np.array([0.0, 5.0], np.float32),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Multitask(multitask.MultitaskSettings):
-    """Settings whose files need not be there."""
-
-    row = tasks.Task("cs224n", "", (), "", None, "overall", "", ())
-
-
-def measured(sentiment, paraphrase, similarity):
-    """Metrics of one evaluation, from points."""
-    metrics = {
-        "sentiment_accuracy": sentiment / 100,
-        "paraphrase_accuracy": paraphrase / 100,
-        "similarity_pearson": similarity / 100,
-    }
-    return {**metrics, **multitask.overall(metrics)}
-
-
-def lines_of(phase, epoch, turns):
-    """Lines of an epoch, a turn each; or one of tasks that share it."""
-    return [
-        {
-            "phase": phase, "epoch": epoch, "turn": turn,
-            "validation": measured(*points), "test": None,
-            "elapsed_seconds": 1.0, "peak_memory_bytes": 2e9,
-        }
-        for turn, points in turns
-    ]  # fmt: skip
-
-
-def write(root, scores, seeds=1, step=0.0, **changes):
-    """Runs that end with these scores in points; seeds go up by `step`."""
-    for seed in range(seeds):
-        end = [score + seed * step for score in scores]
-        write_lines(root, lines_of(1, 1, [(None, end)]), seed=seed, **changes)
-
-
-def write_lines(root, lines, **changes):
-    """A run with these lines of `epochs.jsonl`."""
-    synthetic.write(
-        root, None, cls=Multitask, tested=0, sizes=SIZES, lines=lines,
-        arrays=ARRAYS, **{"model": "minilm", **changes},
-    )  # fmt: skip
-
-
-def compose(root):
-    made = summary_lib.make(str(root))
-    return report.compose(made, os.path.join(commands.ROOT, "experiments"))
-
-
-def tables(parts):
-    return {
-        part.name: [dict(zip(part.columns, row)) for row in part.rows]
-        for part in parts
-        if isinstance(part, document.Table)
-    }
-
-
-def signs(root):
-    """Dict from a comparison to the cells of its line."""
-    rows = tables(compose(root))["signs_A_cs224n"]
-    return {row["one against the other"]: row for row in rows}
 
 
 # === The paper's tables ===
@@ -220,6 +137,12 @@ def test_a_report_without_the_paper_s_figures_shows_what_was_run(paper):
 # === The paper's comparisons ===
 
 
+def signs(root):
+    """Dict from a comparison to the cells of its line."""
+    rows = tables(compose(root))["signs_A_cs224n"]
+    return {row["one against the other"]: row for row in rows}
+
+
 def test_a_comparison_has_an_interval_and_a_verdict(tmp_path):
     def two(name, best, step, **changes):
         write(tmp_path, best, seeds=3, step=step, model="tiny", **changes)
@@ -287,89 +210,6 @@ def test_ways_of_combining_stand_beside_each_other_with_their_cost(tmp_path):
         "100.0 %", "200.0 %", "50.0 %", "400.0 %", "150.0 %",
     ]  # fmt: skip
     assert [row["against the first"] for row in rows] == ["", *["-1.00"] * 4]
-
-
-# === Forgetting ===
-
-
-def turns_of_two_phases():
-    """A first phase, then two epochs of everything."""
-    first = [(turn, (10, 10, 10)) for turn in ORDER]
-    return [
-        *lines_of(1, 1, first),
-        *lines_of(2, 2, [
-            ("paraphrase", (40, 80, 50)), ("similarity", (37, 80, 70)),
-            ("sentiment", (47, 79, 66)),
-        ]),
-        *lines_of(2, 3, [
-            ("paraphrase", (46, 85, 60)), ("similarity", (45, 84, 80)),
-            ("sentiment", (49, 84, 79)),
-        ]),
-    ]  # fmt: skip
-
-
-def test_a_turn_s_change_is_from_the_turn_before_it_in_its_phase(tmp_path):
-    write_lines(tmp_path, turns_of_two_phases())
-    parts = compose(tmp_path)
-    rows = tables(parts)["forgetting_A_cs224n"]
-    changes = {
-        row["a turn of"]: (
-            row["SST accuracy"], row["Quora accuracy"], row["STS r"],
-        )
-        for row in rows
-    }  # fmt: skip
-    assert changes == {
-        "sentiment": ("+7.00", "-0.50", "-2.50"),  # +10 and +4, ...
-        "paraphrase": ("-1.00", "+6.00", "-6.00"),  # its first is left out
-        "similarity": ("-2.00", "-0.50", "+20.00"),
-    }
-    figures = {p.name for p in parts if isinstance(p, document.Figure)}
-    assert figures == {"forgetting_A_cs224n", "turns_A_cs224n"}
-    text = document.markdown(parts, None)
-    assert "a turn of similarity changes SST accuracy by -2.00" in text
-
-
-def test_seeds_of_a_way_have_a_mean_and_a_deviation_of_change(tmp_path):
-    lines = turns_of_two_phases()
-    write_lines(tmp_path, lines)
-    lines[-1] = lines_of(2, 3, [("sentiment", (51, 84, 79))])[0]
-    write_lines(tmp_path, lines, seed=1)
-    [row] = [
-        row
-        for row in tables(compose(tmp_path))["forgetting_A_cs224n"]
-        if row["a turn of"] == "sentiment"
-    ]
-    assert row["n"] == "2" and row["SST accuracy"] == "+7.50 ± 0.71"
-
-
-@pytest.mark.parametrize("train", ["head", "all"])
-def test_only_turns_that_train_the_encoder_count(train, tmp_path):
-    lines = [{**line, "phase": 1} for line in turns_of_two_phases()[3:]]
-    write_lines(tmp_path, lines, train=train)
-    has = "forgetting_A_cs224n" in tables(compose(tmp_path))
-    assert has == (train == "all")
-
-
-def test_the_figures_show_the_paper_s_best_way_where_it_was_run(tmp_path):
-    lines = turns_of_two_phases()
-    for seed in range(3):
-        write_lines(tmp_path, lines, layer_decay=0.95, seed=seed)
-    write_lines(tmp_path, lines)
-    figure = next(
-        part for part in compose(tmp_path) if isinstance(part, document.Figure)
-    )
-    assert "decay" not in figure.caption
-
-
-def test_an_epoch_is_read_once_and_its_turns_beside_it(tmp_path):
-    write_lines(tmp_path, turns_of_two_phases())
-    [record] = reading.read(str(tmp_path))[0]
-    assert [epoch["validation"] for epoch in record["epochs"]] == [
-        line["validation"]["overall"] for line in turns_of_two_phases()[2::3]
-    ]
-    assert [turn["turn"] for turn in record["turns"]] == [*ORDER] * 3
-    older = {k: v for k, v in record.items() if k != "turns"}
-    assert forgetting.turns_of({**older, "way": {"train": "all"}}) == []
 
 
 # === Footnotes ===
