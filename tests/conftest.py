@@ -77,3 +77,11 @@ def run_folder(settings):
     )
     folders = [os.path.join(parent, name) for name in os.listdir(parent)]
     return max(folders, key=lambda f: os.stat(f).st_mtime_ns)
+
+
+@pytest.fixture
+def one_block(monkeypatch):
+    """A smaller `tiny`: most of the time of a run goes into tracing it."""
+    from tf_transfer.models import tiny
+
+    monkeypatch.setattr(tiny, "BLOCKS", 1)

@@ -5,6 +5,7 @@ import errno
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -65,12 +66,6 @@ def assert_continues(settings, folder, undisturbed):
     np.testing.assert_allclose(losses(folder), undisturbed, atol=1e-5)
 
 
-@pytest.fixture
-def one_block(monkeypatch):
-    """A smaller `tiny`: most of the time here goes into tracing it."""
-    monkeypatch.setattr(tiny, "BLOCKS", 1)
-
-
 @pytest.fixture(scope="module")
 def left_alone(tmp_path_factory):
     """The run that nothing stops: its losses, and how often it syncs."""
@@ -89,10 +84,10 @@ def undisturbed(left_alone):
     return left_alone[0]
 
 
-@pytest.fixture
-def begun(tmp_path, monkeypatch, one_block):
-    """A run that SIGTERM stopped in its second epoch: settings and folder."""
-    settings = settings_in(tmp_path / "runs")
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Where a run lies that SIGTERM stopped in its second epoch."""
+    settings = settings_in(tmp_path_factory.mktemp("stopped"))
     original = run_lib.Run._after_chunk
     steps = []
 
@@ -102,11 +97,20 @@ def begun(tmp_path, monkeypatch, one_block):
             os.kill(os.getpid(), signal.SIGTERM)
         return original(self, *arguments)
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "BLOCKS", 1)
         patch.setattr(loop, "LONGEST_CHUNK", 1)
         patch.setattr(run_lib.Run, "_after_chunk", after_chunk)
         with pytest.raises(Interrupted):
             glue.run(settings)
+    return settings.out
+
+
+@pytest.fixture
+def begun(stopped, tmp_path, one_block):
+    """A copy of the run that was stopped: settings and folder."""
+    settings = settings_in(tmp_path / "runs")
+    shutil.copytree(stopped, settings.out)
     return settings, run_folder(settings)
 
 
