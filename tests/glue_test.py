@@ -1,35 +1,33 @@
-"""A run of GLUE: what it writes, what it reports, what it leaves alone."""
+"""A run of GLUE: what it writes, what it reports, what it finds again."""
 
 import dataclasses
-import glob
-import json
 import os
 import shutil
 
 import numpy as np
 import pytest
-import safetensors.numpy
-from tensorboard.backend.event_processing import event_accumulator
-from tensorboard.util import tensor_util
 
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
+from tests.run_files import epochs_of
+from tests.run_files import model_of
+from tests.run_files import read
+from tests.run_files import scalars_of
 from tf_transfer import glue
 from tf_transfer import text_task
-from tf_transfer.training import events
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
-from tf_transfer.models import split
 from tf_transfer.models import tiny
+from tf_transfer.training import events
 from tf_transfer.training import loop
-from tf_transfer.training import strategy
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
 
 EPOCH_KEYS = {
     "epoch", "phase", "phase_epoch", "turn", "train_loss", "validation",
     "test", "train_seconds", "eval_seconds", "elapsed_seconds",
     "examples_per_second", "peak_memory_bytes",
 }  # fmt: skip
+
 RESULT_KEYS = {
     "task", "approach", "trainable_layers", "lr", "batch_size", "seed",
     "metric", "validation", "test", "test_last", "best_epoch", "epochs_run",
@@ -37,11 +35,14 @@ RESULT_KEYS = {
     "prefix_seconds", "prefix_build_seconds", "trainable_parameters",
     "total_parameters",
 }  # fmt: skip
+
 PHASE_KEYS = {"trainable_layers", "lr", "epochs", "seconds", "stop_reason"}
+
 CONFIG_KEYS = {
     "settings", "key", "split_sizes", "versions", "devices", "threads",
     "concurrent_runs", "git_commit",
 }  # fmt: skip
+
 TAGS = {
     "train/loss", "train/lr", "validation/accuracy", "test/accuracy",
     "time/epoch_seconds", "time/elapsed_seconds",
@@ -60,39 +61,6 @@ METRICS = {
     "rte": {"accuracy"},
     "wnli": {"accuracy"},
 }
-
-
-def read(folder, name):
-    with open(os.path.join(folder, name), encoding="utf-8") as file:
-        return json.load(file)
-
-
-def epochs_of(folder):
-    with open(os.path.join(folder, "epochs.jsonl"), encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def model_of(folder):
-    [path] = glob.glob(os.path.join(folder, "model", "*.safetensors"))
-    return safetensors.numpy.load_file(path)
-
-
-def checkpoint_of(folder):
-    [path] = glob.glob(os.path.join(folder, "checkpoint", "*.safetensors"))
-    return safetensors.numpy.load_file(path)
-
-
-def scalars_of(folder):
-    """What TensorBoard reads of a run: tag to values."""
-    events = event_accumulator.EventAccumulator(folder)
-    events.Reload()
-    return {
-        tag: [
-            tensor_util.make_ndarray(event.tensor_proto)
-            for event in events.Tensors(tag)
-        ]
-        for tag in events.Tags()["tensors"]
-    }
 
 
 # === What a run writes ===
@@ -194,12 +162,6 @@ def test_tensorboard_shows_the_scalars_of_the_contract(finished):
 # === What a run reports ===
 
 
-@pytest.fixture
-def one_block(monkeypatch):
-    """A smaller `tiny`, where a test does not look at the blocks."""
-    monkeypatch.setattr(tiny, "BLOCKS", 1)
-
-
 @pytest.mark.usefixtures("one_block")
 @pytest.mark.parametrize("name", tasks.GLUE)
 def test_a_task_runs_on_the_sample_and_its_logits_give_its_scores(
@@ -254,94 +216,6 @@ def test_the_rate_rises_and_falls_over_all_epochs(monkeypatch, tiny_run):
     assert scalars_of(folder)["train/lr"] == pytest.approx(
         [0.0, 0.04, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01]
     )
-
-
-# === What trains and what does not ===
-
-
-@pytest.mark.parametrize(
-    "changes, trains",
-    [
-        ({"trainable_layers": "all"}, ("embeddings", 1, 2, 3, "pooler")),
-        ({"trainable_layers": "3"}, (1, 2, 3, "pooler")),
-        ({"trainable_layers": "1"}, (3, "pooler")),
-        ({"trainable_layers": "0"}, ("pooler",)),
-        ({"blocks": "1-2"}, (1, 2, "pooler")),
-        ({"trainable_layers": "1", "pooling": "mean"}, (3,)),
-    ],
-    ids=str,
-)
-def test_the_weights_that_train_move_and_no_others(changes, trains, tiny_run):
-    """Saved are those alone, and no others have a state in the optimizer."""
-    result, folder = tiny_run(
-        max_epochs=1, max_length=16, lr=0.1, select="last", **changes
-    )
-    settings = tiny_settings("runs", **changes)
-    network = text_task.build_network(
-        settings, tasks.GLUE["rte"], strategy.set_up(settings)
-    )
-    names = {f"block {p}" if isinstance(p, int) else p for p in trains}
-    expected = {
-        weight.path: weight.numpy()
-        for part in split.parts(network)
-        if part.name in names | {"head rte"}
-        for weight in part.weights
-    }
-    model = model_of(folder)
-    assert model.keys() == expected.keys()
-    assert result["trainable_parameters"] == sum(
-        array.size for array in model.values()
-    )
-    for path, before in expected.items():
-        if not path.endswith("key/bias"):  # has no gradient: softmax
-            assert np.abs(model[path] - before).max() > 1e-3, path
-    slots = {
-        name.split("/", 1)[1]
-        for name in checkpoint_of(folder)
-        if name.startswith(("m/", "v/"))
-    }
-    assert slots == expected.keys()
-
-
-def test_under_layer_decay_lower_blocks_have_lower_rates(monkeypatch, tiny_run):
-    rates = {}
-    original = loop.build_optimizer
-
-    def listen(devices, weights, rate, settings, scales, groups):
-        for weight, scale in zip(weights, scales, strict=True):
-            rates.setdefault(scale, set()).add(weight.path.split("/")[0])
-        return original(devices, weights, rate, settings, scales, groups)
-
-    monkeypatch.setattr(loop, "build_optimizer", listen)
-    tiny_run(max_epochs=1, trainable_layers="2", layer_decay=0.5)
-    assert sorted(rates) == [0.5, 1.0]
-    assert rates[0.5] == {"transformer_layer_1"}
-    assert "transformer_layer_2" in rates[1.0]
-
-
-def test_mean_pooling_leaves_the_pooler_out():
-    def names(pooling):
-        settings = tiny_settings("runs", pooling=pooling)
-        network = text_task.build_network(
-            settings, tasks.GLUE["rte"], strategy.set_up(settings)
-        )
-        return {part.name for part in split.parts(network)}
-
-    assert names("cls") - names("mean") == {"pooler"}
-
-
-@pytest.mark.usefixtures("one_block")
-def test_a_frozen_weight_that_moves_is_no_result(monkeypatch, tiny_run):
-    original = loop.Trainer.train
-
-    def meddle(self, *arguments):
-        weight = self.learners[0].network.encoder.blocks[0].weights[0]
-        weight.assign_add(0.1 * weight)
-        return original(self, *arguments)
-
-    monkeypatch.setattr(loop.Trainer, "train", meddle)
-    with pytest.raises(Exception, match="frozen weight moved"):
-        tiny_run(trainable_layers="0", max_epochs=1, max_length=16)
 
 
 # === The same command again ===
