@@ -140,9 +140,54 @@ def test_a_part_of_each_dev_set_validates(folder):
         )  # fmt: skip
 
 
-def test_every_task_is_evaluated_after_every_turn(folder):
-    settings = settings_of(folder, train="all")
-    result = multitask.run(settings)
+@dataclasses.dataclass
+class Done:
+    """A run of two epochs that trained everything from the start.
+
+    Attributes:
+        settings: `multitask.MultitaskSettings`.
+        result: what it returned.
+        moved: for each turn the names of the heads whose weights moved.
+    """
+
+    settings: multitask.MultitaskSettings
+    result: dict
+    moved: list
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """`Done`; each of its steps is a chunk of its own."""
+    folder = tmp_path_factory.mktemp("done")
+    cs224n_runs.write_all(folder)
+    settings = settings_of(folder, train="all", seed=1)
+    moved = []
+    original = run_lib.Run._run_turn
+
+    def listen(self, trainer, *rest):
+        def values():
+            return {
+                name: np.concatenate([w.numpy().ravel() for w in head.weights])
+                for name, head in self.network.heads.items()
+            }
+
+        before = values()
+        original(self, trainer, *rest)
+        after = values()
+        moved.append(
+            {name for name in before if (before[name] != after[name]).any()}
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "BLOCKS", 2)
+        patch.setattr(loop, "LONGEST_CHUNK", 1)
+        patch.setattr(run_lib.Run, "_run_turn", listen)
+        result = multitask.run(settings)
+    return Done(settings, result, moved)
+
+
+def test_every_task_is_evaluated_after_every_turn(done):
+    settings, result = done.settings, done.result
     lines = lines_of(settings)
     assert [(line["epoch"], line["turn"]) for line in lines] == [
         (epoch, turn)
@@ -227,35 +272,14 @@ def test_the_second_phase_runs_live_after_a_cached_first(folder):
     assert [p["trainable_layers"] for p in result["phases"]] == ["head", "all"]
 
 
-def test_a_head_that_is_not_in_turn_stands_still(folder, monkeypatch):
-    """Weights of the three heads before and after the first turn."""
-    seen = []
-    original = run_lib.Run._run_turn
-
-    def listen(self, trainer, *rest):
-        def values():
-            return {
-                name: np.concatenate([w.numpy().ravel() for w in head.weights])
-                for name, head in self.network.heads.items()
-            }
-
-        before = values()
-        original(self, trainer, *rest)
-        after = values()
-        seen.append(
-            {name for name in before if (before[name] != after[name]).any()}
-        )
-
-    monkeypatch.setattr(run_lib.Run, "_run_turn", listen)
-    multitask.run(settings_of(folder, train="all"))
-    assert seen == [{"paraphrase"}, {"similarity"}, {"sentiment"}] * 2
+def test_a_head_that_is_not_in_turn_stands_still(done):
+    assert done.moved == [{"paraphrase"}, {"similarity"}, {"sentiment"}] * 2
 
 
 def test_a_run_that_is_stopped_in_a_turn_ends_as_if_it_had_not_been(
-    folder, monkeypatch
+    done, folder, monkeypatch
 ):
     monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
-    whole = multitask.run(settings_of(folder, train="all", seed=1))
     settings = settings_of(
         folder, train="all", seed=1, out=str(folder / "stopped")
     )
@@ -274,7 +298,7 @@ def test_a_run_that_is_stopped_in_a_turn_ends_as_if_it_had_not_been(
     assert steps == [0, 0, 0, 1, 1]
     monkeypatch.setattr(run_lib.Run, "_after_chunk", original)
     again = multitask.run(settings)
-    for name, value in whole["validation"].items():
+    for name, value in done.result["validation"].items():
         assert again["validation"][name] == pytest.approx(value, abs=1e-5)
 
 
