@@ -1,0 +1,167 @@
+"""The tweets module: sparse features under a linear model."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests import commands
+from tests import tweets_table
+from tests.tweets_table import files_of
+from tests.tweets_table import parsed
+from tf_transfer import predict
+from tf_transfer import settings as settings_lib
+from tf_transfer import tweets
+from tf_transfer.errors import UserError
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A user's table: its path."""
+    return tweets_table.write(tmp_path)
+
+
+def test_only_what_matters_is_in_the_name_of_a_sparse_run(table, tmp_path):
+    def path(*words):
+        settings = parsed(table, tmp_path, *words)
+        return tweets.locate(settings, 1).path
+
+    assert path("--features=count") == path(
+        "--features=count", "--lr=1", "--model=minilm", "--frozen_prefix=cached"
+    )
+    assert path("--features=count") != path("--features=count", "--folds=5")
+    assert path("--lr=1e-3") == path("--lr=1e-3", "--folds=5")
+
+
+def test_a_sparse_run_is_a_run_like_any_other(table, tmp_path, capsys):
+    settings = parsed(table, tmp_path, "--features=count", "--folds=5")
+    result = tweets.run(settings)
+    assert "2 texts" not in capsys.readouterr().out
+    assert result["approach"] == "count"
+    assert result["test"]["accuracy"] > 0.9
+    assert result["trainable_parameters"] == result["total_parameters"] > 10
+    folder, config = files_of(tmp_path)
+    assert config["split_sizes"] == {"train": 49, "test": 13}
+    with open(os.path.join(folder, "epochs.jsonl")) as file:
+        folds = [json.loads(line) for line in file]
+    assert [fold["epoch"] for fold in folds] == [1, 2, 3, 4, 5]
+    mean = np.mean([fold["test"]["accuracy"] for fold in folds])
+    assert result["test"]["accuracy"] == pytest.approx(mean)
+    stored = np.load(os.path.join(folder, "predictions.npz"))
+    assert stored["test_logits"].shape == (62, 1)
+    # Again: found.
+    assert tweets.run(settings) == result
+    assert "Already done" in capsys.readouterr().out
+
+
+def test_repeated_texts_are_told_of_and_may_be_kept_apart(
+    table, tmp_path, capsys
+):
+    ways = {
+        "kept; --duplicates=group": [],
+        "kept on one side": ["--duplicates=group"],
+    }
+    for kept, words in ways.items():
+        settings = parsed(
+            table, tmp_path, "--features=count", "--folds=2", *words
+        )
+        tweets.run(settings)
+        said = capsys.readouterr().out
+        assert "1 of 62 rows repeat a text, 1 texts have several labels" in said
+        assert kept in said
+    for train, tested in settings.source().folds():
+        assert len({60, 61} & set(train)) in (0, 2)
+
+
+def test_a_baseline_on_the_held_out_set_of_the_encoder_and_on_fewer(
+    table, tmp_path
+):
+    words = ["--features=count", "--folds=0", "--max_train_examples=20"]
+    settings = parsed(table, tmp_path, *words)
+    result = tweets.run(settings)
+    folder, config = files_of(tmp_path)
+    assert config["split_sizes"] == {"train": 20, "test": 7}
+    assert result["stop_reason"] == "one held-out set"
+    stored = np.load(os.path.join(folder, "predictions.npz"))
+    encoder = parsed(table, tmp_path).source()
+    assert stored["test_ids"].tolist() == encoder.read("test").ids.tolist()
+    assert settings.source().identity == encoder.identity
+
+
+def test_a_sparse_run_loads_no_tensorflow(table, tmp_path):
+    code = (
+        "import sys; from tests import tweets_table as t; "
+        "from tf_transfer import tweets; "
+        f"tweets.run(t.parsed({table!r}, __import__('pathlib').Path("
+        f"{str(tmp_path)!r}), '--features=hash', '--folds=2')); "
+        "print([n for n in ('tensorflow', 'keras') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True,
+        cwd=commands.ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_baseline_has_no_model_to_predict_with(table, tmp_path):
+    tweets.run(parsed(table, tmp_path, "--features=count", "--folds=2"))
+    with pytest.raises(UserError, match="is a baseline.*keeps no model"):
+        predict.Predictor(files_of(tmp_path)[0])
+
+
+# === What is refused ===
+
+
+def test_texts_without_a_frequent_word_are_named(tmp_path):
+    path = tmp_path / "few.csv"
+    path.write_text("text,target\na b,1\nc d,0\ne f,1\ng h,0\n")
+    settings = parsed(
+        str(path), tmp_path, "--features=tfidf", "--folds=0",
+        "--test_fraction=0.5", "--id_column=",
+    )  # fmt: skip
+    with pytest.raises(UserError, match="--features=tfidf: nothing can be"):
+        tweets.run(settings)
+
+
+def test_fewer_examples_than_labels_are_refused(tmp_path):
+    path = tmp_path / "rare.csv"
+    rows = "".join(f"t{n},{'ab'[n % 2]}\n" for n in range(100))
+    path.write_text("text,target\n" + rows + "x,c\ny,c\nz,c\n")
+    settings = parsed(
+        str(path), tmp_path, "--id_column=", "--features=count", "--folds=2",
+        "--max_train_examples=10",
+    )  # fmt: skip
+    with pytest.raises(UserError, match="--max_train_examples: leaves no.*'c'"):
+        tweets.run(settings)
+
+
+# === The paper's tweets ===
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "features, accuracy, f1",
+    [
+        ("tfidf", 0.7946, 0.7422),
+        ("count", 0.7961, 0.7462),
+        ("hash", 0.7930, 0.7349),
+    ],
+)
+def test_the_author_s_fold_means_come_out(
+    shared_data, tmp_path, features, accuracy, f1
+):
+    folder = os.path.join(shared_data, "tweets")
+    settings = settings_lib.parse(
+        tweets.TweetsSettings,
+        [
+            f"--data={folder}/train.csv", f"--features={features}",
+            f"--row_order={folder}/hart_order.txt", f"--out={tmp_path}",
+        ],
+    ).resolve()  # fmt: skip
+    result = tweets.run(settings)
+    assert abs(result["test"]["accuracy"] - accuracy) < 0.005
+    assert abs(result["test"]["f1"] - f1) < 0.005
