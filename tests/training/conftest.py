@@ -41,20 +41,6 @@ def two_blocks(monkeypatch):
 
 
 @pytest.fixture
-def losses(monkeypatch):
-    """The loss of every step since it was last cleared."""
-    found = []
-    original = run_lib.Run._after_chunk
-
-    def listen(self, bar, plan, stopper, chunk, *rest):
-        found.extend(chunk.tolist())
-        return original(self, bar, plan, stopper, chunk, *rest)
-
-    monkeypatch.setattr(run_lib.Run, "_after_chunk", listen)
-    return found
-
-
-@pytest.fixture
 def work(monkeypatch):
     """For each pass of a prefix over texts: its stops, and how many texts."""
     found = []
@@ -69,16 +55,28 @@ def work(monkeypatch):
     return found
 
 
+def measured(settings):
+    """Runs; returns the loss of every step, the test logits, the result."""
+    losses = []
+    original = run_lib.Run._after_chunk
+
+    def listen(self, bar, plan, stopper, chunk, *rest):
+        losses.extend(chunk.tolist())
+        return original(self, bar, plan, stopper, chunk, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_lib.Run, "_after_chunk", listen)
+        result = glue.run(settings)
+    arrays = np.load(os.path.join(run_folder(settings), "predictions.npz"))
+    return losses, arrays["test_logits"], result
+
+
 @pytest.fixture
-def run(tmp_path, losses, two_blocks):
-    """Runs with a cache of this test; returns losses, logits and result."""
+def run(tmp_path, two_blocks):
+    """Runs with a cache of this test; returns what `measured` does."""
 
     def run(**changes):
-        losses.clear()
-        settings = settings_of(tmp_path, **changes)
-        result = glue.run(settings)
-        arrays = np.load(os.path.join(run_folder(settings), "predictions.npz"))
-        return list(losses), arrays["test_logits"], result
+        return measured(settings_of(tmp_path, **changes))
 
     return run
 

@@ -10,12 +10,34 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer.data import batches
+from tf_transfer.models import tiny
 from tf_transfer.training import prefix_store
 from tf_transfer.training import run as run_lib
 from tests.training.conftest import CACHED
 from tests.training.conftest import assert_same
 from tests.training.conftest import entries
 from tests.training.conftest import entry_files
+from tests.training.conftest import measured
+from tests.training.conftest import settings_of
+
+
+def measured_once(folder, **changes):
+    """What `run` returns, for a fixture that several tests read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "BLOCKS", 2)
+        return measured(settings_of(folder, **changes))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of which all of the prefix is cached."""
+    return measured_once(tmp_path_factory.mktemp("whole"), **CACHED)
+
+
+@pytest.fixture(scope="module")
+def live_epoch(tmp_path_factory):
+    """One epoch on a live prefix."""
+    return measured_once(tmp_path_factory.mktemp("live"), max_epochs=1)
 
 
 # === Faithful ===
@@ -45,15 +67,16 @@ def test_without_dropout_losses_and_outputs_are_those_of_a_live_run(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_precision_moves_the_losses_by_its_rounding_only(dtype, run):
-    live = run(max_epochs=1)
+def test_half_precision_moves_the_losses_by_its_rounding_only(
+    dtype, live_epoch, run
+):
     cached = run(max_epochs=1, frozen_prefix="cached", cache_dtype=dtype)
-    assert_same(cached, live, {"float16": 2e-4, "bfloat16": 2e-3}[dtype])
+    assert_same(cached, live_epoch, {"float16": 2e-4, "bfloat16": 2e-3}[dtype])
 
 
-def test_dropout_is_off_in_the_frozen_blocks_and_on_above(run):
-    quiet, prefix_only = run(**CACHED), run(**CACHED, dropout=0.5)
-    assert np.abs(np.subtract(quiet[0], prefix_only[0])).max() > 1e-3
+def test_dropout_is_off_in_the_frozen_blocks_and_on_above(whole, run):
+    prefix_only = run(**CACHED, dropout=0.5)
+    assert np.abs(np.subtract(whole[0], prefix_only[0])).max() > 1e-3
     # With nothing above but the head, no dropout of the encoder is left.
     none = {**CACHED, "trainable_layers": "0"}
     assert_same(run(**none, dropout=0.5), run(**none))
@@ -117,10 +140,8 @@ def test_a_deeper_cut_without_room_takes_the_same_way(run, build, tmp_path):
 
 
 def test_a_full_disk_is_treated_like_the_limit(
-    run, monkeypatch, tmp_path, capsys
+    whole, run, monkeypatch, tmp_path, capsys
 ):
-    whole = run(**CACHED)
-
     def full(*arguments):
         raise prefix_store.DiskFull
 
