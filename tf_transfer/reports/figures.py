@@ -88,10 +88,11 @@ def _figure(datasets, name, caption, time, draw):
 
 def _written(figure, handles, name, caption):
     if handles:
+        entry = max(1.8, 0.7 + 0.075 * max(map(len, handles)))  # inches
+        columns = max(1, int(figure.get_figwidth() // entry))
         figure.legend(
             handles.values(), handles.keys(), loc="outside lower center",
-            ncols=min(len(handles), int(figure.get_figwidth() // 1.8)),
-            frameon=False,
+            ncols=min(len(handles), columns), frameon=False,
         )  # fmt: skip
     pictures = {}
     for kind in ("png", "svg"):
