@@ -1,21 +1,19 @@
 """Three tasks that share a turn: summed, drawn, and by gradient surgery."""
 
 import json
-import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-import safetensors.numpy
 
 from tests import cs224n_runs
+from tests import interrupting
 from tests.cs224n_runs import lines_of
 from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
 from tf_transfer import multitask
 from tf_transfer.models import tiny
-from tf_transfer.training import loop
 from tf_transfer.training import run as run_lib
 
 
@@ -27,19 +25,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def checkpoint_of(settings):
-    path = os.path.join(run_folder(settings), "checkpoint")
-    [name] = [n for n in os.listdir(path) if n.endswith(".safetensors")]
-    return safetensors.numpy.load_file(os.path.join(path, name))
-
-
 def test_a_shared_turn_moves_all_heads_and_ends_the_epoch(folder):
     settings = settings_of(folder, train="all", combine="sum", max_epochs=1)
     multitask.run(settings)
     [line] = lines_of(settings)
     assert line["turn"] is None
     # 24 pairs in three steps of 8; 10 and 12 others are shuffled anew.
-    arrays = checkpoint_of(settings)
+    arrays = interrupting.checkpoint_of(run_folder(settings))
     for name in ("", "/paraphrase", "/similarity", "/sentiment"):
         assert arrays[f"optimizer/updates{name}"] == 3
 
@@ -50,7 +42,7 @@ def test_a_drawn_step_moves_the_drawn_head_alone(folder):
         last_alpha=0.0, seed=3,
     )  # fmt: skip
     multitask.run(settings)
-    arrays = checkpoint_of(settings)
+    arrays = interrupting.checkpoint_of(run_folder(settings))
     heads = [
         int(arrays[f"optimizer/updates/{name}"])
         for name in ("paraphrase", "similarity", "sentiment")
@@ -77,25 +69,19 @@ def test_one_task_s_loss_may_weigh_more(folder):
 
 @pytest.mark.parametrize("combine", ["pcgrad", "sampled"])
 def test_a_shared_turn_is_resumed_inside(folder, monkeypatch, combine):
-    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
     options = {"train": "all", "combine": combine, "max_epochs": 1}
     whole = settings_of(folder, **options)
     multitask.run(whole)
     settings = settings_of(folder, **options, out=str(folder / "stopped"))
-    steps = []
-    original = run_lib.Run._after_chunk
-
-    def stop(self, *arguments):
-        steps.append(self.progress.step)
-        self.signals.came = len(steps) == 2
-        return original(self, *arguments)
-
-    monkeypatch.setattr(run_lib.Run, "_after_chunk", stop)
+    turns = interrupting.stop_after(monkeypatch, 2)
     with pytest.raises(run_lib.Interrupted):
         multitask.run(settings)
     multitask.run(settings)
-    assert len(steps) == (3 if combine == "pcgrad" else 7)
-    one, other = checkpoint_of(whole), checkpoint_of(settings)
+    assert len(turns) == (3 if combine == "pcgrad" else 7)
+    one, other = (
+        interrupting.checkpoint_of(run_folder(whole)),
+        interrupting.checkpoint_of(run_folder(settings)),
+    )
     assert one.keys() == other.keys()
     for name, array in one.items():
         np.testing.assert_allclose(other[name], array, atol=1e-5, err_msg=name)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests import cs224n_runs
+from tests import interrupting
 from tests.cs224n_runs import lines_of
 from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
@@ -279,24 +280,13 @@ def test_a_head_that_is_not_in_turn_stands_still(done):
 def test_a_run_that_is_stopped_in_a_turn_ends_as_if_it_had_not_been(
     done, folder, monkeypatch
 ):
-    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
     settings = settings_of(
         folder, train="all", seed=1, out=str(folder / "stopped")
     )
-    steps = []
-    original = run_lib.Run._after_chunk
-
-    def stop(self, *arguments):
-        steps.append(self.progress.turn)
-        if len(steps) == 5:  # the second step of the second turn
-            self.signals.came = True
-        return original(self, *arguments)
-
-    monkeypatch.setattr(run_lib.Run, "_after_chunk", stop)
+    turns = interrupting.stop_after(monkeypatch, 5)
     with pytest.raises(run_lib.Interrupted):
         multitask.run(settings)
-    assert steps == [0, 0, 0, 1, 1]
-    monkeypatch.setattr(run_lib.Run, "_after_chunk", original)
+    assert turns == [0, 0, 0, 1, 1]  # after the second step of the second
     again = multitask.run(settings)
     for name, value in done.result["validation"].items():
         assert again["validation"][name] == pytest.approx(value, abs=1e-5)

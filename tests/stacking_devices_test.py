@@ -1,7 +1,6 @@
 """Every big head goes through the shared loop: devices, precision, resuming."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -10,11 +9,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from tests import interrupting
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
 from tf_transfer.models import stack_names
 from tf_transfer.models import tiny
-from tf_transfer.training import loop
 from tf_transfer.training import run as run_lib
 
 QUICK = (("ner", "bilstm"),)
@@ -36,6 +35,7 @@ def adaptation_of(head):
 
 PROGRAM = """
 import json, pathlib, sys
+from tests import interrupting
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
 from tf_transfer.models import tiny
@@ -109,33 +109,21 @@ def test_half_precision_trains_float32_weights(task, head, precision, tmp_path):
 def test_a_stopped_run_ends_as_if_it_had_not_been(
     task, head, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
     changes = {"head": head, "adaptation": adaptation_of(head)}
     whole = settings_of(tmp_path, task, **changes)
     stacking.run(whole)
     stopped = settings_of(
         tmp_path, task, **changes, out=str(tmp_path / "stopped")
     )
-    steps = []
-    original = run_lib.Run._after_chunk
-
-    def stop(self, *arguments):
-        steps.append(self.progress.step)
-        self.signals.came = len(steps) == 2
-        return original(self, *arguments)
-
-    monkeypatch.setattr(run_lib.Run, "_after_chunk", stop)
+    turns = interrupting.stop_after(monkeypatch, 2)
     with pytest.raises(run_lib.Interrupted):
         stacking.run(stopped)
     stacking.run(stopped)
-    assert len(steps) > 2
-    one, other = map(checkpoint_of, (whole, stopped))
+    assert len(turns) > 2
+    one, other = (
+        interrupting.checkpoint_of(stacking.locate(settings, 1).path)
+        for settings in (whole, stopped)
+    )
     assert one.keys() == other.keys()
     for name, array in one.items():
         np.testing.assert_allclose(other[name], array, atol=1e-5, err_msg=name)
-
-
-def checkpoint_of(settings):
-    path = os.path.join(stacking.locate(settings, 1).path, "checkpoint")
-    [name] = [n for n in os.listdir(path) if n.endswith(".safetensors")]
-    return safetensors.numpy.load_file(os.path.join(path, name))
