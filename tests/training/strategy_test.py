@@ -13,8 +13,9 @@ from tf_transfer.errors import UserError
 from tf_transfer.training import strategy
 from tests.conftest import tiny_settings
 
-# Prints the loss of every step and the metrics. 33 examples in batches of 8:
-# the last batch is short, and on two devices one of them has none of it.
+# For each of several runs, prints the loss of every step and the metrics. 33
+# examples in batches of 8: the last batch is short, and on two devices one of
+# them has none of it.
 RUN = """
 import json, sys
 from tests.conftest import tiny_settings
@@ -29,31 +30,39 @@ def listen(self, bar, plan, stopper, chunk, counts, seconds):
     return original(self, bar, plan, stopper, chunk, counts, seconds)
 
 run.Run._after_chunk = listen
-settings = tiny_settings(
-    {out!r}, dropout=0.0, head_dropout=0.0, task="mnli", batch_size=8,
-    validation_fraction=0.08, **{changes!r},
-)
-result = glue.run(settings)
-print("RESULT" + json.dumps([losses, result["validation"], result["test"]]))
+for number, changes in enumerate({runs!r}):
+    losses.clear()
+    settings = tiny_settings(
+        f"{out}/{{number}}", dropout=0.0, head_dropout=0.0, task="mnli",
+        batch_size=8, validation_fraction=0.08, **changes,
+    )
+    result = glue.run(settings)
+    found = [losses, result["validation"], result["test"]]
+    print("RESULT" + json.dumps(found))
 """
 
 
-def launch(out, changes, config=None):
+def launch(out, runs, config=None):
+    """Starts a process that does these runs, each with changed settings."""
     environment = dict(os.environ)
     if config:
         environment["TF_CONFIG"] = json.dumps(config)
     return subprocess.Popen(
-        [sys.executable, "-c", RUN.format(out=str(out), changes=changes)],
+        [sys.executable, "-c", RUN.format(out=str(out), runs=runs)],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=environment,
     )  # fmt: skip
 
 
-def outcome(process):
+def outcomes(process):
+    """What the process printed of each of its runs."""
     output = process.communicate()[0]
     assert process.returncode == 0, output
-    [line] = [line for line in output.splitlines() if line.startswith("RESULT")]
-    return json.loads(line.removeprefix("RESULT"))
+    return [
+        json.loads(line.removeprefix("RESULT"))
+        for line in output.splitlines()
+        if line.startswith("RESULT")
+    ]
 
 
 def assert_same_numbers(found, expected):
@@ -62,9 +71,48 @@ def assert_same_numbers(found, expected):
     assert found[2] == pytest.approx(expected[2], abs=1e-6)
 
 
+# In GB; under the second, half of the rows run the prefix at every step.
+LIMITS = (1.0, 1e-4)
+LAST = {"trainable_layers": "1"}
+CACHED = {**LAST, "frozen_prefix": "cached", "cache_dtype": "float32"}
+
+
 @pytest.fixture(scope="module")
-def one_device(tmp_path_factory):
-    return outcome(launch(tmp_path_factory.mktemp("one"), {}))
+def alone(tmp_path_factory):
+    """Outcomes on one device: all trains, the last block, by `one_device`."""
+    runs = [{}, LAST, {"strategy": "one_device"}]
+    found = outcomes(launch(tmp_path_factory.mktemp("one"), runs))
+    assert len(found) == len(runs)
+    return found
+
+
+@pytest.fixture(scope="module")
+def one_device(alone):
+    return alone[0]
+
+
+@pytest.fixture(scope="module")
+def one_device_live(alone):
+    return alone[1]
+
+
+@pytest.fixture(scope="module")
+def two_devices(tmp_path_factory):
+    """Outcomes on two logical devices: live, and by limit of the cache."""
+    out = tmp_path_factory.mktemp("two")
+    both = {"strategy": "mirrored", "cpu_devices": 2}
+    runs = [
+        both,
+        *(
+            {
+                **CACHED, **both, "cache_limit_gb": limit,
+                "cache_dir": str(out / f"cache{limit}"),
+            }
+            for limit in LIMITS
+        ),
+    ]  # fmt: skip
+    found = outcomes(launch(out, runs))
+    return dict(zip(["live", *LIMITS], found, strict=True))
 
 
 def test_the_last_batch_of_this_test_is_short(one_device):
@@ -72,9 +120,8 @@ def test_the_last_batch_of_this_test_is_short(one_device):
     assert counts[4] == 1 and counts[:4] == [8] * 4
 
 
-def test_two_logical_devices_give_the_losses_of_one(one_device, tmp_path):
-    process = launch(tmp_path, {"strategy": "mirrored", "cpu_devices": 2})
-    assert_same_numbers(outcome(process), one_device)
+def test_two_logical_devices_give_the_losses_of_one(one_device, two_devices):
+    assert_same_numbers(two_devices["live"], one_device)
 
 
 def two_workers(out, changes):
@@ -84,12 +131,13 @@ def two_workers(out, changes):
     workers = [
         launch(
             out,
-            {"strategy": "multi_worker", **changes},
+            [{"strategy": "multi_worker", **changes}],
             {"cluster": cluster, "task": {"type": "worker", "index": index}},
         )
         for index in (0, 1)
     ]
-    return list(map(outcome, workers))
+    found = list(map(outcomes, workers))
+    return [outcome for [outcome] in found]
 
 
 def test_two_workers_give_the_losses_of_one(one_device, tmp_path):
@@ -103,40 +151,25 @@ def test_two_workers_give_the_losses_of_one(one_device, tmp_path):
     assert len(results) == 1
 
 
-# Two workers that share a cache folder: one builds, the other waits. With the
-# limit, half of the rows run the prefix at every step.
-LAST = {"trainable_layers": "1"}
-CACHED = {**LAST, "frozen_prefix": "cached", "cache_dtype": "float32"}
-
-
-@pytest.fixture(scope="module")
-def one_device_live(tmp_path_factory):
-    return outcome(launch(tmp_path_factory.mktemp("one"), LAST))
-
-
-@pytest.mark.parametrize("limit", [1.0, 1e-4])
+@pytest.mark.parametrize("limit", LIMITS)
 def test_two_logical_devices_give_the_losses_of_one_from_a_cache(
-    limit, one_device_live, tmp_path
+    limit, one_device_live, two_devices
 ):
-    changes = {
-        **CACHED, "cache_limit_gb": limit, "strategy": "mirrored",
-        "cpu_devices": 2, "cache_dir": str(tmp_path / "cache"),
-    }  # fmt: skip
-    assert_same_numbers(outcome(launch(tmp_path, changes)), one_device_live)
+    assert_same_numbers(two_devices[limit], one_device_live)
 
 
 def test_two_workers_give_the_losses_of_one_from_a_cache(
     one_device_live, tmp_path
 ):
+    """They share a cache folder: one builds, the other waits."""
     changes = {**CACHED, "cache_dir": str(tmp_path / "cache")}
     for found in two_workers(tmp_path, changes):
         assert_same_numbers(found, one_device_live)
     assert len(list(tmp_path.glob("cache/prefix/*/rows-*.npz"))) == 1
 
 
-def test_one_device_gives_the_same_losses(one_device, tmp_path):
-    process = launch(tmp_path, {"strategy": "one_device"})
-    assert_same_numbers(outcome(process), one_device)
+def test_one_device_gives_the_same_losses(one_device, alone):
+    assert_same_numbers(alone[2], one_device)
 
 
 def free_ports(count):
