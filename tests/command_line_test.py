@@ -65,6 +65,7 @@ def assert_helpful(message):
         ("sweep", [], ["Give one grid file"]),
         ("sweep", ["nowhere.json"], ["nowhere.json", "embedded.json"]),
         ("predict", [], ["--run"]),
+        ("ensemble", ["--run=a"], ["--run: give two different"]),
     ],
     ids=str,
 )  # fmt: skip

@@ -27,8 +27,8 @@ FLAG_FILES = sorted(
 )
 
 ENTRIES = (
-    "benchmark", "cache", "freezing", "glue", "multitask", "predict", "report",
-    "stacking", "sweep", "tweets",
+    "benchmark", "cache", "ensemble", "freezing", "glue", "multitask",
+    "predict", "report", "stacking", "sweep", "tweets",
 )  # fmt: skip
 
 
