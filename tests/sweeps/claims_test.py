@@ -47,6 +47,26 @@ def test_what_is_let_go_can_be_taken(claims):
     assert files(claims) == []
 
 
+@pytest.mark.parametrize("beats", [True, False])
+def test_work_may_be_forgotten_while_its_holder_looks(
+    claims, monkeypatch, beats
+):
+    """Another took a claim on work that ended a moment before."""
+    claim = claims.take("a")
+    newest = claims._newest
+
+    def forgotten_then(name):
+        number = newest(name)
+        claims._remove(name, number)
+        return number
+
+    monkeypatch.setattr(claims, "_newest", forgotten_then)
+    if beats:
+        assert not claim.beat()
+    claim.release()
+    assert files(claims) == []
+
+
 def test_names_may_have_dots_and_begin_alike(claims):
     assert claims.take("lr=0.001.2") and claims.take("lr=0.001")
     assert claims.held() == {"lr=0.001.2", "lr=0.001"}

@@ -111,7 +111,14 @@ class Claim:
             return False
         if self._claims._newest(self._name) != self._number:
             return False
-        os.utime(self._path)
+        return self._touch()
+
+    def _touch(self, times=None):
+        """Sets the file's time. False if the work was done, and forgotten."""
+        try:
+            os.utime(self._path, times)
+        except FileNotFoundError:
+            return False
         return True
 
     def release(self):
@@ -121,7 +128,7 @@ class Claim:
         next number, and no two can take the same.
         """
         if self.beat():
-            os.utime(self._path, (0, 0))
+            self._touch((0, 0))
         self._claims._remove(self._name, self._number - 1)
 
 
