@@ -292,6 +292,23 @@ def test_a_run_that_is_stopped_in_a_turn_ends_as_if_it_had_not_been(
         assert again["validation"][name] == pytest.approx(value, abs=1e-5)
 
 
+def test_the_heads_phase_saves_heads_alone_and_is_resumed(folder, monkeypatch):
+    options = {"dropout": 0.0, "max_epochs": 1}
+    whole = multitask.run(settings_of(folder, **options))
+    settings = settings_of(folder, **options, out=str(folder / "stopped"))
+    turns = interrupting.stop_after(monkeypatch, 2)
+    with pytest.raises(run_lib.Interrupted):
+        multitask.run(settings)
+    assert turns == [0, 0]
+    saved = interrupting.checkpoint_of(run_folder(settings))
+    weights = [n for n in saved if not n.startswith(("optimizer/", "best/"))]
+    assert weights and all("head_" in name for name in weights)
+    again = multitask.run(settings)
+    assert again["validation"] == pytest.approx(whole["validation"], abs=1e-5)
+    saved = interrupting.checkpoint_of(run_folder(settings))
+    assert any("token_embedding" in name for name in saved)
+
+
 def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(folder):
     options = {"head_epochs": 1, "pooling": "cls", "dropout": 0.0}
     multitask.run(settings_of(folder, **options, max_epochs=1))

@@ -1,8 +1,9 @@
 """What a checkpoint of a run holds, and how it gets there and back.
 
-That is the weights that move, the optimizer, the outputs at the best epoch, and
-`Progress`. Everything else (plans, dropout masks, schedules) follows from the
-settings and the position.
+That is the weights that have moved, the optimizer, the outputs at the best
+epoch, and `Progress`. Everything else (plans, dropout masks, schedules) follows
+from the settings and the position; what only a later phase trains is as it was
+loaded, so that a head's short epochs write no encoder.
 """
 
 import dataclasses
@@ -29,7 +30,6 @@ class State:
 
     Attributes:
         progress: `Progress`.
-        moving: dict from path to each weight that trains in some phase.
         optimizer: of the phase; set when it begins.
         best_logits: dict of the outputs at the selected epoch.
     """
@@ -39,24 +39,33 @@ class State:
         self.devices = devices
         self.network = network
         self.progress = progress_lib.Progress()
-        self.moving = _weights_of_any_phase(network, phases)
+        self._moving = [
+            _weights_that_train(network, phases[: number + 1])
+            for number in range(len(phases))
+        ]
         self.optimizer = None
         self.best_logits = {}
         self._saved_at = time.monotonic()
 
     # === The weights ===
 
+    @property
+    def moving(self):
+        """Dict from path to each weight that trains now, or did before."""
+        last = len(self._moving) - 1
+        return self._moving[min(self.progress.phase, last)]
+
     def frozen_sha256(self):
         """A hash of every weight that never trains."""
         digest = hashlib.sha256()
         for weight in self.network.weights:
-            if weight.path not in self.moving:
+            if weight.path not in self._moving[-1]:
                 digest.update(weight.path.encode())
                 digest.update(_value(weight).tobytes())
         return digest.hexdigest()
 
     def assign_weights(self, arrays):
-        """Gives the weights that move their values."""
+        """Gives the weights that have moved their values."""
         self._assign(self.moving, arrays)
 
     def assign_all(self, arrays):
@@ -150,7 +159,7 @@ class State:
         return arrays
 
 
-def _weights_of_any_phase(network, phases):
+def _weights_that_train(network, phases):
     weights = [
         weight
         for part in split.parts(network)
