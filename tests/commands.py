@@ -1,6 +1,7 @@
 """Runs the package's commands: in a process of their own, or in this one."""
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -25,6 +26,19 @@ def finish(process):
     """Waits for a process; returns its exit code, stdout and stderr."""
     out, err = process.communicate()
     return process.returncode, out, err
+
+
+def results_of(program, *arguments):
+    """Runs a Python program to its end; what it says in lines of RESULT."""
+    output = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True, text=True, check=True, cwd=ROOT,
+    ).stdout  # fmt: skip
+    return [
+        json.loads(line.removeprefix("RESULT"))
+        for line in output.splitlines()
+        if line.startswith("RESULT")
+    ]
 
 
 def define_glue():

@@ -1,12 +1,11 @@
 """Three tasks that share a turn: summed, drawn, and by gradient surgery."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from tests import commands
 from tests import cs224n_runs
 from tests import interrupting
 from tests.cs224n_runs import lines_of
@@ -107,20 +106,12 @@ for combine in ("pcgrad", "sampled"):
 def test_two_devices_combine_as_one_does(folder):
     found = []
     for changes in ({}, {"strategy": "mirrored", "cpu_devices": 2}):
-        output = subprocess.run(
-            [
-                sys.executable, "-c", PROGRAM, str(folder),
-                str(folder / f"out{len(found)}"), json.dumps(changes),
-            ],
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
         found.append(
-            [
-                json.loads(line.removeprefix("RESULT"))
-                for line in output.splitlines()
-                if line.startswith("RESULT")
-            ]
-        )
+            commands.results_of(
+                PROGRAM, str(folder), str(folder / f"out{len(found)}"),
+                json.dumps(changes),
+            )
+        )  # fmt: skip
     assert len(found[0]) == 2
     for one, other in zip(*found, strict=True):
         assert one == pytest.approx(other, abs=1e-4)

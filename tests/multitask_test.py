@@ -69,7 +69,7 @@ def test_defaults_are_the_paper_s_best_run(folder):
         ({"alpha": -1.0}, "--alpha=-1: give an exponent"),
         ({"last_alpha": -0.5}, "--last_alpha=-0.5"),
         ({"head_epochs": -1}, "--head_epochs=-1"),
-        ({"max_dev_examples": -1}, "--max_dev_examples=-1: give a number"),
+        ({"max_dev_examples": -1}, "--max_dev_examples=-1: give 0 or more"),
     ],
 )
 def test_bad_values_are_named(folder, changes, said):

@@ -2,13 +2,12 @@
 
 import json
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
+from tests import commands
 from tests import interrupting
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
@@ -59,21 +58,12 @@ for task, head in json.loads(heads):
 def test_two_devices_train_as_one_does(heads, tmp_path):
     found = []
     for changes in ({}, {"strategy": "mirrored", "cpu_devices": 2}):
-        output = subprocess.run(
-            [
-                sys.executable, "-c", PROGRAM, str(tmp_path),
-                str(tmp_path / f"out{len(found)}"), json.dumps(changes),
-                json.dumps(heads),
-            ],
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
         found.append(
-            [
-                json.loads(line.removeprefix("RESULT"))
-                for line in output.splitlines()
-                if line.startswith("RESULT")
-            ]
-        )
+            commands.results_of(
+                PROGRAM, str(tmp_path), str(tmp_path / f"out{len(found)}"),
+                json.dumps(changes), json.dumps(heads),
+            )
+        )  # fmt: skip
     assert len(found[0]) == len(heads)
     for one, other in zip(*found, strict=True):
         for metrics, same in zip(one, other):

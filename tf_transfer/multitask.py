@@ -193,11 +193,8 @@ def _check(settings):
             "--validation_fraction: has no use here: the dev files validate."
         )
     settings_lib.check_rate(settings, "head_lr")
-    for name, what in (("head_epochs", "epochs"), ("max_dev_examples", "rows")):
-        if getattr(settings, name) < 0:
-            raise UserError(
-                f"--{name}={getattr(settings, name)}: give a number of {what}."
-            )
+    for name in ("head_epochs", "max_dev_examples"):
+        settings_lib.at_least(settings, name, 0)
     for name in ("alpha", "last_alpha"):
         if getattr(settings, name) < 0:
             raise UserError(

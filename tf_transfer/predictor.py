@@ -14,8 +14,6 @@ from tf_transfer.data import tables
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
 
-ENTITIES = "ner"  # the task whose words are labelled, not its texts
-
 
 class Predictor:
     """A trained run, ready to answer.
@@ -100,8 +98,8 @@ class Predictor:
 
     @property
     def reads_words(self):
-        """Whether it labels words."""
-        return self.task is not None and self.task.name == ENTITIES
+        """Whether it labels words, not texts."""
+        return self.task is not None and self.task.name == conll.TASK.name
 
     def choose(self, name):
         """Sets which task answers.

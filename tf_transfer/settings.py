@@ -312,13 +312,13 @@ def check(settings):
     if settings.lr is not None:
         check_rate(settings, "lr")
     for name in ("batch_size", "max_epochs", "cpu_devices"):
-        _at_least(settings, name, 1)
-    _at_least(settings, "max_length", 8)
+        at_least(settings, name, 1)
+    at_least(settings, "max_length", 8)
     for name in (
         "max_train_examples", "weight_decay", "clip_norm", "patience",
         "min_delta", "seed", "split_seed",
     ):  # fmt: skip
-        _at_least(settings, name, 0)
+        at_least(settings, name, 0)
     for name in (
         "dropout", "head_dropout", "adam_beta1", "adam_beta2",
         "warmup_fraction", "validation_fraction",
@@ -334,7 +334,7 @@ def check(settings):
             "up to 1, such as 0.95."
         )
     if settings.cache_limit_gb is not None:
-        _at_least(settings, "cache_limit_gb", 0)
+        at_least(settings, "cache_limit_gb", 0)
     for name in ("adam_epsilon", "checkpoint_minutes"):
         value = getattr(settings, name)
         if not value > 0:
@@ -374,7 +374,8 @@ def refuse_trainable(settings, flag):
         )
 
 
-def _at_least(settings, name, least):
+def at_least(settings, name, least):
+    """Raises `UserError`, naming the flag, for a smaller value."""
     value = getattr(settings, name)
     if not value >= least:
         raise UserError(f"--{name}={value}: give {least} or more.")

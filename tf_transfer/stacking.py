@@ -199,10 +199,7 @@ def _check(settings):
             "head with everything from the first step."
         )
     settings_lib.check_rate(settings, "head_lr")
-    if settings.phase_one_epochs < 1:
-        raise UserError(
-            f"--phase_one_epochs={settings.phase_one_epochs}: give 1 or more."
-        )
+    settings_lib.at_least(settings, "phase_one_epochs", 1)
     stack_names.check(settings.task, settings.head)
 
 
