@@ -230,7 +230,7 @@ def run(settings):
     """
     settings = settings.resolve()
     from tf_transfer.peers import peaks
-    from tf_transfer.training import records
+    from tf_transfer.training import surroundings
 
     bench = Bench(settings)
     contestants = bench.contestants()
@@ -257,7 +257,7 @@ def run(settings):
     result = {
         "settings": dataclasses.asdict(settings),
         "approach": settings.approach,
-        "versions": records.versions(),
+        "versions": surroundings.versions(),
         "threads": len(os.sched_getaffinity(0)),
         "examples": int(bench.plan.counts.sum()),
         "padded_tokens": int(

@@ -12,7 +12,7 @@ from tf_transfer.data import heldout
 from tf_transfer.data import metrics
 from tf_transfer.data import subsets
 from tf_transfer.errors import UserError
-from tf_transfer.training import records
+from tf_transfer.training import surroundings
 from tf_transfer.training import session
 
 
@@ -101,7 +101,7 @@ def _run(settings, directory, task, table, folds):
                 "eval_seconds": ended - trained,
                 "elapsed_seconds": before + trained,
                 "examples_per_second": len(train) / max(trained, 1e-9),
-                "peak_memory_bytes": records.own_memory(),
+                "peak_memory_bytes": surroundings.own_memory(),
                 **NOT_IN_A_FOLD,
             }
         )

@@ -20,6 +20,7 @@ from tf_transfer.errors import UserError
 from tf_transfer.sweeps import claims as claims_lib
 from tf_transfer.training import checkpoint
 from tf_transfer.training import records
+from tf_transfer.training import surroundings
 
 DONE, RUNNING, ELSEWHERE, FAILED, TO_COME = (
     "done", "running", "elsewhere", "failed", "to come",
@@ -142,7 +143,7 @@ def start_process(run, board, slot, jobs):
     With several jobs each gets its share of the cores, and its record says
     how many ran side by side.
     """
-    environment = {**os.environ, records.JOBS_VARIABLE: str(jobs)}
+    environment = {**os.environ, surroundings.JOBS_VARIABLE: str(jobs)}
     with open(board.log_file(run), "ab") as log:
         line = f"\n=== {time.strftime('%F %T')} {' '.join(command(run))}\n"
         log.write(line.encode())

@@ -10,33 +10,19 @@ import contextlib
 import dataclasses
 import fcntl
 import hashlib
-import importlib.metadata
 import io
 import json
 import os
-import platform
 import socket
-import subprocess
 import sys
 import time
 
 import numpy as np
 
-from tf_transfer import __version__
 from tf_transfer.errors import UserError
 from tf_transfer.training import checkpoint
 from tf_transfer.training import events
-
-JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # a sweep tells its runs
-IDLE = tuple(
-    f"tf_transfer.{name}".encode()
-    for name in ("sweep", "cache", "ensemble", "report")
-)
-PACKAGES = (
-    "tensorflow", "keras", "keras-hub", "keras-nlp", "tensorflow-text",
-    "tensorflow-datasets", "numpy", "scipy", "scikit-learn",
-)  # fmt: skip
-
+from tf_transfer.training import surroundings
 
 # === The name of a run ===
 
@@ -85,37 +71,6 @@ def run_name(settings, key):
         json.dumps(key, sort_keys=True, default=str).encode()
     ).hexdigest()
     return f"{settings.title}-{digest[:10]}"
-
-
-def versions():
-    """What runs: package versions, Python, and the code's commit."""
-    found = {"tf_transfer": __version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = None
-    return found
-
-
-def git_commit():
-    """The commit of the code, with `+` where files differ; or None."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-    def git(*words):
-        return subprocess.run(
-            ["git", "-C", here, *words], capture_output=True, text=True
-        )
-
-    try:
-        inside = git("ls-files", "--error-unmatch", "__init__.py")
-        if inside.returncode:
-            return None
-        commit = git("rev-parse", "HEAD").stdout.strip()
-        changed = git("status", "--porcelain", "--untracked-files=no", ".")
-    except OSError:
-        return None
-    return commit + ("+" if changed.stdout.strip() else "")
 
 
 # === Finding and opening ===
@@ -239,9 +194,9 @@ class RunDirectory:
     def what_changed(self, details):
         """Names of versions and devices that are not as the run began with."""
         known = self.config() or {}
-        then, now = known.get("versions", {}), versions()
+        then, now = known.get("versions", {}), surroundings.versions()
         names = [name for name in now if then and then.get(name) != now[name]]
-        details = {**details, "git_commit": git_commit()}
+        details = {**details, "git_commit": surroundings.git_commit()}
         for name in ("devices", "threads", "replicas", "git_commit"):
             if name in known and known[name] != _plain(details[name]):
                 names.append(name)
@@ -256,8 +211,8 @@ class RunDirectory:
         known = self.config() or {}
         now = {
             **details,
-            "versions": versions(),
-            "git_commit": git_commit(),
+            "versions": surroundings.versions(),
+            "git_commit": surroundings.git_commit(),
             "command": sys.argv,
             "host": socket.gethostname(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -385,59 +340,3 @@ def _read_json(path):
         return None
     except ValueError as error:
         raise UserError(f"{path}: is damaged ({error}).") from None
-
-
-def concurrent_runs(proc="/proc"):
-    """How many runs share this machine, or None.
-
-    Counted are processes of this package that compute, and what a sweep says
-    that it runs side by side. Who started one of them, as a study starts its
-    trials, only waits. Times are compared only among runs in like company.
-    """
-    parents = {}
-    try:
-        processes = [name for name in os.listdir(proc) if name.isdigit()]
-    except OSError:
-        return None
-    for process in processes:
-        with contextlib.suppress(OSError):
-            with open(f"{proc}/{process}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
-            if b"-m" in words and any(
-                word.startswith(b"tf_transfer.") and word not in IDLE
-                for word in words
-            ):
-                with open(f"{proc}/{process}/stat", "rb") as file:
-                    # After the name in brackets: state, parent, ...
-                    fields = file.read().rpartition(b")")[2].split()
-                parents[process] = fields[1].decode()
-    count = len(set(parents) - set(parents.values()))
-    return max(count, int(os.environ.get(JOBS_VARIABLE, 1)))
-
-
-def processor():
-    """The name of this machine's processor, or None."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or None
-
-
-def own_memory():
-    """Bytes of anonymous memory of this process, or None.
-
-    Mapped files, such as a cache of hidden states, do not count: the kernel
-    may drop them at any time.
-    """
-    try:
-        with open("/proc/self/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("RssAnon:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None

@@ -15,7 +15,7 @@ from tf_transfer.training import loop
 from tf_transfer.training import memory
 from tf_transfer.training import prefix_cache
 from tf_transfer.training import progress as progress_lib
-from tf_transfer.training import records
+from tf_transfer.training import surroundings
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.optimizer import learning_rate
 from tf_transfer.training.signals import StopSignals
@@ -332,7 +332,7 @@ class Run:
         if not self.devices.is_chief:
             return
         self.directory.write_epochs(progress.epochs)
-        self.directory.note_company(records.concurrent_runs())
+        self.directory.note_company(surroundings.concurrent_runs())
         for kind in ("validation", "test"):
             for metric, value in (line[kind] or {}).items():
                 self.directory.scalar(

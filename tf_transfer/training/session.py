@@ -5,6 +5,7 @@ import sys
 
 from tf_transfer.models import split
 from tf_transfer.training import records
+from tf_transfer.training import surroundings
 
 
 def execute(settings, directory, devices, facts, prepare, details=None):
@@ -111,8 +112,8 @@ def open_directory(directory, settings, devices, parts, sizes, details=None):
         "replicas": devices.replicas,
         "workers": devices.workers,
         "threads": len(os.sched_getaffinity(0)),
-        "processor": records.processor(),
-        "concurrent_runs": records.concurrent_runs(),
+        "processor": surroundings.processor(),
+        "concurrent_runs": surroundings.concurrent_runs(),
     }
     changed = directory.what_changed(details)
     if changed:
