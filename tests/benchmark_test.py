@@ -33,7 +33,7 @@ def others():
 def test_the_command_measures_all_contestants_and_writes(tmp_path, capsys):
     code = commands.call(
         benchmark.main,
-        lambda: benchmark.settings_lib.define_flags(
+        lambda: benchmark.command_line.define_flags(
             benchmark.BenchmarkSettings, "benchmark"
         ),
         "--task=rte", "--data=sample", "--model=tiny", "--max_length=16",

@@ -9,7 +9,7 @@ import sys
 from absl import flags
 
 from tf_transfer import glue
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -43,7 +43,7 @@ def results_of(program, *arguments):
 
 def define_glue():
     """Defines the flags of `tf_transfer.glue`."""
-    settings_lib.define_flags(glue.GlueSettings, "glue")
+    command_line.define_flags(glue.GlueSettings, "glue")
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def call(main, define, *arguments):
     """Runs a command in this process, as its module does; its exit code."""
     with flags_of(define, *arguments):
         try:
-            settings_lib.guarded(main)
+            command_line.guarded(main)
         except SystemExit as end:
             return end.code
     return 0

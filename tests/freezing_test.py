@@ -8,13 +8,13 @@ from tests import commands
 from tests.models import encoders
 from tests.models import saving
 from tf_transfer import freezing
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer.errors import UserError
 from tf_transfer.sweeps import work
 
 
 def parsed(*words):
-    return settings_lib.parse(freezing.FreezingSettings, words).resolve()
+    return command_line.parse(freezing.FreezingSettings, words).resolve()
 
 
 SMALL = (
@@ -144,7 +144,7 @@ def run_main(*words):
     """The command, in this process."""
     return commands.call(
         freezing.main,
-        lambda: settings_lib.define_flags(
+        lambda: command_line.define_flags(
             freezing.FreezingSettings, "freezing"
         ),
         *SMALL, *words,

@@ -92,12 +92,12 @@ def test_a_paper_imports_no_other_paper_and_no_tool(paper):
     ]
 
 
-def test_only_settings_and_entry_modules_know_flags():
+def test_only_entry_modules_and_what_they_share_know_flags():
     found = files_where(lambda tree: imports(tree) & {"absl.flags", "absl.app"})
     allowed = {
-        f"tf_transfer/{name}.py" for name in ("settings", *PAPERS, *TOOLS)
+        f"tf_transfer/{name}.py" for name in ("command_line", *PAPERS, *TOOLS)
     }
-    assert "tf_transfer/settings.py" in found
+    assert "tf_transfer/command_line.py" in found
     assert found <= allowed
 
 

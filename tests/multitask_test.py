@@ -13,7 +13,7 @@ from tests.cs224n_runs import lines_of
 from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
 from tf_transfer import multitask
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
 from tf_transfer.models import split
@@ -111,7 +111,7 @@ def test_overall_is_the_mean_with_r_brought_into_0_to_1():
 
 def test_the_flags_are_the_settings(folder):
     words = [f"--data={folder}", "--train=head", "--pooling=cls"]
-    settings = settings_lib.parse(multitask.MultitaskSettings, words)
+    settings = command_line.parse(multitask.MultitaskSettings, words)
     assert settings == dataclasses.replace(
         multitask.MultitaskSettings(), data=str(folder), train="head",
         pooling="cls",

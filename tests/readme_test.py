@@ -14,7 +14,7 @@ from tf_transfer import glue
 from tf_transfer import multitask
 from tf_transfer import predict
 from tf_transfer import report
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer import stacking
 from tf_transfer import sweep
 from tf_transfer import tweets
@@ -129,7 +129,7 @@ def run_here(module, words):
         with commands_lib.flags_of(ensemble.define_flags, *words):
             return 0
     if module in parsed:
-        settings_lib.parse(parsed[module], words).resolve()
+        command_line.parse(parsed[module], words).resolve()
         return 0
     if module in ("report", "sweep"):
         tool = {"report": report, "sweep": sweep}[module]

@@ -10,7 +10,7 @@ import shlex
 import pytest
 from absl import flags
 
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer.errors import UserError
 from tf_transfer import freezing
 from tf_transfer import multitask
@@ -35,7 +35,7 @@ ENTRIES = (
 def parsed(*arguments):
     """The resolved settings that a command line gives."""
     with commands.flags_of(commands.define_glue, *arguments):
-        return settings_lib.from_flags(GlueSettings).resolve()
+        return command_line.from_flags(GlueSettings).resolve()
 
 
 def parsed_for(path, *arguments):
@@ -46,7 +46,7 @@ def parsed_for(path, *arguments):
         "multitask": multitask.MultitaskSettings,
         "stacking": stacking.StackingSettings,
     }.get(folder, GlueSettings)  # fmt: skip
-    return settings_lib.parse(cls, arguments).resolve()
+    return command_line.parse(cls, arguments).resolve()
 
 
 # === What is refused ===

@@ -13,7 +13,7 @@ from tests import tweets_table
 from tests.tweets_table import files_of
 from tests.tweets_table import parsed
 from tf_transfer import predict
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer import tweets
 from tf_transfer.errors import UserError
 
@@ -155,7 +155,7 @@ def test_the_author_s_fold_means_come_out(
     shared_data, tmp_path, features, accuracy, f1
 ):
     folder = os.path.join(shared_data, "tweets")
-    settings = settings_lib.parse(
+    settings = command_line.parse(
         tweets.TweetsSettings,
         [
             f"--data={folder}/train.csv", f"--features={features}",

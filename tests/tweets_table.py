@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer import tweets
 
 WORDS = {
@@ -32,7 +32,7 @@ def write(folder):
 
 
 def parsed(table, tmp_path, *words):
-    return settings_lib.parse(
+    return command_line.parse(
         tweets.TweetsSettings,
         [
             f"--data={table}", "--id_column=number", "--model=tiny",

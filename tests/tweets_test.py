@@ -7,7 +7,7 @@ import pytest
 
 from tests import tweets_table
 from tests.tweets_table import parsed
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer import tweets
 from tf_transfer.errors import UserError
 
@@ -22,7 +22,7 @@ def table(tmp_path):
 
 
 def test_defaults_are_the_author_s(table, tmp_path):
-    settings = settings_lib.parse(
+    settings = command_line.parse(
         tweets.TweetsSettings, [f"--data={table}"]
     ).resolve()
     assert settings.model == "bert_base_en"  # cased

@@ -26,7 +26,7 @@ import tempfile
 import time
 
 from tf_transfer import glue
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer import text_task
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
@@ -373,10 +373,10 @@ def chart(result, path):
 
 def main():
     """Reads the flags, measures, prints and writes."""
-    settings = settings_lib.from_flags(BenchmarkSettings).resolve()
+    settings = command_line.from_flags(BenchmarkSettings).resolve()
     if tasks.GLUE[settings.task].labels is None:
         raise UserError("--task=stsb: give a task with classes.")
-    settings_lib.import_tensorflow()
+    command_line.import_tensorflow()
     result = run(settings)
     print(table(result))
     folder = os.path.join(settings.out, MODULE)
@@ -394,4 +394,4 @@ def main():
 
 
 if __name__ == "__main__":
-    settings_lib.start(main, BenchmarkSettings)
+    command_line.start(main, BenchmarkSettings)

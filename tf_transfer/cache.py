@@ -15,6 +15,7 @@ import time
 import numpy as np
 from absl import flags
 
+from tf_transfer import command_line
 from tf_transfer import settings as settings_lib
 from tf_transfer import text
 from tf_transfer.errors import UserError
@@ -109,4 +110,4 @@ def main():
 
 if __name__ == "__main__":
     define_flags()
-    settings_lib.start(main)
+    command_line.start(main)

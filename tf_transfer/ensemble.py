@@ -16,7 +16,7 @@ import os
 import numpy as np
 from absl import flags
 
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer import text
 from tf_transfer.data import ensembles
 from tf_transfer.data import metrics
@@ -122,4 +122,4 @@ def main():
 
 if __name__ == "__main__":
     define_flags()
-    settings_lib.start(main)
+    command_line.start(main)

@@ -31,6 +31,7 @@ import re
 
 from absl import flags
 
+from tf_transfer import command_line
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.data import tasks as tasks_lib
@@ -411,8 +412,8 @@ def study(settings):
 
 def main():
     """Reads the flags; does the study, or one run of it."""
-    settings = settings_lib.from_flags(FreezingSettings).resolve()
-    settings_lib.import_tensorflow()
+    settings = command_line.from_flags(FreezingSettings).resolve()
+    command_line.import_tensorflow()
     if settings.describe:
         print(text_task.describe(settings))
     elif settings.trial:
@@ -448,4 +449,4 @@ def _refuse(names, why):
 
 
 if __name__ == "__main__":
-    settings_lib.start(main, FreezingSettings)
+    command_line.start(main, FreezingSettings)

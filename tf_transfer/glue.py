@@ -22,6 +22,7 @@ validation epoch is the result; STS-B learns its raw scores by squared error.
 
 import dataclasses
 
+from tf_transfer import command_line
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.settings import setting
@@ -64,4 +65,4 @@ def main():
 
 
 if __name__ == "__main__":
-    settings_lib.start(main, GlueSettings)
+    command_line.start(main, GlueSettings)

@@ -32,6 +32,7 @@ What the paper names as future work, and its field expects: gradient surgery
 
 import dataclasses
 
+from tf_transfer import command_line
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.data import cs224n
@@ -366,4 +367,4 @@ def main():
 
 
 if __name__ == "__main__":
-    settings_lib.start(main, MultitaskSettings)
+    command_line.start(main, MultitaskSettings)

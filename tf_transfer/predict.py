@@ -33,7 +33,7 @@ import os
 import numpy as np
 from absl import flags
 
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer.data import conll
 from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
@@ -258,7 +258,7 @@ def main():
         raise UserError(
             "Give one of --text, --input, --glue_test, --cs224n and --export."
         )
-    settings_lib.import_tensorflow()
+    command_line.import_tensorflow()
     predictor = Predictor(values.run, values.cache_dir)
     if values.cs224n:
         predict_cs224n(predictor, values.data, values.output, values.run)
@@ -276,4 +276,4 @@ def main():
 
 if __name__ == "__main__":
     define_flags()
-    settings_lib.start(main)
+    command_line.start(main)

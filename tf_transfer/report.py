@@ -16,7 +16,7 @@ import sys
 from absl import app
 from absl import flags
 
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer.errors import UserError
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
@@ -275,4 +275,4 @@ def with_generated(text, parts):
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: settings_lib.guarded(lambda: main(argv)))
+    app.run(lambda argv: command_line.guarded(lambda: main(argv)))

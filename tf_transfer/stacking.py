@@ -27,6 +27,7 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 
 import dataclasses
 
+from tf_transfer import command_line
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.data import stacking_sources
@@ -324,4 +325,4 @@ def main():
 
 
 if __name__ == "__main__":
-    settings_lib.start(main, StackingSettings)
+    command_line.start(main, StackingSettings)

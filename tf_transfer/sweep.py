@@ -19,7 +19,7 @@ import sys
 from absl import app
 from absl import flags
 
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer import text
 from tf_transfer.errors import UserError
 from tf_transfer.sweeps import all_of
@@ -98,7 +98,7 @@ def plan(board, jobs):
     if None in seconds.values() or any(
         run.settings.runs_cached for run in board.runs
     ):
-        settings_lib.import_tensorflow()
+        command_line.import_tensorflow()
         try:
             counter = estimate.Counter()
             for run in board.runs:
@@ -145,4 +145,4 @@ def plan(board, jobs):
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: settings_lib.guarded(lambda: main(argv)))
+    app.run(lambda argv: command_line.guarded(lambda: main(argv)))

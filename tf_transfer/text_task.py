@@ -6,6 +6,7 @@ splits, one phase with one objective. A paper's module adds its defaults.
 
 import dataclasses
 
+from tf_transfer import command_line
 from tf_transfer import settings as settings_lib
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError
@@ -289,12 +290,12 @@ def describe(settings, network_of=network_of):
 
 def main(cls, run=run, network_of=network_of):
     """Reads the flags of a paper's settings, and runs."""
-    start(settings_lib.from_flags(cls).resolve(), run, network_of)
+    start(command_line.from_flags(cls).resolve(), run, network_of)
 
 
 def start(settings, run=run, network_of=network_of):
     """Runs, or tells what would train."""
-    settings_lib.import_tensorflow()
+    command_line.import_tensorflow()
     if settings.describe:
         print(describe(settings, network_of))
     else:

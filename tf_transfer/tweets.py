@@ -33,6 +33,7 @@ import dataclasses
 
 import numpy as np
 
+from tf_transfer import command_line
 from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.baselines import sparse
@@ -384,7 +385,7 @@ def run_trials(settings):
 
 def main():
     """Reads the flags, and runs."""
-    settings = settings_lib.from_flags(TweetsSettings).resolve()
+    settings = command_line.from_flags(TweetsSettings).resolve()
     if settings.is_sparse:
         run(settings)
     elif settings.trials > 1 and not settings.describe:
@@ -394,4 +395,4 @@ def main():
 
 
 if __name__ == "__main__":
-    settings_lib.start(main, TweetsSettings)
+    command_line.start(main, TweetsSettings)

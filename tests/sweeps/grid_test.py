@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tf_transfer import command_line
 from tf_transfer.errors import UserError
 from tf_transfer.sweeps import grid as grid_lib
 
@@ -47,13 +48,12 @@ def test_a_grid_is_every_combination_but_the_excluded(expand):
 
 def test_a_run_is_the_one_that_its_command_does(expand, tmp_path):
     from tf_transfer import glue
-    from tf_transfer import settings as settings_lib
 
     run = expand(GRID)[0]
     assert run.words[:3] == (
         f"--out={tmp_path / 'runs'}", "--model=tiny", "--data=sample",
     )  # fmt: skip
-    parsed = settings_lib.parse(glue.GlueSettings, run.words).resolve()
+    parsed = command_line.parse(glue.GlueSettings, run.words).resolve()
     assert parsed == run.settings
     assert glue.locate(parsed, 1).path == run.directory.path
 

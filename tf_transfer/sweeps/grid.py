@@ -17,7 +17,7 @@ import itertools
 import json
 import re
 
-from tf_transfer import settings as settings_lib
+from tf_transfer import command_line
 from tf_transfer.errors import UserError
 
 MODULES = (
@@ -174,7 +174,7 @@ def expand(path, grid, out, cache_dir=""):
         if grid.get("flagfile"):
             words.insert(0, f"--flagfile={grid['flagfile']}")
         try:
-            settings = settings_lib.parse(module.SETTINGS, words).resolve()
+            settings = command_line.parse(module.SETTINGS, words).resolve()
             directory = module.locate(settings, _replicas(settings))
         except UserError as error:
             raise UserError(f"{path}: {error}") from None

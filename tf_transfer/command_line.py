@@ -1,0 +1,133 @@
+"""What every command has: flags from its settings, errors a person can read."""
+
+import dataclasses
+import os
+import sys
+import tempfile
+
+from absl import app
+from absl import flags
+from absl import logging
+
+from tf_transfer.errors import Interrupted
+from tf_transfer.errors import UserError
+
+
+def define_flags(cls, module, values=flags.FLAGS):
+    """Defines a flag for each field of `cls`, as key flags of `module`."""
+    for field in dataclasses.fields(cls):
+        default, help = field.default, field.metadata["help"]
+        choices = field.metadata["choices"]
+        if choices:
+            define, extra = flags.DEFINE_enum, (choices,)
+        else:
+            define, extra = _DEFINE[field.type], ()
+        define(
+            field.name, default, *extra, help,
+            module_name=module, flag_values=values,
+        )  # fmt: skip
+
+
+_DEFINE = {
+    str: flags.DEFINE_string,
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    bool: flags.DEFINE_bool,
+}
+
+
+def from_flags(cls, values=flags.FLAGS):
+    """The settings that the parsed flags give."""
+    return cls(
+        **{
+            field.name: values[field.name].value
+            for field in dataclasses.fields(cls)
+        }
+    )
+
+
+def parse(cls, words):
+    """The settings that a command's words give, apart from this process's.
+
+    Raises:
+        UserError: a flag or value that does not exist.
+    """
+    values = flags.FlagValues()
+    define_flags(cls, cls.__module__, values)
+    try:
+        strays = values(["command", *words])[1:]
+    except flags.UnrecognizedFlagError as error:
+        known = ", ".join(sorted(values))
+        raise UserError(f"{error} There are: {known}.") from None
+    except flags.Error as error:
+        raise UserError(str(error)) from None
+    if strays:
+        raise UserError(f"{strays[0]!r} is not a flag.")
+    return from_flags(cls, values)
+
+
+def start(main, cls=None):
+    """Runs an entry module: flags, `main()`, and errors a person can read."""
+    if cls is not None:
+        define_flags(cls, sys.argv[0])
+    app.run(lambda argv: guarded(lambda: _without_strays(main, argv)))
+
+
+def import_tensorflow():
+    """Imports TensorFlow and keras-nlp without their start-up notices.
+
+    They come from C++, before any log level holds, so the process's standard
+    error is set aside meanwhile; a failure shows it.
+    """
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    # Not even "errors": what fails is raised anyway, and float16 on a CPU
+    # without its own units is one to oneDNN.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as notices:
+        os.dup2(notices.fileno(), 2)
+        try:
+            import keras_nlp  # noqa: F401
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()
+        except Exception:
+            notices.seek(0)
+            os.write(kept, notices.read())
+            raise
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+    if not flags.FLAGS["verbosity"].present:  # app.run has set it to INFO
+        logging.set_verbosity(logging.WARNING)
+
+
+def _without_strays(main, argv):
+    if len(argv) > 1:
+        raise UserError(
+            f"{argv[1]!r} is not a flag. Flags look like --task=rte; --help "
+            "lists them."
+        )
+    main()
+
+
+def guarded(main):
+    """Calls `main()`; errors that are meant for the user come as a line."""
+    try:
+        main()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}.", file=sys.stderr)
+        sys.exit(1)
+    except Interrupted as stop:
+        print(stop, file=sys.stderr)
+        sys.exit(130)
+    except KeyboardInterrupt:
+        print("Stopped. Nothing new was saved.", file=sys.stderr)
+        sys.exit(130)
