@@ -209,6 +209,9 @@ def test_ways_of_combining_stand_beside_each_other_with_their_cost(tmp_path):
     assert [row["of the first's"] for row in rows] == [
         "100.0 %", "200.0 %", "50.0 %", "400.0 %", "150.0 %",
     ]  # fmt: skip
+    assert [row["s an epoch"] for row in rows] == [
+        "10.0", "20.0", "5.0", "40.0", "15.0",
+    ]  # fmt: skip
     assert [row["against the first"] for row in rows] == ["", *["-1.00"] * 4]
 
 

@@ -61,8 +61,15 @@ def write(root, scores, seeds=1, step=0.0, **changes):
 
 
 def write_lines(root, lines, **changes):
-    """A run with these lines of `epochs.jsonl`."""
+    """A run with these lines of `epochs.jsonl`; heads took no time."""
+    seconds = changes.get("seconds", 10.0)
+    last = sum(line["phase"] == lines[-1]["phase"] for line in lines)
+    phases = [
+        {"epochs": 1, "seconds": 0.0},
+        {"epochs": last, "seconds": last * seconds},
+    ]  # fmt: skip
     synthetic.write(
         root, None, cls=Multitask, tested=0, sizes=SIZES, lines=lines,
-        arrays=ARRAYS, **{"model": "minilm", **changes},
+        arrays=ARRAYS, facts={"phases": phases},
+        **{"model": "minilm", **changes},
     )  # fmt: skip

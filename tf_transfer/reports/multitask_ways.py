@@ -9,8 +9,8 @@ import json
 
 from tf_transfer import settings as settings_lib
 from tf_transfer.reports import compare
+from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
-from tf_transfer.reports.compare import epoch_share
 from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.words import percent
@@ -20,6 +20,7 @@ SCORES = {  # metrics, and what the tables call them
     "overall": "overall", "sentiment_accuracy": "SST",
     "paraphrase_accuracy": "Quora", "similarity_pearson": "STS r",
 }  # fmt: skip
+OF_LAST_PHASE = "`s an epoch`: of the last phase, its first epoch included"
 TRAINS = {
     "head": "output layers", "all": "everything",
     "head_then_all": "output layers, then everything",
@@ -130,6 +131,12 @@ def scores(cell):
     return [spread(cell.metric(name)) for name in SCORES]
 
 
+def last_phase(cell):
+    """`Mean` of the seconds of an epoch of the last phase, the dear one."""
+    last = [record["phases"][-1] for record in cell.timed if record["phases"]]
+    return statistics.mean_of(p["seconds"] / p["epochs"] for p in last)
+
+
 def difference(one, other):
     """`compare.Difference` of two cells."""
     return compare.difference(overall(one), overall(other))
@@ -167,7 +174,7 @@ def all_ways(name, cells):
     rows = [
         (
             studies.way_name(cell.way), str(len(cell.records)), *scores(cell),
-            spread(cell.seconds, 1), spread(cell.seconds_per_epoch, 1),
+            spread(cell.seconds, 1), spread(last_phase(cell), 1),
             f"{cell.records[0]['trainable_parameters']:,}",
         )
         for cell in ordered
@@ -176,7 +183,10 @@ def all_ways(name, cells):
         "trains", "n", *SCORES.values(), "time, s", "s an epoch",
         "trained parameters",
     )  # fmt: skip
-    caption = "Dev, in points, mean and deviation over n seeds, the best first"
+    caption = (
+        "Dev, in points, mean and deviation over n seeds, the best first. "
+        + OF_LAST_PHASE
+    )
     return [
         Heading(3, "Everything that was run"),
         Table(f"ways_{name}", caption, columns, tuple(rows)),
@@ -203,7 +213,7 @@ def combined(name, cells):
                 f"combined_{name}_{len(parts) + 1}",
                 f"{what}; {much}{'; cached' if cached else ''}: dev, in "
                 "points. `against the first`: in overall, with a 95 % interval "
-                "over seeds",
+                "over seeds. " + OF_LAST_PHASE,
                 columns,
                 tuple(_gain(cell, group[0]) for cell in group),
             )
@@ -227,13 +237,16 @@ def _place_of_combination(cell):
 
 def _gain(cell, base):
     """A line: scores, overall against another cell's, cost."""
-    way, gain = way_of(cell), ""
+    way, gain, share = way_of(cell), "", None
     if cell is not base:
         gain = difference(cell, base).text
+    mine, theirs = last_phase(cell), last_phase(base)
+    if mine and theirs and theirs.mean > 0:
+        share = 100 * mine.mean / theirs.mean
     memory = max(record["memory"] for record in cell.records)
     return (
         ", ".join([combination(way), *_order(way)]), str(len(cell.records)),
         *scores(cell), gain, spread(cell.seconds, 1),
-        spread(cell.seconds_per_epoch, 1), percent(epoch_share(cell, base)),
+        spread(mine, 1), percent(share),
         f"{memory / 1e9:.2f}",
     )  # fmt: skip
