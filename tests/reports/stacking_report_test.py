@@ -88,10 +88,11 @@ def test_other_settings_make_another_study_and_other_tasks_do_not(tmp_path):
     write(tmp_path, "text", [50, 80], head="highway")
     write(tmp_path, "text", [50, 80], batch_size=8)
     write(tmp_path, "text", [50], adaptation="stack_only", phase_one_gap=0.1)
+    write(tmp_path, "text", [50], adaptation="stack_only", max_epochs=8)
     found = tables(compose(tmp_path))
     assert {"scores_A_ner", "scores_A_text", "scores_B_text"} <= set(found)
     assert "scores_C_text" not in found and "scores_B_ner" not in found
-    assert [row["n"] for row in found["scores_A_text"][:-1]] == ["1", "1", "1"]
+    assert [row["n"] for row in found["scores_A_text"][:-1]] == ["1"] * 4
 
 
 def test_each_head_s_best_adaptation_is_shown_by_type(ner):

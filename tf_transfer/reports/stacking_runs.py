@@ -38,13 +38,15 @@ def prepared(records):
     found = []
     for record in records:
         key = dict(record["key"])
+        key.pop("max_epochs", None)  # the way tells them
         way = {name: key.pop(name, None) for name in VARIED}
         way |= {"lr": record["lr"], "epochs": record["max_epochs"]}
         key.pop("classes", None)  # the identity of the data tells them
         # Where a gap selects, no epoch of a second phase is to be selected.
         key.setdefault("select", "last")
         approach = f"{way['head']}; {way['adaptation']}; {amount(way)}"
-        found.append({**record, "key": key, "way": way, "approach": approach})
+        told = {"key": key, "way": way, "approach": approach}
+        found.append({**record, **told, "max_epochs": None})
     return found
 
 
