@@ -173,7 +173,7 @@ class Predictor:
 
         from tf_transfer.training import learner
 
-        program = tf.function(self._logits_of_batch, reduce_retracing=True)
+        program = tf.function(self._logits_of_batch)
         return learner.predict(
             self.devices, program, split, self.network.encoder.special.pad,
             self.settings.max_length,

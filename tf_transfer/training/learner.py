@@ -36,7 +36,7 @@ class Learner:
             if settings.jit_compile
             else self._loss_and_gradients
         )
-        self._predict = tf.function(self._predict_batch, reduce_retracing=True)
+        self._predict = tf.function(self._predict_batch)
 
     # === Training ===
 
@@ -139,7 +139,7 @@ def predict(devices, program, split, pad, max_length):
     """Runs a prediction program over a whole split.
 
     Args:
-        program: function from a (distributed) batch to its logits.
+        program: `tf.function` from a (distributed) batch to its logits.
         split: `batches.Split`.
 
     Returns:
@@ -159,6 +159,7 @@ def predict(devices, program, split, pad, max_length):
             devices.local_replicas,
         )
     )  # fmt: skip
+    program.get_concrete_function(dataset.element_spec)  # for all lengths
     outputs = [
         devices.strategy.gather(program(batch), axis=0) for batch in dataset
     ]

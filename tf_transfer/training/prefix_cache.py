@@ -273,6 +273,8 @@ class PrefixCache:
             functools.partial(prefix.run, self.encoder),
             reduce_retracing=True, autograph=False,
         )  # fmt: skip
+        if replicas == 1:  # one trace for all lengths, in place of two
+            program.get_concrete_function(dataset.element_spec)
         with tqdm.tqdm(
             total=int(part.tokens.lengths.sum()),
             desc=f"running {prefix.cut} frozen blocks once", unit=" tokens",
