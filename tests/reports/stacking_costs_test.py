@@ -7,6 +7,8 @@ from tests.reports.synthetic_stacking import write
 from tf_transfer.reports import document
 from tf_transfer.reports import reading
 from tf_transfer.reports import stacking_costs
+from tf_transfer.reports import stacking_runs
+from tf_transfer.reports import studies
 
 
 def test_time_is_told_by_phase_and_with_the_whole_prefix(tmp_path):
@@ -59,3 +61,15 @@ def test_runs_that_were_never_stacked_have_no_phase_curves(tmp_path):
     names = {p.name for p in parts if isinstance(p, document.Figure)}
     assert names == {"costs_A"}
     assert "cost less" not in document.markdown(parts, None)
+
+
+def test_phase_curves_are_of_the_best_big_head(tmp_path):
+    write(tmp_path, "pairs", [70, 85], head="dense", max_epochs=1)
+    write(tmp_path, "pairs", [70, 60], head="bimpm", max_epochs=1)
+    write(tmp_path, "pairs", [70, 80], head="bimpm", lr=1e-5, max_epochs=1)
+    write(tmp_path, "pairs", [70, 75], head="sim_transformer", max_epochs=1)
+    records = stacking_runs.prepared(reading.read(str(tmp_path))[0])
+    [study] = studies.sort_into_studies(records)
+    [dataset] = study.datasets
+    record = stacking_costs.representative(dataset.cells.values())
+    assert (record["way"]["head"], record["way"]["lr"]) == ("bimpm", 1e-5)

@@ -170,7 +170,15 @@ def pictures(study):
 
 
 def representative(cells):
-    """The first run of the stack-and-finetune cell with most runs, or None."""
+    """The first run of the stack-and-finetune cell with most runs, or None.
+
+    Of several, one with a big head; of those the best on validation.
+    """
+
+    def rank(cell):
+        is_big = runs.pair_of(cell)[0] != "dense"
+        return len(cell.records), is_big, cell.validation.mean
+
     cell = max(
         (
             cell
@@ -178,7 +186,7 @@ def representative(cells):
             if runs.pair_of(cell)[1] == "stack_and_finetune"
             and cell.records[0]["curve"]
         ),
-        key=lambda cell: (len(cell.records), runs.pair_of(cell)[0] != "dense"),
+        key=rank,
         default=None,
     )
     return cell and min(cell.records, key=lambda record: record["seed"])
