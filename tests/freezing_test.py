@@ -7,8 +7,9 @@ import pytest
 from tests import commands
 from tests.models import encoders
 from tests.models import saving
-from tf_transfer import freezing
 from tf_transfer import command_line
+from tf_transfer import freezing
+from tf_transfer import freezing_study
 from tf_transfer.errors import UserError
 from tf_transfer.sweeps import work
 
@@ -53,7 +54,7 @@ def test_defaults_are_the_authors():
     assert (settings.schedule, settings.warmup_fraction) == ("linear", 0.0)
     assert (settings.select, settings.patience) == ("last", 0)
     assert settings.validation_fraction == 0.0
-    assert freezing.rates_of(settings) == [1e-5, 2e-5, 3e-5, 4e-5, 5e-5]
+    assert freezing_study.rates_of(settings) == [1e-5, 2e-5, 3e-5, 4e-5, 5e-5]
     assert (settings.trials, settings.search_trials) == (5, 5)
     assert settings.dropout == settings.head_dropout == 0.1
 
@@ -81,19 +82,19 @@ def test_cola_is_scored_by_matthews():
 )
 def test_numbers_of_frozen_blocks(given, blocks, expected):
     settings = parsed(f"--frozen_blocks={given}")
-    assert freezing.frozen_of(settings, blocks) == expected
+    assert freezing_study.frozen_of(settings, blocks) == expected
 
 
 @pytest.mark.parametrize("given", ["13", "6-13", "x", "-1", "6-", "1,,2"])
 def test_a_number_of_blocks_that_cannot_be_is_named(given):
     settings = dataclasses.replace(parsed(), frozen_blocks=given)
     with pytest.raises(UserError, match=f"--frozen_blocks={given}.*0 to 12"):
-        freezing.frozen_of(settings, 12)
+        freezing_study.frozen_of(settings, 12)
 
 
 def test_an_encoder_without_blocks_is_refused():
     with pytest.raises(UserError, match="has no blocks"):
-        freezing.frozen_of(parsed(), 0)
+        freezing_study.frozen_of(parsed(), 0)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +153,12 @@ def run_main(*words):
 
 
 def test_the_tasks_of_a_study():
-    assert freezing.tasks_of(parsed("--task=mrpc")) == ["mrpc"]
-    assert freezing.tasks_of(parsed("--tasks=mrpc,wnli")) == ["mrpc", "wnli"]
-    every = freezing.tasks_of(parsed("--tasks=all"))
+    assert freezing_study.tasks_of(parsed("--task=mrpc")) == ["mrpc"]
+    assert freezing_study.tasks_of(parsed("--tasks=mrpc,wnli")) == [
+        "mrpc",
+        "wnli",
+    ]
+    every = freezing_study.tasks_of(parsed("--tasks=all"))
     assert len(every) == 9 and "wnli" in every
 
 
@@ -169,7 +173,7 @@ def test_the_study_searches_trains_and_finds_what_is_done(
         "--trials=2", "--frozen_blocks=3", "--dropout=0",
     )  # fmt: skip
     scores = iter([0.4, 0.6])  # of the two rates
-    original = freezing.Study._sweep
+    original = freezing_study.Study._sweep
 
     def sweep(self, axes, **changes):
         found = original(self, axes, **changes)
@@ -178,8 +182,8 @@ def test_the_study_searches_trains_and_finds_what_is_done(
                 result["validation"]["accuracy"] = next(scores)
         return found
 
-    monkeypatch.setattr(freezing.Study, "_sweep", sweep)
-    freezing.study(parsed(*words))
+    monkeypatch.setattr(freezing_study.Study, "_sweep", sweep)
+    freezing_study.study(parsed(*words))
     search, trials = in_process[:2], in_process[2:]
     assert [(s.lr, s.seed, s.approach) for s in search] == [
         (1e-4, 0, "fine_tuning"), (1e-3, 0, "fine_tuning"),
@@ -197,12 +201,12 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     assert [line.split()[:2] for line in table] == [["0", "all"], ["3", "0"]]
     # Again: nothing is done twice.
     scores = iter([0.4, 0.6])
-    freezing.study(parsed(*words))
+    freezing_study.study(parsed(*words))
     assert len(in_process) == 6
 
 
 def test_several_tasks_are_told_of_together(in_process, tmp_path, capsys):
-    freezing.study(
+    freezing_study.study(
         parsed(
             *SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1",
             "--frozen_blocks=3", "--tasks=wnli,rte",
@@ -216,18 +220,18 @@ def test_several_tasks_are_told_of_together(in_process, tmp_path, capsys):
 def test_bisection_trains_only_what_it_needs(in_process, tmp_path, monkeypatch):
     """Of three numbers 1 is enough, so 2 need not be tried."""
     scores = {"all": 0.8, 0: 0.5, 1: 0.75, 2: 0.1}
-    original = freezing.Study.train
+    original = freezing_study.Study.train
 
     def train(self, rate, layers):
         found = original(self, rate, layers)
         return {blocks: [scores[blocks]] * 2 for blocks in found}
 
-    monkeypatch.setattr(freezing.Study, "train", train)
+    monkeypatch.setattr(freezing_study.Study, "train", train)
     words = (
         *SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1",
         "--frozen_blocks=1-3", "--search=bisect",
     )  # fmt: skip
-    study = freezing.Study(parsed(*words))
+    study = freezing_study.Study(parsed(*words))
     study.run()
     expected = ["fine_tuning", "last_1", "last_0"]
     assert [s.approach for s in in_process] == expected
@@ -251,8 +255,8 @@ def test_a_roberta_goes_through_every_number_of_blocks(
         "--lr=1e-3", "--trials=1", "--frozen_blocks=0-2", "--task=wnli",
         f"--cache_dir={tmp_path / 'cache'}",
     )  # fmt: skip
-    freezing.study(parsed(*words))
-    freezing.study(parsed(*words, "--frozen_prefix=cached"))
+    freezing_study.study(parsed(*words))
+    freezing_study.study(parsed(*words, "--frozen_prefix=cached"))
     assert [(s.approach, s.runs_cached) for s in in_process] == [
         ("fine_tuning", False), ("last_1", False), ("last_0", False),
         ("last_1", True), ("last_0", True),
@@ -265,7 +269,7 @@ def test_a_given_rate_is_not_searched(in_process, tmp_path):
         "--frozen_blocks=2,3", "--frozen_prefix=cached",
         f"--cache_dir={tmp_path / 'cache'}",
     )  # fmt: skip
-    freezing.Study(parsed(*words)).run()
+    freezing_study.Study(parsed(*words)).run()
     assert [s.approach for s in in_process] == [
         "fine_tuning", "last_1", "last_0",
     ]  # fmt: skip

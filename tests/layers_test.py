@@ -41,6 +41,7 @@ FORBIDDEN = {
         *ENTRIES, "tf_transfer.text_task", "tf_transfer.sweeps",
         "tf_transfer.models",
     ),
+    "tf_transfer/freezing_study.py": ENTRIES,
     "tf_transfer/text_task.py": ENTRIES,
     "tf_transfer/word_task.py": ENTRIES,
 }  # fmt: skip
