@@ -8,8 +8,8 @@ import sys
 
 from absl import flags
 
-from tf_transfer import glue
 from tf_transfer import command_line
+from tf_transfer import glue
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

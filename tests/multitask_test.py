@@ -12,8 +12,8 @@ from tests import interrupting
 from tests.cs224n_runs import lines_of
 from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
-from tf_transfer import multitask
 from tf_transfer import command_line
+from tf_transfer import multitask
 from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
 from tf_transfer.models import split

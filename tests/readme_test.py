@@ -8,13 +8,13 @@ import pytest
 
 from tf_transfer import benchmark
 from tf_transfer import cache
+from tf_transfer import command_line
 from tf_transfer import ensemble
 from tf_transfer import freezing
 from tf_transfer import glue
 from tf_transfer import multitask
 from tf_transfer import predict
 from tf_transfer import report
-from tf_transfer import command_line
 from tf_transfer import stacking
 from tf_transfer import sweep
 from tf_transfer import tweets

@@ -12,8 +12,8 @@ from tests import commands
 from tests import tweets_table
 from tests.tweets_table import files_of
 from tests.tweets_table import parsed
-from tf_transfer import predict
 from tf_transfer import command_line
+from tf_transfer import predict
 from tf_transfer import tweets
 from tf_transfer.errors import UserError
 

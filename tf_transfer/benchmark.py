@@ -25,8 +25,8 @@ import statistics
 import tempfile
 import time
 
-from tf_transfer import glue
 from tf_transfer import command_line
+from tf_transfer import glue
 from tf_transfer import text_task
 from tf_transfer.data import tasks
 from tf_transfer.errors import UserError

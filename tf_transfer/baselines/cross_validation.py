@@ -12,8 +12,8 @@ from tf_transfer.data import heldout
 from tf_transfer.data import metrics
 from tf_transfer.data import subsets
 from tf_transfer.errors import UserError
-from tf_transfer.training import surroundings
 from tf_transfer.training import session
+from tf_transfer.training import surroundings
 
 
 NOT_IN_A_FOLD = {
