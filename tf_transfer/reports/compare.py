@@ -17,10 +17,14 @@ def time_saved(cell, base):
 
 def epoch_share(cell, base):
     """Percent that an epoch takes of the base's, or None."""
-    mine, theirs = cell.seconds_per_epoch, base.seconds_per_epoch
-    if not (mine and theirs and theirs.mean > 0):
+    return share(cell.seconds_per_epoch, base.seconds_per_epoch)
+
+
+def share(one, other):
+    """Percent that one `Mean` is of another, or None."""
+    if not (one and other and other.mean > 0):
         return None
-    return 100 * mine.mean / theirs.mean
+    return 100 * one.mean / other.mean
 
 
 def lower_by(cell, other):

@@ -17,7 +17,6 @@ from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
 from tf_transfer.reports.words import spread
 
-TRAINS_ENCODER = {"all": 1, "head_then_all": 2}  # in which phase
 METRICS = {name: f"{name}_{task.metric}" for name, task in cs224n.TASKS.items()}
 SHOWN = {  # tasks, and what the figures call their scores
     "sentiment": "SST accuracy", "paraphrase": "Quora accuracy",
@@ -56,8 +55,7 @@ def parts(name, cells, preferred=None):
 
 def turns_of(record):
     """The turns of the phase that trains the encoder, in order."""
-    phase = TRAINS_ENCODER.get(record["way"]["train"])
-    return [t for t in record.get("turns", ()) if t["phase"] == phase]
+    return record.get("turns", ())
 
 
 def changes_of(record):

@@ -237,16 +237,13 @@ def _place_of_combination(cell):
 
 def _gain(cell, base):
     """A line: scores, overall against another cell's, cost."""
-    way, gain, share = way_of(cell), "", None
+    way, gain, epoch = way_of(cell), "", last_phase(cell)
     if cell is not base:
         gain = difference(cell, base).text
-    mine, theirs = last_phase(cell), last_phase(base)
-    if mine and theirs and theirs.mean > 0:
-        share = 100 * mine.mean / theirs.mean
     memory = max(record["memory"] for record in cell.records)
     return (
         ", ".join([combination(way), *_order(way)]), str(len(cell.records)),
         *scores(cell), gain, spread(cell.seconds, 1),
-        spread(mine, 1), percent(share),
+        spread(epoch, 1), percent(compare.share(epoch, last_phase(base))),
         f"{memory / 1e9:.2f}",
     )  # fmt: skip

@@ -20,7 +20,7 @@ from tf_transfer.training.progress import SAMPLE
 # the key says that they belong to different studies.
 APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
 DATASET = ("task", "data_identity")
-TURN = ("phase", "epoch", "turn", "validation")  # what is kept of a turn
+TURN = ("turn", "validation")  # what is kept of a turn
 COMPANY = ("processor", "devices", "threads", "concurrent_runs", "replicas")
 
 
@@ -145,6 +145,8 @@ def _record(config, result, epochs, path):
             {name: line[name] for name in TURN}
             for line in epochs
             if line.get("turn")
+            and result["phases"][line["phase"] - 1]["trainable_layers"]
+            != "head"  # of heads there may be hundreds, and nobody asks
         ],
         "phases": result.get("phases", []),
         "curve": [
