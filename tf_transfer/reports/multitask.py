@@ -132,7 +132,10 @@ def _meets(way, here, wanted, usual):
 
 
 def _tables(name, cells, rows, known, published):
-    """The paper's tables, ours beside them, and what the majority scores."""
+    """The paper's tables, ours beside them, and what the majority scores.
+
+    A table of which no row was run is named alone.
+    """
     if not rows:
         return []
     parts = [
@@ -140,12 +143,17 @@ def _tables(name, cells, rows, known, published):
         Text(_how_rows_are_met(cells, published["usual"])),
     ]
     columns = ("", "here", "n", *_paired(SCORES.values(), _papers()), "time, s")
+    unmet = []
     for table in published["tables"]:
         number = table["number"]
-        lines = [
-            _line(rows[f"{number}.{place}"])
+        here = [
+            rows[f"{number}.{place}"]
             for place in range(1, len(table["rows"]) + 1)
         ]
+        if not any(row.cell for row in here):
+            unmet.append(f"table {number}, {table['caption']}")
+            continue
+        lines = [_line(row) for row in here]
         if "majorities" in known:
             majorities = [points(100 * known["majorities"][n]) for n in SCORES]
             filled = _paired(majorities, [""] * len(SCORES))
@@ -157,6 +165,8 @@ def _tables(name, cells, rows, known, published):
         parts.append(
             Table(f"table_{number}_{name}", caption, columns, tuple(lines))
         )
+    if unmet:
+        parts.append(Text(f"No run here is a row of: {'; '.join(unmet)}."))
     return parts
 
 
