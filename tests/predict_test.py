@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from tests import commands
 from tests import cs224n_runs
 from tests import stacking_data
 from tf_transfer import glue
@@ -64,6 +65,28 @@ def test_a_pair_of_texts_gets_a_label_and_its_probability(rte, capsys):
     yes = 1 / (1 + np.exp(-rte.logits(examples)[0, 0]))
     assert word == ("not_entailment" if yes > 0.5 else "entailment")
     assert float(score) == pytest.approx(max(yes, 1 - yes), abs=1e-4)
+
+
+def test_the_answer_for_a_text_goes_to_a_file_too(rte, tmp_path, capsys):
+    path = tmp_path / "answer.tsv"
+    predict.predict_texts(rte, ["It rains.", "It is wet."])
+    shown = capsys.readouterr().out
+    predict.predict_texts(rte, ["It rains.", "It is wet."], str(path))
+    assert capsys.readouterr().out == "" and path.read_text() == shown
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--text=a", "--input=b"], "Give one of --text, --input"),
+        (["--export=a", "--output=b"], "--output=b: --export=a is where"),
+        (["--text=a", "--data=b"], "--data=b: is read by --glue_test and"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_named(words, said, capsys):
+    words = ["--run=none", *words]
+    assert commands.call(predict.main, predict.define_flags, *words) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("texts", [["one"], ["one", "two", "three"]])
@@ -281,6 +304,10 @@ def test_a_file_of_words_alone_will_do(entities_run, tmp_path, capsys):
     assert lines[6] == f"was {three}"
     predict.predict_texts(predictor, ["the  dog"])
     assert capsys.readouterr().out == f"the\t{one}\ndog\t{two}\n"
+    tagged = str(tmp_path / "tagged.tsv")
+    predict.predict_texts(predictor, ["the dog", "was"], tagged)
+    with open(tagged) as file:
+        assert file.read() == f"the\t{one}\ndog\t{two}\nwas\t{three}\n"
     with pytest.raises(UserError, match="--text: holds no words"):
         predict.predict_texts(predictor, ["a", " "])
     (tmp_path / "none.txt").write_text("-DOCSTART-\n")

@@ -67,7 +67,7 @@ def define_flags():
     flags.DEFINE_string(
         "output",
         None,
-        "Where to write. Unset: --input's answers go to the "
+        "Where to write. Unset: --text's and --input's answers go to the "
         "terminal, --glue_test's and --cs224n's files into the run directory.",
     )
     flags.DEFINE_string("export", None, "Folder to write a SavedModel into.")
@@ -77,14 +77,17 @@ def define_flags():
 # === What the flags ask for ===
 
 
-def predict_texts(predictor, texts):
-    """Prints the answer for one text or pair, or each word's tag."""
+def predict_texts(predictor, texts, output=None):
+    """Writes the answer for one text or pair, or each word's tag."""
     if predictor.reads_words:
         sentences = [text.split() for text in texts]
         if not all(sentences):
             raise UserError("--text: holds no words.")
-        for words, tags in zip(sentences, predictor.tags(sentences)):
-            print("\n".join(map("\t".join, zip(words, tags))))
+        _write(output, [
+            "\t".join(pair)
+            for words, tags in zip(sentences, predictor.tags(sentences))
+            for pair in zip(words, tags)
+        ])  # fmt: skip
         return
     wanted = len(predictor.task.texts)
     if len(texts) != wanted:
@@ -95,7 +98,7 @@ def predict_texts(predictor, texts):
     columns = [[predictor.prepared(text)] for text in texts]
     examples = sources.Examples(np.arange(1), columns, None)
     [(word, score)] = predictor.answers(predictor.logits(examples))
-    print(f"{word}\t{score:.4f}")
+    _write(output, [f"{word}\t{score:.4f}"])
 
 
 def predict_file(predictor, path, output):
@@ -258,6 +261,16 @@ def main():
         raise UserError(
             "Give one of --text, --input, --glue_test, --cs224n and --export."
         )
+    if values.export and values.output:
+        raise UserError(
+            f"--output={values.output}: --export={values.export} is where the "
+            "SavedModel goes; leave --output out."
+        )
+    if values.data and not (values.glue_test or values.cs224n):
+        raise UserError(
+            f"--data={values.data}: is read by --glue_test and --cs224n alone; "
+            "give a file of texts as --input."
+        )
     command_line.import_tensorflow()
     predictor = Predictor(values.run, values.cache_dir)
     if values.cs224n:
@@ -265,7 +278,7 @@ def main():
         return
     predictor.choose(values.task)
     if values.text:
-        predict_texts(predictor, values.text)
+        predict_texts(predictor, values.text, values.output)
     elif values.input:
         predict_file(predictor, values.input, values.output)
     elif values.glue_test:
