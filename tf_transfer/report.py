@@ -20,6 +20,7 @@ from tf_transfer import command_line
 from tf_transfer.errors import UserError
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
+from tf_transfer.reports import words
 
 # Modules with a section.
 SECTIONS = ("freezing", "glue", "multitask", "stacking", "tweets")
@@ -173,7 +174,7 @@ def made(summary):
     )
     commits = ", ".join(f"`{commit[:10]}`" for commit in facts["commits"])
     return (
-        f"{count} runs, reported on {facts['on']}. Machine: "
+        f"{words.runs(count)}, reported on {facts['on']}. Machine: "
         f"{facts['machine']}. {packages}."
         + (f" Commit {commits}." if commits else "")
     )
@@ -188,7 +189,7 @@ def told_apart(module, found):
         (name, *(json.dumps(value) for value in values))
         for name, values in studies.differences(found).items()
     ]
-    names = [f"{s.name} ({len(s.records)} runs)" for s in found]
+    names = [f"{s.name} ({words.runs(len(s.records))})" for s in found]
     return [
         document.Heading(2, f"{module}: {len(found)} studies"),
         document.Text(

@@ -262,7 +262,11 @@ def test_untimed_runs_are_counted_in_a_footnote(tmp_path):
     synthetic.write(tmp_path, [0.8], seed=1)
     synthetic.write(tmp_path, [0.8], seed=2, company={"threads": 1})
     text = document.markdown(compose(tmp_path))
-    assert "1 runs were timed in other company" in text
+    assert "1 run was timed in other company" in text
+    synthetic.write(tmp_path, [0.8], seed=3, company={"threads": 1})
+    synthetic.write(tmp_path, [0.8], seed=4)
+    text = document.markdown(compose(tmp_path))
+    assert "2 runs were timed in other company" in text
 
 
 def test_studies_are_told_apart_by_what_differs(tmp_path):
@@ -270,5 +274,5 @@ def test_studies_are_told_apart_by_what_differs(tmp_path):
     synthetic.write(tmp_path, [0.8], batch_size=8)
     parts = compose(tmp_path)
     assert tables(parts)["studies_glue"] == [
-        {"setting": "batch_size", "A (1 runs)": "1", "B (1 runs)": "8"}
+        {"setting": "batch_size", "A (1 run)": "1", "B (1 run)": "8"}
     ]

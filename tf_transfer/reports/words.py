@@ -18,10 +18,17 @@ def notes_on_times(study):
     """What of a study's times is not shown, a list of footnotes."""
     if not study.untimed:
         return []
+    count = study.untimed
+    were, their = ("was", "its") if count == 1 else ("were", "their")
     return [
-        f"{study.untimed} runs were timed in other company (devices, threads, "
-        "runs side by side): their scores count, their times do not."
+        f"{runs(count)} {were} timed in other company (devices, threads, runs "
+        f"side by side): {their} scores count, {their} times do not."
     ]
+
+
+def runs(count):
+    """`1 run`, `2 runs`."""
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def not_as_in_the_paper(ours, theirs):
