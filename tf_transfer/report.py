@@ -8,7 +8,6 @@ as PNG and SVG, tables.csv and summary.json below --out. Reads run directories
 only; or a summary.json, which gives the same report without the runs.
 """
 
-import importlib
 import json
 import os
 import sys
@@ -22,8 +21,6 @@ from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
 from tf_transfer.reports import words
 
-# Modules with a section.
-SECTIONS = ("freezing", "glue", "multitask", "stacking", "tweets")
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 SHOWN_LEFT_OUT = 20
 
@@ -125,20 +122,13 @@ def compose(
         options: `options.Options`.
     """
     from tf_transfer.reports import document
-    from tf_transfer.reports import studies
+    from tf_transfer.reports import sections
 
     parts = [
         document.Heading(1, "Report"),
         document.Text(made(summary)),
     ]
-    for module in sorted({record["module"] for record in summary["runs"]}):
-        if module not in SECTIONS:
-            continue
-        section = importlib.import_module(f"tf_transfer.reports.{module}")
-        records = [r for r in summary["runs"] if r["module"] == module]
-        if hasattr(section, "prepared"):
-            records = section.prepared(records)
-        found = studies.sort_into_studies(records)
+    for module, section, found in sections.each(summary["runs"]):
         published = options_lib.read_published(published_folder, module)
         groups = section.alike(found) if hasattr(section, "alike") else [found]
         for group in groups:

@@ -9,6 +9,7 @@ import scipy.stats
 
 from tests.reports import composed
 from tests.reports import synthetic
+from tests.reports import synthetic_multitask
 from tests.reports.composed import compose
 from tests.reports.synthetic_glue import SMALL
 from tests.reports.synthetic_glue import write_task
@@ -99,6 +100,25 @@ def test_the_bootstrap_reads_the_predictions(tmp_path):
     assert paired["high"] == pytest.approx(-0.5 + 1.96 * error, abs=0.015)
     [facts] = made["datasets"].values()
     assert facts == {"majority": 0.5, "test": 400}
+
+
+def test_runs_of_another_paper_take_no_comparison_away(tmp_path):
+    labels = np.array([0, 1] * 50)
+    for layers, sign in (("all", 1), ("1", -1)):
+        synthetic.write(
+            tmp_path, [0.5], trainable_layers=layers,
+            predictions=(labels, sign * (2.0 * labels[:, None] - 1)),
+        )  # fmt: skip
+    for seed in range(3):  # the larger study, but of another paper
+        synthetic_multitask.write(tmp_path, (50, 80, 80), seed=seed)
+    found = tables(compose(tmp_path))
+    overview = next(
+        rows for name, rows in found.items() if name.startswith("overview")
+    )
+    assert [row["bootstrap 95 %"] for row in overview] == [
+        "", "-100.00 to -100.00",
+    ]  # fmt: skip
+    assert found["table_3_A_cs224n"][-1]["SST"] == "50.00"
 
 
 def test_averages_are_means_of_each_tasks_percentages(two_small_tasks):

@@ -1,9 +1,11 @@
 """The report on three tasks at once, on runs with known scores."""
 
+import numpy as np
 import pytest
 
 from tests.reports.composed import compose
 from tests.reports.composed import tables
+from tests.reports.synthetic_multitask import ARRAYS
 from tests.reports.synthetic_multitask import write
 from tf_transfer.reports import document
 from tf_transfer.reports import multitask as section
@@ -128,6 +130,16 @@ def test_other_examples_make_another_study(tmp_path):
     assert "ways_B_cs224n" in tables(compose(tmp_path))
 
 
+def test_each_study_s_majority_is_of_its_own_dev_set(tmp_path):
+    cut = {**ARRAYS, "validation_sentiment_labels": np.array([1, 1, 1, 0])}
+    write(tmp_path, (50, 80, 80))
+    write(tmp_path, (50, 80, 80), max_dev_examples=4, arrays=cut)
+    found = tables(compose(tmp_path))
+    last = [found[f"table_3_{study}_cs224n"][-1] for study in "AB"]
+    assert sorted(row["SST"] for row in last) == ["50.00", "75.00"]
+    assert {row["Quora"] for row in last} == {"75.00"}
+
+
 def test_runs_that_differ_in_their_most_epochs_alone_are_both_read(tmp_path):
     for epochs in (4, 20):
         write(tmp_path / str(epochs), (50, 80, 80), max_epochs=epochs)
@@ -173,7 +185,14 @@ def test_a_comparison_has_an_interval_and_a_verdict(tmp_path):
     assert (rate["paper"], rate["sign"]) == ("-1.0", "differs")
     epochs = found["Five times the epochs against once, mean"]
     assert epochs["sign"] == "within noise"
-    assert found["Decay 0.95 against 1, mean"]["sign"] == "not run"
+    assert "Decay 0.95 against 1, mean" not in found
+    [said] = [
+        part.text
+        for part in compose(tmp_path)
+        if getattr(part, "text", "").startswith("Not compared here: ")
+    ]
+    assert "; Decay 0.95 against 1, mean; " in said
+    assert "Twice the rate against once, mean;" not in said
 
 
 def test_one_seed_is_not_enough_to_be_sure(paper):

@@ -57,7 +57,9 @@ def write(root, scores, seeds=1, step=0.0, **changes):
     """Runs that end with these scores in points; seeds go up by `step`."""
     for seed in range(seeds):
         end = [score + seed * step for score in scores]
-        write_lines(root, lines_of(1, 1, [(None, end)]), seed=seed, **changes)
+        write_lines(
+            root, lines_of(1, 1, [(None, end)]), **{"seed": seed, **changes}
+        )
 
 
 def write_lines(root, lines, **changes):
@@ -70,6 +72,6 @@ def write_lines(root, lines, **changes):
     ]
     synthetic.write(
         root, None, cls=Multitask, tested=0, sizes=SIZES, lines=lines,
-        arrays=ARRAYS, facts={"phases": phases},
-        **{"model": "minilm", **changes},
+        facts={"phases": phases},
+        **{"model": "minilm", "arrays": ARRAYS, **changes},
     )  # fmt: skip

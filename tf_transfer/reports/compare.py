@@ -156,9 +156,18 @@ def verdict(theirs, ours):
 # === What a summary calls things ===
 
 
-def dataset_id(dataset):
-    """What the summary knows a body of texts by."""
-    return f"{dataset.task}|{dataset.identity}"
+def dataset_id(study, dataset):
+    """What the summary knows a body of texts by.
+
+    Studies can divide and cut the same files otherwise.
+    """
+    module = study.settings["module"]
+    return f"{module}|{study.name}|{dataset.task}|{dataset.identity}"
+
+
+def facts_of(summary, study, dataset):
+    """What the summary knows of the texts that a study tests on, a dict."""
+    return summary["datasets"].get(dataset_id(study, dataset), {})
 
 
 def pair_id(study, cell, base):

@@ -11,8 +11,8 @@ import re
 from tf_transfer.reports import operating
 from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
-from tf_transfer.reports.compare import dataset_id
 from tf_transfer.reports.compare import epoch_share
+from tf_transfer.reports.compare import facts_of
 from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
@@ -105,14 +105,14 @@ def rows_of(study, summary, published):
     return [
         row
         for dataset in study.datasets
+        for known in [facts_of(summary, study, dataset)]
         for cached in (False, True)
         for cells in cells_of(dataset, cached)
-        for row in _rows_of(dataset, cached, cells, summary, published)
+        for row in _rows_of(dataset, cached, cells, known, published)
     ]
 
 
-def _rows_of(dataset, cached, cells, summary, published):
-    known = summary["datasets"].get(dataset_id(dataset), {})
+def _rows_of(dataset, cached, cells, known, published):
     majority, other = (
         None if known.get(name) is None else 100 * known[name]
         for name in ("majority", "mismatched_majority")

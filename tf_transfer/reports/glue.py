@@ -88,9 +88,7 @@ class GlueReport:
         """Every approach at its better rate, beside fine-tuning."""
         rows = []
         for dataset in self.study.datasets:
-            known = self.summary["datasets"].get(
-                compare.dataset_id(dataset), {}
-            )
+            known = compare.facts_of(self.summary, self.study, dataset)
             majority = known.get("majority")
             for way in dataset.ways():
                 cell = dataset.best(way)

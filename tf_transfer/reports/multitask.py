@@ -14,7 +14,7 @@ import math
 from tf_transfer.reports import forgetting
 from tf_transfer.reports import multitask_ways
 from tf_transfer.reports import studies
-from tf_transfer.reports.compare import dataset_id
+from tf_transfer.reports.compare import facts_of
 from tf_transfer.reports.compare import verdict
 from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Items
@@ -52,7 +52,7 @@ def sections(study, summary, published, options=Options()):
         name = f"{study.name}_{dataset.name}"
         cells = list(dataset.cells.values())
         rows = rows_of(cells, published)
-        known = summary["datasets"].get(dataset_id(dataset), {})
+        known = facts_of(summary, study, dataset)
         best = rows["3.2"].cell if rows else None  # of 20 epochs
         parts += [
             *_tables(name, cells, rows, known, published),
@@ -209,30 +209,36 @@ def _how_rows_are_met(cells, usual):
 
 def _comparisons(name, model, rows, published):
     """Of each of the paper's comparisons, whether ours has the same sign."""
-    lines = []
+    lines, unmet = [], []
     for known in published.get("comparisons", ()):
         one, other = (rows[place] for place in known["rows"])
+        if not (one.cell and other.cell):
+            unmet.append(known["claim"])
+            continue
         theirs = round(one.figures[0] - other.figures[0], 1)
-        ours, word = "", "not run"
-        if one.cell and other.cell:
-            found = difference(one.cell, other.cell)
-            ours, word = found.text, verdict(theirs, found)
-            if known.get("on_pooling") and notes_on_model(model):
-                word = "no verdict"
+        found = difference(one.cell, other.cell)
+        word = verdict(theirs, found)
+        if known.get("on_pooling") and notes_on_model(model):
+            word = "no verdict"
         places = " - ".join(known["rows"])
-        lines.append((known["claim"], places, f"{theirs:+.1f}", ours, word))
-    if not lines:
-        return []
-    caption = (
-        "Differences in overall, in points, ours with a 95 % interval over "
-        "seeds (Welch's). `within noise`: the interval has both signs. `no "
-        "verdict`: see the footnote on the encoder"
-    )
-    columns = ("one against the other", "rows", "paper", "ours", "sign")
-    return [
-        Heading(3, "The paper's comparisons"),
-        Table(f"signs_{name}", caption, columns, tuple(lines)),
-    ]
+        lines.append(
+            (known["claim"], places, f"{theirs:+.1f}", found.text, word)
+        )
+    parts = []
+    if lines:
+        caption = (
+            "Differences in overall, in points, ours with a 95 % interval over "
+            "seeds (Welch's). `within noise`: the interval has both signs. `no "
+            "verdict`: see the footnote on the encoder"
+        )
+        columns = ("one against the other", "rows", "paper", "ours", "sign")
+        parts += [
+            Heading(3, "The paper's comparisons"),
+            Table(f"signs_{name}", caption, columns, tuple(lines)),
+        ]
+        if unmet:
+            parts.append(Text(f"Not compared here: {'; '.join(unmet)}."))
+    return parts
 
 
 # === What to know when reading ===

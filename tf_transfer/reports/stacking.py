@@ -35,7 +35,7 @@ def sections(study, summary, published, options=Options()):
     parts, differing = [], []
     for dataset in study.datasets:
         name = f"{study.name}_{dataset.name}"
-        known = summary["datasets"].get(compare.dataset_id(dataset), {})
+        known = compare.facts_of(summary, study, dataset)
         joined = stacking_ensembles.of(dataset, summary)
         parts += [
             Heading(3, dataset.name),

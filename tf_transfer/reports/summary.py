@@ -13,12 +13,12 @@ from tf_transfer.data import cs224n
 from tf_transfer.errors import UserError
 from tf_transfer.reports import compare
 from tf_transfer.reports import reading
+from tf_transfer.reports import sections
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import stacking_runs
 from tf_transfer.reports import statistics
-from tf_transfer.reports import studies
 
-VERSION = 1
+VERSION = 2
 COMPARED = ("glue",)  # modules whose reports test differences of predictions
 
 
@@ -54,14 +54,17 @@ def of(found, left_out, root, progress=lambda items, **options: items):
     predictions = reading.Predictions(root)
     datasets, paired = {}, {}
     work = [
-        (study, dataset)
-        for study in studies.sort_into_studies(found)
+        (module, study, dataset)
+        for module, _, of_module in sections.each(found)
+        for study in of_module
         for dataset in study.datasets
     ]
-    for study, dataset in progress(work, desc="comparing", unit=" tasks"):
-        module = study.settings["module"]
+    bar = progress(work, desc="comparing", unit=" tasks")
+    for module, study, dataset in bar:
         facts = FACTS.get(module, _facts)
-        datasets[compare.dataset_id(dataset)] = facts(dataset, predictions)
+        datasets[compare.dataset_id(study, dataset)] = facts(
+            dataset, predictions
+        )
         if module in COMPARED:
             paired |= _paired(study, dataset, predictions)
     stacked = [record for record in found if record["module"] == "stacking"]

@@ -9,7 +9,7 @@ import itertools
 
 from tf_transfer.reports import figures
 from tf_transfer.reports import statistics
-from tf_transfer.reports.compare import dataset_id
+from tf_transfer.reports.compare import facts_of
 from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
@@ -105,7 +105,7 @@ def sections(study, summary, published, options=Options()):
             for cell in _ordered(dataset.cells.values())
             if not cell.records[0]["size"]
         ]
-        known = summary["datasets"].get(dataset_id(dataset), {})
+        known = facts_of(summary, study, dataset)
         parts += [
             *_encoders(study, dataset, cells, known, summary, published),
             *_tests(study, dataset, cells, published),
