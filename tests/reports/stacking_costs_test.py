@@ -58,8 +58,11 @@ def test_phases_and_kept_epochs_are_read_for_the_curves(ner):
 def test_runs_that_were_never_stacked_have_no_phase_curves(tmp_path):
     write(tmp_path, "ner", [60, 70, 80], **BASE)
     parts = compose(tmp_path)
+    assert not [part for part in parts if isinstance(part, document.Figure)]
+    write(tmp_path, "ner", [60, 71, 82], head="bilstm", adaptation="joint")
+    parts = compose(tmp_path)
     names = {p.name for p in parts if isinstance(p, document.Figure)}
-    assert names == {"costs_A"}
+    assert names == {"costs_A"}  # of one way alone it has nothing beside it
     assert "cost less" not in document.markdown(parts, None)
 
 

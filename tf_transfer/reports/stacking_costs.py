@@ -141,7 +141,7 @@ def pictures(study):
             (runs.adaptation_of(cell), runs.head_of(cell), cell)
             for cell in chosen(cells)
         ]
-        if found:
+        if len(found) > 1:  # one is beside nothing
             label = runs.SHOWN[dataset.task][dataset.metric]
             panels[dataset.name] = (label, found)
     parts = []
