@@ -77,6 +77,15 @@ def test_a_summary_gives_the_report_of_its_runs(runs, tmp_path):
         assert one == (tmp_path / "other" / name).read_bytes()
 
 
+def test_a_summary_has_a_line_for_each_run(runs, tmp_path):
+    made = summary_lib.make(runs)
+    path = tmp_path / "summary.json"
+    path.write_text(summary_lib.as_text(made))
+    lines = path.read_text().splitlines()
+    assert sum('"approach":' in line for line in lines) == len(made["runs"])
+    assert summary_lib.read(str(path)) == json.loads(json.dumps(made))
+
+
 def test_tensorboard_has_the_figures_and_the_columns(runs):
     assert call(runs) == 0
     reader = event_accumulator.EventAccumulator(os.path.join(runs, "overview"))

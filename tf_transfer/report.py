@@ -198,12 +198,13 @@ def told_apart(module, found):
 def write(parts, summary, out):
     """Writes the report below `out`."""
     from tf_transfer.reports import document
+    from tf_transfer.reports import summary as summary_lib
 
     os.makedirs(out, exist_ok=True)
     _write(out, "report.md", document.markdown(parts))
     _write(out, "report.html", document.one_html(parts, "tf_transfer"))
     _write(out, "tables.csv", document.tables_csv(parts))
-    _write(out, "summary.json", json.dumps(summary, indent=1) + "\n")
+    _write(out, "summary.json", summary_lib.as_text(summary))
     figures = [p for p in parts if isinstance(p, document.Figure)]
     for figure in figures:
         for kind in ("png", "svg"):
@@ -238,6 +239,7 @@ def write_document(path, parts, summary):
         UserError: the file has no such marks.
     """
     from tf_transfer.reports import document
+    from tf_transfer.reports import summary as summary_lib
 
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -248,7 +250,7 @@ def write_document(path, parts, summary):
         )
     folder = os.path.dirname(path)
     _write(folder, os.path.basename(path), with_generated(text, parts))
-    _write(folder, "summary.json", json.dumps(summary, indent=1) + "\n")
+    _write(folder, "summary.json", summary_lib.as_text(summary))
     for part in parts:
         if isinstance(part, document.Figure):
             with open(os.path.join(folder, f"{part.name}.png"), "wb") as file:

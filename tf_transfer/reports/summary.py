@@ -90,6 +90,21 @@ def of(found, left_out, root, progress=lambda items, **options: items):
     }
 
 
+def as_text(summary):
+    """A summary as `read` takes it: a run a line, small, and apt to compare."""
+
+    def dumped(value):
+        return json.dumps(value, separators=(",", ":"))
+
+    lines = []
+    for name, value in summary.items():
+        body = dumped(value)
+        if name == "runs":
+            body = "[\n" + ",\n".join(map(dumped, value)) + "\n]"
+        lines.append(f"{dumped(name)}:{body}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
 def read(path):
     """A stored summary.
 
