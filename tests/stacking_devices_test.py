@@ -105,11 +105,11 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(
     stopped = settings_of(
         tmp_path, task, **changes, out=str(tmp_path / "stopped")
     )
-    turns = interrupting.stop_after(monkeypatch, 2)
+    turns = interrupting.stop_after(monkeypatch, 1)  # of 2 or more
     with pytest.raises(run_lib.Interrupted):
         stacking.run(stopped)
     stacking.run(stopped)
-    assert len(turns) > 2
+    assert len(turns) > 1
     one, other = (
         interrupting.checkpoint_of(stacking.locate(settings, 1).path)
         for settings in (whole, stopped)
