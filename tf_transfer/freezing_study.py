@@ -143,9 +143,7 @@ class Study:
         for point, result in results:
             score = result["validation"][result["metric"]]
             scores.setdefault(float(point["lr"]), []).append(score)
-        return max(
-            scores, key=lambda rate: sum(scores[rate]) / len(scores[rate])
-        )
+        return max(scores, key=lambda rate: operating.plain_mean(scores[rate]))
 
     def train(self, rate, layers):
         """Test scores of the trials, by number of trained blocks."""
@@ -221,7 +219,7 @@ def told(settings, runs, show):
     from tf_transfer.reports import freezing_tables
     from tf_transfer.reports import options
     from tf_transfer.reports import reading
-    from tf_transfer.reports import studies
+    from tf_transfer.reports import sections
     from tf_transfer.reports import summary
 
     found = []
@@ -242,7 +240,8 @@ def told(settings, runs, show):
     )
     published = options.read_published("experiments", "freezing")
     parts = []
-    for study in studies.sort_into_studies(found):
+    [(_, _, studies)] = sections.each(found)  # of one module's runs
+    for study in studies:
         if not study.settings["validation_fraction"]:
             rows = freezing_tables.rows_of(study, made, published)
             parts += show(study, rows, asked)

@@ -8,7 +8,6 @@ from tests.reports.synthetic_multitask import ORDER
 from tests.reports.synthetic_multitask import lines_of
 from tests.reports.synthetic_multitask import write_lines
 from tf_transfer.reports import document
-from tf_transfer.reports import forgetting
 from tf_transfer.reports import reading
 
 
@@ -90,5 +89,3 @@ def test_an_epoch_is_read_once_and_its_turns_beside_it(tmp_path):
         line["validation"]["overall"] for line in turns_of_two_phases()[2::3]
     ]
     assert [turn["turn"] for turn in record["turns"]] == [*ORDER] * 2
-    del record["turns"]  # as in an older summary
-    assert not forgetting.turns_of(record)

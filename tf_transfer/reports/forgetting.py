@@ -40,7 +40,7 @@ def parts(name, cells, preferred=None):
         found,
         key=lambda pair: (
             pair[0] is preferred, len(pair[0].records),
-            -len(turns_of(pair[0].records[0])),
+            -len(pair[0].records[0]["turns"]),
         ),
     )  # fmt: skip
     called = studies.way_name(shown.way)
@@ -53,15 +53,10 @@ def parts(name, cells, preferred=None):
     ]
 
 
-def turns_of(record):
-    """The turns of the phase that trains the encoder, in order."""
-    return record.get("turns", ())
-
-
 def changes_of(record):
     """Dict from (task in turn, task) to the changes in points, a list."""
     found = collections.defaultdict(list)
-    turns = turns_of(record)
+    turns = record["turns"]
     for before, after in zip(turns, turns[1:]):
         for task, metric in METRICS.items():
             change = after["validation"][metric] - before["validation"][metric]
@@ -135,7 +130,7 @@ def _heat_map(name, changes, called):
 
 def _curves(name, cell, called):
     record = min(cell.records, key=lambda record: record["seed"])
-    turns = turns_of(record)
+    turns = record["turns"]
     scores = {
         SHOWN[task]: [100 * turn["validation"][metric] for turn in turns]
         for task, metric in METRICS.items()

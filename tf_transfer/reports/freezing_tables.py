@@ -105,10 +105,11 @@ def rows_of(study, summary, published):
     return [
         row
         for dataset in study.datasets
-        for known in [facts_of(summary, study, dataset)]
         for cached in (False, True)
         for cells in cells_of(dataset, cached)
-        for row in _rows_of(dataset, cached, cells, known, published)
+        for row in _rows_of(
+            dataset, cached, cells, facts_of(summary, study, dataset), published
+        )
     ]
 
 
