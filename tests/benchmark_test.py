@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
+from tests import commands
 from tf_transfer import benchmark
 from tf_transfer.data import batches
 from tf_transfer.data.tokens import Tokens
-from tf_transfer.errors import UserError
 from tf_transfer.peers import peaks
-from tests import commands
+from tf_transfer.utils.errors import UserError
 
 KERAS = ["keras-nlp fit, padded to longest", "keras-nlp fit, padded to 16"]
 
@@ -19,11 +19,17 @@ KERAS = ["keras-nlp fit, padded to longest", "keras-nlp fit, padded to 16"]
 def settings(**changes):
     return benchmark.BenchmarkSettings(
         **{
-            "task": "rte", "data": "sample", "model": "tiny", "max_length": 16,
-            "batch_size": 4, "examples": 8, "rounds": 1,
-            "trainable_layers": "1", **changes,
+            "task": "rte",
+            "data": "sample",
+            "model": "tiny",
+            "max_length": 16,
+            "batch_size": 4,
+            "examples": 8,
+            "rounds": 1,
+            "trainable_layers": "1",
+            **changes,
         }
-    )  # fmt: skip
+    )
 
 
 def others():
@@ -36,10 +42,18 @@ def test_the_command_measures_all_contestants_and_writes(tmp_path, capsys):
         lambda: benchmark.command_line.define_flags(
             benchmark.BenchmarkSettings, "benchmark"
         ),
-        "--task=rte", "--data=sample", "--model=tiny", "--max_length=16",
-        "--batch_size=4", "--examples=8", "--rounds=2", "--lr=1e-3",
-        "--trainable_layers=1", f"--out={tmp_path}", "--profile",
-    )  # fmt: skip
+        "--task=rte",
+        "--data=sample",
+        "--model=tiny",
+        "--max_length=16",
+        "--batch_size=4",
+        "--examples=8",
+        "--rounds=2",
+        "--lr=1e-3",
+        "--trainable_layers=1",
+        f"--out={tmp_path}",
+        "--profile",
+    )
     assert code == 0
     said = capsys.readouterr().out
     for name in (benchmark.LIVE, benchmark.CACHED):
@@ -50,8 +64,10 @@ def test_the_command_measures_all_contestants_and_writes(tmp_path, capsys):
     picture = (tmp_path / "benchmark" / f"{name}.png").read_bytes()
     assert picture.startswith(b"\x89PNG") and len(picture) > 5000
     assert list(result["seconds"]) == [
-        benchmark.LIVE, benchmark.CACHED, *others(),
-    ]  # fmt: skip
+        benchmark.LIVE,
+        benchmark.CACHED,
+        *others(),
+    ]
     for times in result["seconds"].values():
         assert len(times) == 2 and min(times) > 0
     assert result["examples"] == 8
@@ -80,18 +96,25 @@ def test_a_shape_stands_in_for_the_model():
 def test_the_table_shows_ratios_to_live_and_cached():
     result = {
         "seconds": {
-            benchmark.LIVE: [4.0], benchmark.CACHED: [1.0], "other": [6.0],
+            benchmark.LIVE: [4.0],
+            benchmark.CACHED: [1.0],
+            "other": [6.0],
         },
         "median_seconds": {
-            benchmark.LIVE: 4.0, benchmark.CACHED: 1.0, "other": 6.0,
+            benchmark.LIVE: 4.0,
+            benchmark.CACHED: 1.0,
+            "other": 6.0,
         },
-        "examples": 12, "matmul_peak": {"TensorFlow": 4e11},
+        "examples": 12,
+        "matmul_peak": {"TensorFlow": 4e11},
         "operations": {benchmark.LIVE: 8e11},
         "share_of_peak": {benchmark.LIVE: 0.5},
         "cache": {
-            "build_seconds": 5.0, "bytes": 2e6, "pays_after_epochs": 5 / 3,
+            "build_seconds": 5.0,
+            "bytes": 2e6,
+            "pays_after_epochs": 5 / 3,
         },
-    }  # fmt: skip
+    }
     _, live, cached, other, *_ = benchmark.table(result).splitlines()
     assert live.split()[-3:] == ["1.00x", "4.00x", "2.67x"]
     assert cached.split()[-1] == "0.25x"

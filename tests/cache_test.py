@@ -6,21 +6,24 @@ import time
 import numpy as np
 import pytest
 
-from tf_transfer import cache
-from tf_transfer.training import prefix_store
 from tests import commands
+from tf_transfer import cache
+from tf_transfer.feature_cache import store as store_lib
 
 
 @pytest.fixture
 def store(tmp_path):
-    return prefix_store.Store(str(tmp_path))
+    return store_lib.Store(str(tmp_path))
 
 
 def entry(store, weights, rows=3):
     key = {
-        "weights": weights, "stops": [4, 5], "keeps": "tokens",
-        "dtype": "float16", "hidden": 8,
-    }  # fmt: skip
+        "weights": weights,
+        "stops": [4, 5],
+        "keeps": "tokens",
+        "dtype": "float16",
+        "hidden": 8,
+    }
     made = store.open(key, "minilm")
     hashes = [n.to_bytes(16, "big") for n in range(rows)]
     vectors = [np.full((5, 8), n, np.float16) for n in range(rows)]

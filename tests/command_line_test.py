@@ -5,17 +5,20 @@ import shutil
 
 import pytest
 
-from tf_transfer import glue
-from tf_transfer import network
-from tf_transfer import report
-from tf_transfer import wheels
-from tf_transfer.data import sources
 from tests import commands
+from tf_transfer import glue
+from tf_transfer import report
+from tf_transfer.data import sources
+from tf_transfer.utils import network
+from tf_transfer.utils import wheels
 
 SMALL = (
-    "--model=tiny", "--data=sample", "--trainable_layers=0",
-    "--max_length=16", "--max_epochs=1",
-)  # fmt: skip
+    "--model=tiny",
+    "--data=sample",
+    "--trainable_layers=0",
+    "--max_length=16",
+    "--max_epochs=1",
+)
 
 
 @pytest.fixture
@@ -57,7 +60,8 @@ def assert_helpful(message):
         ("glue", ["--leraning_rate=1"], ["leraning_rate"]),
         ("glue", ["rte"], ["'rte' is not a flag"]),
         (
-            "glue", ["--deterministic", "--jit_compile"],
+            "glue",
+            ["--deterministic", "--jit_compile"],
             ["--deterministic", "--jit_compile", "Give one"],
         ),
         ("glue", ["--flagfile=nowhere.flags"], ["nowhere.flags"]),
@@ -68,9 +72,9 @@ def assert_helpful(message):
         ("ensemble", ["--run=a"], ["--run: give two different"]),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_bad_flag_is_named_and_the_exit_code_is_1(module, arguments, words):
-    code, out, err = commands.finish(commands.start(module, *arguments))
+    code, _out, err = commands.finish(commands.start(module, *arguments))
     assert code == 1
     assert "Traceback" not in err
     assert 1 <= len(err.strip().splitlines()) <= 3
@@ -82,10 +86,14 @@ def test_a_batch_smaller_than_the_replicas_is_refused(tmp_path):
     """In a process of its own: this one's CPU is no longer to be split."""
     code, _, err = commands.finish(
         commands.start(
-            "glue", *SMALL, "--strategy=mirrored", "--cpu_devices=2",
-            "--batch_size=1", f"--out={tmp_path}/runs",
+            "glue",
+            *SMALL,
+            "--strategy=mirrored",
+            "--cpu_devices=2",
+            "--batch_size=1",
+            f"--out={tmp_path}/runs",
         )
-    )  # fmt: skip
+    )
     assert code == 1
     assert_helpful(err)
     assert "--batch_size=1" in err and "Give 2 or more" in err
@@ -121,7 +129,7 @@ def test_a_batch_smaller_than_the_replicas_is_refused(tmp_path):
         (["--max_length=513"], ["--max_length=513", "512"]),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_named(arguments, words, refused, tmp_path):
     def fill(text):
         return text.replace("{tmp}", str(tmp_path))
@@ -164,46 +172,66 @@ BAD_FILES = (
     ("rte", "RTE/train.tsv", without_line_2, ["holds no examples"]),
     ("cola", "CoLA/train.tsv", lambda text: "", ["is empty"]),
     (
-        "rte", "RTE/train.tsv", lambda text: text.replace("sentence2", "b", 1),
+        "rte",
+        "RTE/train.tsv",
+        lambda text: text.replace("sentence2", "b", 1),
         ["line 1", "no column 'sentence2'", "'b'"],
     ),
     (
-        "rte", "RTE/dev.tsv", lambda text: text.replace("label", "answer", 1),
+        "rte",
+        "RTE/dev.tsv",
+        lambda text: text.replace("label", "answer", 1),
         ["line 1", "no column 'label'", "'answer'"],
     ),
     (
-        "rte", "RTE/train.tsv", in_line_3(lambda line: "one\ttwo"),
+        "rte",
+        "RTE/train.tsv",
+        in_line_3(lambda line: "one\ttwo"),
         ["line 3", "has 2 columns, needs 4"],
     ),
     (
-        "cola", "CoLA/train.tsv", in_line_3(lambda line: "one\t1"),
+        "cola",
+        "CoLA/train.tsv",
+        in_line_3(lambda line: "one\t1"),
         ["line 3", "has 2 columns, needs 4"],
     ),
     (
-        "rte", "RTE/train.tsv", with_label("maybe"),
+        "rte",
+        "RTE/train.tsv",
+        with_label("maybe"),
         ["line 3", "column 'label'", "'maybe'", "not_entailment"],
     ),
     (
-        "rte", "RTE/dev.tsv", with_label("2"),
+        "rte",
+        "RTE/dev.tsv",
+        with_label("2"),
         ["line 3", "column 'label'", "'2'"],
     ),
     (
-        "stsb", "STS-B/train.tsv", with_label("high"),
+        "stsb",
+        "STS-B/train.tsv",
+        with_label("high"),
         ["line 3", "column 'score'", "'high'", "from 0 to 5"],
     ),
     (
-        "stsb", "STS-B/train.tsv", with_label("nan"),
+        "stsb",
+        "STS-B/train.tsv",
+        with_label("nan"),
         ["line 3", "column 'score'", "'nan'"],
     ),
     (
-        "stsb", "STS-B/dev.tsv", with_label("5.5"),
+        "stsb",
+        "STS-B/dev.tsv",
+        with_label("5.5"),
         ["line 3", "column 'score'", "'5.5'"],
     ),
     (
-        "rte", "RTE/train.tsv", in_line_3(lambda line: "\udce9" + line),
+        "rte",
+        "RTE/train.tsv",
+        in_line_3(lambda line: "\udce9" + line),
         ["line 3", "is not UTF-8", "0xe9"],
     ),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +275,7 @@ def offline(monkeypatch, tmp_path):
         (["--data=tfds"], ["--data=tfds", "--data=FOLDER", "--data=sample"]),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_without_a_network_it_says_what_to_give_instead(
     arguments, words, offline, refused, monkeypatch, tmp_path
 ):

@@ -8,8 +8,8 @@ import sys
 
 from absl import flags
 
-from tf_transfer import command_line
 from tf_transfer import glue
+from tf_transfer.config import command_line
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -18,8 +18,11 @@ def start(module, *arguments):
     """Starts `python -m tf_transfer.<module>` from the repository root."""
     return subprocess.Popen(
         [sys.executable, "-m", f"tf_transfer.{module}", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
 
 
 def finish(process):
@@ -32,8 +35,11 @@ def results_of(program, *arguments):
     """Runs a Python program to its end; what it says in lines of RESULT."""
     output = subprocess.run(
         [sys.executable, "-c", program, *arguments],
-        capture_output=True, text=True, check=True, cwd=ROOT,
-    ).stdout  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    ).stdout
     return [
         json.loads(line.removeprefix("RESULT"))
         for line in output.splitlines()

@@ -6,7 +6,7 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
-import pytest  # noqa: E402
+import pytest
 
 SHARED = os.path.join(
     os.path.dirname(__file__), os.pardir, os.pardir, "shared", "data"

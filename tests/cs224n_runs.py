@@ -8,12 +8,13 @@ import numpy as np
 from tf_transfer import multitask
 from tf_transfer.data import cs224n
 
-WORDS = "the dog was not in house good film water children two cats".split()
+WORDS = ("the dog was not in house good film water children two cats").split()
 SIZES = {"sentiment": 10, "paraphrase": 24, "similarity": 12}
 LABELS = {
-    "sentiment": lambda n: n % 5, "paraphrase": lambda n: float(n % 2),
+    "sentiment": lambda n: n % 5,
+    "paraphrase": lambda n: float(n % 2),
     "similarity": lambda n: n % 6,
-}  # fmt: skip
+}
 
 
 def write(folder, task, split, rows):
@@ -33,7 +34,9 @@ def write_all(folder):
     for task in cs224n.TASKS.values():
         for split in ("train", "dev"):
             write(
-                folder, task, split,
+                folder,
+                task,
+                split,
                 [
                     (
                         *(" ".join(draw.choice(WORDS, 4)) for _ in task.texts),
@@ -41,19 +44,25 @@ def write_all(folder):
                     )
                     for number in range(SIZES[task.name])
                 ],
-            )  # fmt: skip
+            )
 
 
 def settings_of(folder, **changes):
     """Of a run on those files that takes seconds."""
     return multitask.MultitaskSettings(
         **{
-            "data": str(folder), "model": "tiny", "max_length": 16,
-            "batch_size": 8, "max_epochs": 2, "out": str(folder / "runs"),
-            "cache_dir": str(folder / "cache"), "lr": 1e-3, "head_lr": 1e-2,
+            "data": str(folder),
+            "model": "tiny",
+            "max_length": 16,
+            "batch_size": 8,
+            "max_epochs": 2,
+            "out": str(folder / "runs"),
+            "cache_dir": str(folder / "cache"),
+            "lr": 1e-3,
+            "head_lr": 1e-2,
             **changes,
         }
-    ).resolve()  # fmt: skip
+    ).resolve()
 
 
 def run_folder(settings):

@@ -20,9 +20,14 @@ LOGITS = ([-1.0, 1, -1, -1], [-1.0, -9, 1, -1], [1.0, 1, 1, -1])
 def write(root, logits, labels=LABELS, seed=0, **changes):
     predictions = labels, np.array(logits, np.float32)[:, None]
     return synthetic.write(
-        root, [0.75], seed=seed, predictions=predictions,
-        metrics={"accuracy": 0.75}, task="rte", **changes,
-    )  # fmt: skip
+        root,
+        [0.75],
+        seed=seed,
+        predictions=predictions,
+        metrics={"accuracy": 0.75},
+        task="rte",
+        **changes,
+    )
 
 
 def call(*runs, output=None):
@@ -91,10 +96,15 @@ def test_what_can_be_in_no_ensemble_is_refused(tmp_path, capfd):
     untested = synthetic.write(tmp_path / "untested", [0.5], task="rte")
     assert "was not tested" in message(run, untested)
     words = synthetic.write(
-        tmp_path / "words", [0.5], task="rte",
-        arrays={"test_ids": np.arange(2), "test_labels": LABELS,
-                "test_logits": np.zeros([4, 3])},
-    )  # fmt: skip
+        tmp_path / "words",
+        [0.5],
+        task="rte",
+        arrays={
+            "test_ids": np.arange(2),
+            "test_labels": LABELS,
+            "test_logits": np.zeros([4, 3]),
+        },
+    )
     assert "labels words" in message(run, words)
     damaged = write(tmp_path / "damaged", LOGITS[0])
     with open(os.path.join(damaged, "predictions.npz"), "wb") as file:

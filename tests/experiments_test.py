@@ -34,11 +34,16 @@ def test_the_table_has_means_deviations_and_a_paired_interval(tmp_path):
     for prefix, scores in SCORES.items():
         for seed, score in enumerate(scores):
             synthetic.write(
-                tmp_path, [score], task="sst2", trainable_layers="2",
-                max_train_examples=5000, frozen_prefix=prefix, seed=seed,
+                tmp_path,
+                [score],
+                task="sst2",
+                trainable_layers="2",
+                max_train_examples=5000,
+                frozen_prefix=prefix,
+                seed=seed,
                 prefix=(0.0, 1.0) if prefix == "cached" else None,
                 predictions=(labels, np.ones((4, 1))),
-            )  # fmt: skip
+            )
     synthetic.write(tmp_path, [0.1], task="sst2", trainable_layers="1")
     _, _, row = script("faithfulness").table(str(tmp_path)).splitlines()
     cells = [cell.strip() for cell in row.strip("|").split("|")]
@@ -130,24 +135,29 @@ def test_the_paper_s_grid_is_the_paper_s_settings(tmp_path, monkeypatch):
 def measured(layers, seconds, cache):
     return {
         "settings": {
-            "shape": "", "model": "minilm", "trainable_layers": layers,
-            "batch_size": 16, "precision": "float32", "max_length": 128,
+            "shape": "",
+            "model": "minilm",
+            "trainable_layers": layers,
+            "batch_size": 16,
+            "precision": "float32",
+            "max_length": 128,
         },
         "median_seconds": seconds,
         "examples": 256,
         "matmul_peak": {"TensorFlow": 4e11, "PyTorch": 2e11},
         "share_of_peak": {"ours, live": 0.5},
         "cache": cache,
-    }  # fmt: skip
+    }
 
 
 def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
     module = script("speed")
     seconds = {
-        "ours, live": 4.0, "ours, cached": 2.0,
+        "ours, live": 4.0,
+        "ours, cached": 2.0,
         "Hugging Face, grouped, longest": 8.0,
         "keras-nlp fit, padded to 128": 12.0,
-    }  # fmt: skip
+    }
     cache = {"build_seconds": 20.0, "pays_after_epochs": 10.0}
     (tmp_path / "last.json").write_text(
         json.dumps(measured("2", seconds, cache))
@@ -158,10 +168,34 @@ def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
     )
     _, _, last, fine_tuning = module.table(str(tmp_path)).splitlines()
     assert [cell.strip() for cell in last.strip("|").split("|")] == [
-        "minilm", "last 2", "16", "256", "4.00", "2.00", "-", "6.00 x",
-        "4.00 x", "2.00 x", "2.00 x", "20.0", "10.0", "50%",
-    ]  # fmt: skip
+        "minilm",
+        "last 2",
+        "16",
+        "256",
+        "4.00",
+        "2.00",
+        "-",
+        "6.00 x",
+        "4.00 x",
+        "2.00 x",
+        "2.00 x",
+        "20.0",
+        "10.0",
+        "50%",
+    ]
     assert [cell.strip() for cell in fine_tuning.strip("|").split("|")] == [
-        "minilm", "all", "16", "256", "4.00", "-", "-", "3.00 x", "2.00 x",
-        "-", "1.00 x", "-", "-", "50%",
-    ]  # fmt: skip
+        "minilm",
+        "all",
+        "16",
+        "256",
+        "4.00",
+        "-",
+        "-",
+        "3.00 x",
+        "2.00 x",
+        "-",
+        "1.00 x",
+        "-",
+        "-",
+        "50%",
+    ]

@@ -15,19 +15,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import commands
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
 from tf_transfer import glue
-from tf_transfer import wheels
 from tf_transfer.data import batches
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
-from tf_transfer.errors import UserError
 from tf_transfer.models import tiny
 from tf_transfer.training import checkpoint
 from tf_transfer.training import loop
 from tf_transfer.training import strategy
-from tests import commands
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
+from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
 
 # The run that every other is held against: 16 examples in four steps an epoch.
 BASE = {
@@ -314,11 +314,16 @@ def test_a_process_runs_the_program_that_its_flags_say(
 ):
     done = subprocess.run(
         [
-            sys.executable, "-c", PROGRAM, str(tmp_path),
+            sys.executable,
+            "-c",
+            PROGRAM,
+            str(tmp_path),
             json.dumps({**BASE, **changes}),
         ],
-        capture_output=True, text=True, cwd=commands.ROOT,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        cwd=commands.ROOT,
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == expected
 
@@ -366,9 +371,12 @@ def test_what_pip_fetches_is_looked_for_in_the_cache(
 def test_no_more_is_stored_than_the_limit_says(limit, stored, tmp_path):
     folder = tmp_path / "cache"
     run(
-        tmp_path / "runs", max_epochs=1, cache_dir=str(folder),
-        cache_limit_gb=limit, **CACHED,
-    )  # fmt: skip
+        tmp_path / "runs",
+        max_epochs=1,
+        cache_dir=str(folder),
+        cache_limit_gb=limit,
+        **CACHED,
+    )
     assert any(folder.glob("prefix/*/vectors.bin")) == stored
 
 
@@ -377,21 +385,30 @@ def test_describe_prints_what_trains_and_stops(capsys, tmp_path):
     code = commands.call(
         glue.main,
         commands.define_glue,
-        "--describe", "--model=tiny", "--data=sample", "--pooling=cls",
-        "--trainable_layers=1", f"--out={tmp_path}/runs",
-    )  # fmt: skip
+        "--describe",
+        "--model=tiny",
+        "--data=sample",
+        "--pooling=cls",
+        "--trainable_layers=1",
+        f"--out={tmp_path}/runs",
+    )
     assert code == 0
     trains = {
         line[:16].strip(): line.split()[-1]
         for line in capsys.readouterr().out.splitlines()
     }
-    assert trains.items() >= {
-        "embeddings": "-", "block 1": "yes", "pooler": "yes",
-        "head rte": "yes",
-    }.items()  # fmt: skip
+    assert (
+        trains.items()
+        >= {
+            "embeddings": "-",
+            "block 1": "yes",
+            "pooler": "yes",
+            "head rte": "yes",
+        }.items()
+    )
     assert not os.path.exists(tmp_path / "runs")
 
 
 def test_every_flag_has_a_test_here():
     flags = {field.name for field in dataclasses.fields(glue.GlueSettings)}
-    assert SHOWN == flags
+    assert flags == SHOWN

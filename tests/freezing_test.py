@@ -7,11 +7,11 @@ import pytest
 from tests import commands
 from tests.models import encoders
 from tests.models import saving
-from tf_transfer import command_line
 from tf_transfer import freezing
 from tf_transfer import freezing_study
-from tf_transfer.errors import UserError
+from tf_transfer.config import command_line
 from tf_transfer.sweeps import work
+from tf_transfer.utils.errors import UserError
 
 
 def parsed(*words):
@@ -19,9 +19,13 @@ def parsed(*words):
 
 
 SMALL = (
-    "--model=tiny", "--data=sample", "--task=rte", "--max_length=16",
-    "--batch_size=8", "--max_epochs=1",
-)  # fmt: skip
+    "--model=tiny",
+    "--data=sample",
+    "--task=rte",
+    "--max_length=16",
+    "--batch_size=8",
+    "--max_epochs=1",
+)
 
 
 @pytest.fixture
@@ -148,8 +152,9 @@ def run_main(*words):
         lambda: command_line.define_flags(
             freezing.FreezingSettings, "freezing"
         ),
-        *SMALL, *words,
-    )  # fmt: skip
+        *SMALL,
+        *words,
+    )
 
 
 def test_the_tasks_of_a_study():
@@ -169,9 +174,14 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     in_process, tmp_path, monkeypatch, capsys
 ):
     words = (
-        *SMALL, f"--out={tmp_path}", "--rates=1e-4,1e-3", "--search_trials=1",
-        "--trials=2", "--frozen_blocks=3", "--dropout=0",
-    )  # fmt: skip
+        *SMALL,
+        f"--out={tmp_path}",
+        "--rates=1e-4,1e-3",
+        "--search_trials=1",
+        "--trials=2",
+        "--frozen_blocks=3",
+        "--dropout=0",
+    )
     scores = iter([0.4, 0.6])  # of the two rates
     original = freezing_study.Study._sweep
 
@@ -186,12 +196,16 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     freezing_study.study(parsed(*words))
     search, trials = in_process[:2], in_process[2:]
     assert [(s.lr, s.seed, s.approach) for s in search] == [
-        (1e-4, 0, "fine_tuning"), (1e-3, 0, "fine_tuning"),
-    ]  # fmt: skip
+        (1e-4, 0, "fine_tuning"),
+        (1e-3, 0, "fine_tuning"),
+    ]
     assert {s.validation_fraction for s in search} == {0.1}
     assert [(s.approach, s.seed) for s in trials] == [
-        ("fine_tuning", 0), ("fine_tuning", 1), ("last_0", 0), ("last_0", 1),
-    ]  # fmt: skip
+        ("fine_tuning", 0),
+        ("fine_tuning", 1),
+        ("last_0", 0),
+        ("last_0", 1),
+    ]
     assert {s.lr for s in trials} == {1e-3}  # the better one
     assert {s.validation_fraction for s in trials} == {0.0}
     assert {(s.dropout, s.trial) for s in in_process} == {(0.0, True)}
@@ -208,10 +222,14 @@ def test_the_study_searches_trains_and_finds_what_is_done(
 def test_several_tasks_are_told_of_together(in_process, tmp_path, capsys):
     freezing_study.study(
         parsed(
-            *SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1",
-            "--frozen_blocks=3", "--tasks=wnli,rte",
+            *SMALL,
+            f"--out={tmp_path}",
+            "--lr=1e-3",
+            "--trials=1",
+            "--frozen_blocks=3",
+            "--tasks=wnli,rte",
         )
-    )  # fmt: skip
+    )
     assert [s.task for s in in_process] == ["wnli", "wnli", "rte", "rte"]
     last = capsys.readouterr().out.rpartition("Operating points\n")[2]
     assert "\nwnli " in last and "\nrte " in last
@@ -228,9 +246,13 @@ def test_bisection_trains_only_what_it_needs(in_process, tmp_path, monkeypatch):
 
     monkeypatch.setattr(freezing_study.Study, "train", train)
     words = (
-        *SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1",
-        "--frozen_blocks=1-3", "--search=bisect",
-    )  # fmt: skip
+        *SMALL,
+        f"--out={tmp_path}",
+        "--lr=1e-3",
+        "--trials=1",
+        "--frozen_blocks=1-3",
+        "--search=bisect",
+    )
     study = freezing_study.Study(parsed(*words))
     study.run()
     expected = ["fine_tuning", "last_1", "last_0"]
@@ -251,26 +273,40 @@ def test_a_roberta_goes_through_every_number_of_blocks(
     folder = tmp_path / "roberta"
     save(encoders.roberta(), str(folder))
     words = (
-        *SMALL[1:], f"--model={folder}", f"--out={tmp_path / 'runs'}",
-        "--lr=1e-3", "--trials=1", "--frozen_blocks=0-2", "--task=wnli",
+        *SMALL[1:],
+        f"--model={folder}",
+        f"--out={tmp_path / 'runs'}",
+        "--lr=1e-3",
+        "--trials=1",
+        "--frozen_blocks=0-2",
+        "--task=wnli",
         f"--cache_dir={tmp_path / 'cache'}",
-    )  # fmt: skip
+    )
     freezing_study.study(parsed(*words))
     freezing_study.study(parsed(*words, "--frozen_prefix=cached"))
     assert [(s.approach, s.runs_cached) for s in in_process] == [
-        ("fine_tuning", False), ("last_1", False), ("last_0", False),
-        ("last_1", True), ("last_0", True),
-    ]  # fmt: skip
+        ("fine_tuning", False),
+        ("last_1", False),
+        ("last_0", False),
+        ("last_1", True),
+        ("last_0", True),
+    ]
 
 
 def test_a_given_rate_is_not_searched(in_process, tmp_path):
     words = (
-        *SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1",
-        "--frozen_blocks=2,3", "--frozen_prefix=cached",
+        *SMALL,
+        f"--out={tmp_path}",
+        "--lr=1e-3",
+        "--trials=1",
+        "--frozen_blocks=2,3",
+        "--frozen_prefix=cached",
         f"--cache_dir={tmp_path / 'cache'}",
-    )  # fmt: skip
+    )
     freezing_study.Study(parsed(*words)).run()
     assert [s.approach for s in in_process] == [
-        "fine_tuning", "last_1", "last_0",
-    ]  # fmt: skip
+        "fine_tuning",
+        "last_1",
+        "last_0",
+    ]
     assert [s.runs_cached for s in in_process] == [False, True, True]

@@ -19,35 +19,69 @@ from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
 from tf_transfer.models import tiny
-from tf_transfer.training import events
 from tf_transfer.training import loop
+from tf_transfer.training import tensorboard
 
 EPOCH_KEYS = {
-    "epoch", "phase", "phase_epoch", "turn", "train_loss", "validation",
-    "test", "train_seconds", "eval_seconds", "elapsed_seconds",
-    "examples_per_second", "peak_memory_bytes",
-}  # fmt: skip
+    "epoch",
+    "phase",
+    "phase_epoch",
+    "turn",
+    "train_loss",
+    "validation",
+    "test",
+    "train_seconds",
+    "eval_seconds",
+    "elapsed_seconds",
+    "examples_per_second",
+    "peak_memory_bytes",
+}
 
 RESULT_KEYS = {
-    "task", "approach", "trainable_layers", "lr", "batch_size", "seed",
-    "metric", "validation", "test", "test_last", "best_epoch", "epochs_run",
-    "stop_reason", "phases", "train_seconds", "seconds_per_epoch",
-    "prefix_seconds", "prefix_build_seconds", "trainable_parameters",
+    "task",
+    "approach",
+    "trainable_layers",
+    "lr",
+    "batch_size",
+    "seed",
+    "metric",
+    "validation",
+    "test",
+    "test_last",
+    "best_epoch",
+    "epochs_run",
+    "stop_reason",
+    "phases",
+    "train_seconds",
+    "seconds_per_epoch",
+    "prefix_seconds",
+    "prefix_build_seconds",
+    "trainable_parameters",
     "total_parameters",
-}  # fmt: skip
+}
 
 PHASE_KEYS = {"trainable_layers", "lr", "epochs", "seconds", "stop_reason"}
 
 CONFIG_KEYS = {
-    "settings", "key", "split_sizes", "versions", "devices", "threads",
-    "concurrent_runs", "git_commit",
-}  # fmt: skip
+    "settings",
+    "key",
+    "split_sizes",
+    "versions",
+    "devices",
+    "threads",
+    "concurrent_runs",
+    "git_commit",
+}
 
 TAGS = {
-    "train/loss", "train/lr", "validation/accuracy", "test/accuracy",
-    "time/epoch_seconds", "time/elapsed_seconds",
-    *events.RESULT_COLUMNS,
-}  # fmt: skip
+    "train/loss",
+    "train/lr",
+    "validation/accuracy",
+    "test/accuracy",
+    "time/epoch_seconds",
+    "time/elapsed_seconds",
+    *tensorboard.RESULT_COLUMNS,
+}
 
 # What each task reports beside its headline metric.
 METRICS = {
@@ -82,9 +116,15 @@ def test_a_run_writes_the_files_of_the_contract_and_no_others(finished):
         for name in os.listdir(folder)
     }
     assert names == {
-        ".lock", "config.json", "epochs.jsonl", "result.json",
-        "predictions.npz", "events", "checkpoint", "model",
-    }  # fmt: skip
+        ".lock",
+        "config.json",
+        "epochs.jsonl",
+        "result.json",
+        "predictions.npz",
+        "events",
+        "checkpoint",
+        "model",
+    }
 
 
 def test_a_run_is_found_under_its_task_approach_and_name(finished):
@@ -168,9 +208,12 @@ def test_a_task_runs_on_the_sample_and_its_logits_give_its_scores(
     name, tiny_run
 ):
     result, folder = tiny_run(
-        task=name, trainable_layers="0", max_length=16, max_epochs=1,
+        task=name,
+        trainable_layers="0",
+        max_length=16,
+        max_epochs=1,
         batch_size=16,
-    )  # fmt: skip
+    )
     assert result["task"] == name
     assert result["metric"] == tasks.GLUE[name].metric
     assert result["validation"].keys() == METRICS[name]
@@ -201,8 +244,9 @@ def test_without_validation_the_last_epoch_is_the_result(tiny_run):
     assert result["best_epoch"] == result["epochs_run"] == 2
     assert result["test"] == result["test_last"]
     assert read(folder, "config.json")["split_sizes"] == {
-        "train": 36, "test": 16,
-    }  # fmt: skip
+        "train": 36,
+        "test": 16,
+    }
 
 
 @pytest.mark.usefixtures("one_block")
@@ -210,9 +254,12 @@ def test_the_rate_rises_and_falls_over_all_epochs(monkeypatch, tiny_run):
     """Two epochs of four steps, each logged alone; the warmup is two."""
     monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
     _, folder = tiny_run(
-        schedule="linear", warmup_fraction=0.25, lr=0.08, max_length=16,
+        schedule="linear",
+        warmup_fraction=0.25,
+        lr=0.08,
+        max_length=16,
         trainable_layers="0",
-    )  # fmt: skip
+    )
     assert scalars_of(folder)["train/lr"] == pytest.approx(
         [0.0, 0.04, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01]
     )
@@ -241,8 +288,10 @@ def test_the_same_files_elsewhere_are_the_same_run(
 
 
 EXTENDED = {
-    "trainable_layers": "0", "max_length": 16, "patience": 0,
-}  # fmt: skip
+    "trainable_layers": "0",
+    "max_length": 16,
+    "patience": 0,
+}
 
 
 @pytest.fixture(scope="module")

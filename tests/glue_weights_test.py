@@ -8,7 +8,7 @@ from tests.run_files import checkpoint_of
 from tests.run_files import model_of
 from tf_transfer import text_task
 from tf_transfer.data import tasks
-from tf_transfer.models import split
+from tf_transfer.models import freezing
 from tf_transfer.training import loop
 from tf_transfer.training import strategy
 
@@ -37,7 +37,7 @@ def test_the_weights_that_train_move_and_no_others(changes, trains, tiny_run):
     names = {f"block {p}" if isinstance(p, int) else p for p in trains}
     expected = {
         weight.path: weight.numpy()
-        for part in split.parts(network)
+        for part in freezing.parts(network)
         if part.name in names | {"head rte"}
         for weight in part.weights
     }
@@ -79,7 +79,7 @@ def test_mean_pooling_leaves_the_pooler_out():
         network = text_task.build_network(
             settings, tasks.GLUE["rte"], strategy.set_up(settings)
         )
-        return {part.name for part in split.parts(network)}
+        return {part.name for part in freezing.parts(network)}
 
     assert names("cls") - names("mean") == {"pooler"}
 

@@ -14,20 +14,19 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-
 from tensorboard.backend.event_processing import plugin_event_accumulator
 
+from tests import commands
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
 from tf_transfer import glue
-from tf_transfer.errors import Interrupted
-from tf_transfer.errors import UserError
 from tf_transfer.models import tiny
 from tf_transfer.training import checkpoint
 from tf_transfer.training import loop
 from tf_transfer.training import optimizer
 from tf_transfer.training import run as run_lib
-from tests import commands
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 # Three epochs of four steps.
 OPTIONS = {
@@ -126,13 +125,21 @@ def signalled(tmp_path_factory):
     places = {number: tmp_path_factory.mktemp("runs") for number in SIGNALS}
     processes = {
         number: commands.start(
-            "glue", "--task=rte", "--data=sample", "--model=tiny",
-            "--lr=1e-3", "--trainable_layers=0", "--max_length=16",
-            "--max_train_examples=16", "--batch_size=1",
-            "--max_epochs=1000", "--patience=0", f"--out={places[number]}",
+            "glue",
+            "--task=rte",
+            "--data=sample",
+            "--model=tiny",
+            "--lr=1e-3",
+            "--trainable_layers=0",
+            "--max_length=16",
+            "--max_train_examples=16",
+            "--batch_size=1",
+            "--max_epochs=1000",
+            "--patience=0",
+            f"--out={places[number]}",
         )
         for number in SIGNALS
-    }  # fmt: skip
+    }
     for number, process in processes.items():
         for line in process.stdout:
             if line.startswith("epoch "):
@@ -195,9 +202,11 @@ def test_a_run_that_another_process_is_using_is_refused(begun, undisturbed):
     settings, folder = begun
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, folder],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
         cwd=commands.ROOT,
-    ) as holder:  # fmt: skip
+    ) as holder:
         assert holder.stdout.readline() == "locked\n"
         with pytest.raises(UserError) as error:
             glue.run(settings)

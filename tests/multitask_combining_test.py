@@ -37,9 +37,14 @@ def test_a_shared_turn_moves_all_heads_and_ends_the_epoch(folder):
 
 def test_a_drawn_step_moves_the_drawn_head_alone(folder):
     settings = settings_of(
-        folder, train="all", combine="sampled", max_epochs=1, alpha=0.0,
-        last_alpha=0.0, seed=3,
-    )  # fmt: skip
+        folder,
+        train="all",
+        combine="sampled",
+        max_epochs=1,
+        alpha=0.0,
+        last_alpha=0.0,
+        seed=3,
+    )
     multitask.run(settings)
     arrays = interrupting.checkpoint_of(run_folder(settings))
     heads = [
@@ -108,10 +113,12 @@ def test_two_devices_combine_as_one_does(folder):
     for changes in ({}, {"strategy": "mirrored", "cpu_devices": 2}):
         found.append(
             commands.results_of(
-                PROGRAM, str(folder), str(folder / f"out{len(found)}"),
+                PROGRAM,
+                str(folder),
+                str(folder / f"out{len(found)}"),
                 json.dumps(changes),
             )
-        )  # fmt: skip
+        )
     assert len(found[0]) == 2
     for one, other in zip(*found, strict=True):
         assert one == pytest.approx(other, abs=1e-4)

@@ -12,15 +12,15 @@ from tests import interrupting
 from tests.cs224n_runs import lines_of
 from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
-from tf_transfer import command_line
 from tf_transfer import multitask
+from tf_transfer.config import command_line
 from tf_transfer.data import cs224n
-from tf_transfer.errors import UserError
-from tf_transfer.models import split
+from tf_transfer.models import freezing
 from tf_transfer.models import tiny
 from tf_transfer.training import learner
 from tf_transfer.training import loop
 from tf_transfer.training import run as run_lib
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture
@@ -37,8 +37,10 @@ def folder(tmp_path, monkeypatch):
 def test_defaults_are_the_paper_s_best_run(folder):
     settings = multitask.MultitaskSettings(data=str(folder)).resolve()
     assert (settings.train, settings.head_lr, settings.lr) == (
-        "head_then_all", 1e-3, 1e-5,
-    )  # fmt: skip
+        "head_then_all",
+        1e-3,
+        1e-5,
+    )
     assert (settings.max_epochs, settings.batch_size) == (20, 32)
     assert (settings.pooling, settings.pairs) == ("mean", "sbert")
     assert (settings.layer_decay, settings.head_dropout) == (1.0, 0.3)
@@ -102,10 +104,11 @@ def test_overall_is_the_mean_with_r_brought_into_0_to_1():
     """The first row of the paper's table 3."""
     found = multitask.overall(
         {
-            "sentiment_accuracy": 0.461, "paraphrase_accuracy": 0.756,
+            "sentiment_accuracy": 0.461,
+            "paraphrase_accuracy": 0.756,
             "similarity_pearson": 0.693,
         }
-    )  # fmt: skip
+    )
     assert found == {"overall": pytest.approx(0.688, abs=0.0005)}
 
 
@@ -113,9 +116,11 @@ def test_the_flags_are_the_settings(folder):
     words = [f"--data={folder}", "--train=head", "--pooling=cls"]
     settings = command_line.parse(multitask.MultitaskSettings, words)
     assert settings == dataclasses.replace(
-        multitask.MultitaskSettings(), data=str(folder), train="head",
+        multitask.MultitaskSettings(),
+        data=str(folder),
+        train="head",
         pooling="cls",
-    )  # fmt: skip
+    )
 
 
 # === Runs ===
@@ -137,8 +142,9 @@ def test_a_part_of_each_dev_set_validates(folder):
         assert len(ids) == 5
         np.testing.assert_allclose(
             fewer[f"validation_{task}_logits"],
-            stored[f"validation_{task}_logits"][ids], atol=1e-5,
-        )  # fmt: skip
+            stored[f"validation_{task}_logits"][ids],
+            atol=1e-5,
+        )
 
 
 @dataclasses.dataclass
@@ -198,9 +204,11 @@ def test_every_task_is_evaluated_after_every_turn(done):
     for line in lines:
         metrics = line["validation"]
         assert {
-            "sentiment_accuracy", "paraphrase_accuracy", "similarity_pearson",
+            "sentiment_accuracy",
+            "paraphrase_accuracy",
+            "similarity_pearson",
             "overall",
-        } <= set(metrics)  # fmt: skip
+        } <= set(metrics)
         assert metrics["overall"] == multitask.overall(metrics)["overall"]
         assert line["test"] is None
     best = max(lines[2::3], key=lambda line: line["validation"]["overall"])
@@ -214,10 +222,12 @@ def test_every_task_is_evaluated_after_every_turn(done):
 def test_heads_first_then_everything_from_the_best_of_them(folder):
     settings = settings_of(folder)
     result = multitask.run(settings)
-    assert [(p["trainable_layers"], p["lr"], p["epochs"])
-            for p in result["phases"]] == [
-        ("head", 1e-2, 2), ("all", 1e-3, 2),
-    ]  # fmt: skip
+    assert [
+        (p["trainable_layers"], p["lr"], p["epochs"]) for p in result["phases"]
+    ] == [
+        ("head", 1e-2, 2),
+        ("all", 1e-3, 2),
+    ]
     assert [line["phase"] for line in lines_of(settings)] == [1] * 6 + [2] * 6
     assert result["trainable_parameters"] == result["total_parameters"]
 
@@ -247,7 +257,7 @@ def test_only_what_moved_is_evaluated_anew(folder, monkeypatch):
     # The first turn of the heads' phase knows nothing yet.
     assert seen == [*order, *order[1:], *order * 3]
     last = lines_of(settings)[2]["validation"]
-    monkeypatch.setattr(split.Trainable, "only_heads", False)
+    monkeypatch.setattr(freezing.Trainable, "only_heads", False)
     always = settings_of(folder, max_epochs=1, out=str(folder / "always"))
     multitask.run(always)
     assert lines_of(always)[2]["validation"] == pytest.approx(last, abs=1e-6)

@@ -8,7 +8,7 @@ import threading
 import pytest
 import requests
 
-from tf_transfer import network
+from tf_transfer.utils import network
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,8 @@ import pytest
 from tests import commands
 from tests import cs224n_runs
 from tests import stacking_data
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
 from tf_transfer import glue
 from tf_transfer import multitask
 from tf_transfer import predict
@@ -18,9 +20,7 @@ from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
+from tf_transfer.utils.errors import UserError
 
 
 def trained(out, **changes):
@@ -224,8 +224,9 @@ def test_the_named_task_answers(three_tasks, capsys):
         rows = cs224n.read(str(folder), task, "dev")
         np.testing.assert_allclose(
             predictor.logits(rows.examples),
-            stored[f"validation_{name}_logits"], atol=1e-5,
-        )  # fmt: skip
+            stored[f"validation_{name}_logits"],
+            atol=1e-5,
+        )
     predictor.choose("paraphrase")
     predict.predict_texts(predictor, ["two cats", "good film"])
     assert capsys.readouterr().out[0] in "01"
@@ -240,9 +241,11 @@ def test_submissions_have_the_graders_form(three_tasks, tmp_path, capsys):
     predict.predict_cs224n(predictor, None, str(tmp_path), run)
     assert "No quora-test-student.csv: left out." in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path)) == [
-        "para-dev-output.csv", "sst-dev-output.csv", "sts-dev-output.csv",
+        "para-dev-output.csv",
+        "sst-dev-output.csv",
+        "sts-dev-output.csv",
         "sts-test-output.csv",
-    ]  # fmt: skip
+    ]
     lines = (tmp_path / "sts-test-output.csv").read_text().splitlines()
     assert lines[0] == "id \t Predicted_Similiary "
     assert [line.split(" , ")[0] for line in lines[1:]] == ["id0", "id1"]

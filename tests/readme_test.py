@@ -6,9 +6,11 @@ import shlex
 
 import pytest
 
+from tests import commands as commands_lib
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
 from tf_transfer import benchmark
 from tf_transfer import cache
-from tf_transfer import command_line
 from tf_transfer import ensemble
 from tf_transfer import freezing
 from tf_transfer import glue
@@ -18,17 +20,18 @@ from tf_transfer import report
 from tf_transfer import stacking
 from tf_transfer import sweep
 from tf_transfer import tweets
-from tests import commands as commands_lib
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
+from tf_transfer.config import command_line
 
 DOCUMENTS = (
-    "README.md", "BUILD.md", "experiments/glue/README.md",
-    "experiments/prefix_cache/README.md", "experiments/freezing/README.md",
+    "README.md",
+    "BUILD.md",
+    "experiments/glue/README.md",
+    "experiments/prefix_cache/README.md",
+    "experiments/freezing/README.md",
     "experiments/multitask/README.md",
     "experiments/stacking/README.md",
     "experiments/tweets/README.md",
-)  # fmt: skip
+)
 SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
 PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
 
@@ -93,8 +96,13 @@ def small(line, trained, tmp_path):
         ]
         return module, [trained[0], f"--out={tmp_path}", *words]
     if module in (
-        "freezing", "benchmark", "ensemble", "multitask", "stacking", "tweets",
-    ):  # fmt: skip
+        "freezing",
+        "benchmark",
+        "ensemble",
+        "multitask",
+        "stacking",
+        "tweets",
+    ):
         return module, words
     if module == "sweep":  # tests/sweep_test.py runs them
         grid = tmp_path / "grid.json"
@@ -178,9 +186,18 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     known |= {"examples", "rounds", "shape", "profile", "check", "clear"}
     known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "document"}
     known |= {
-        "run", "text", "input", "output", "glue_test", "export", "flagfile",
-        "help", "logdir", "run_slow", "cs224n",
-    }  # fmt: skip
+        "run",
+        "text",
+        "input",
+        "output",
+        "glue_test",
+        "export",
+        "flagfile",
+        "help",
+        "logdir",
+        "run_slow",
+        "cs224n",
+    }
     for name in DOCUMENTS:
         text = read(name)
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))

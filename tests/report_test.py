@@ -14,7 +14,7 @@ from tests.reports import synthetic
 from tf_transfer import report
 from tf_transfer.reports import document
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.training import events
+from tf_transfer.training import tensorboard
 
 
 @pytest.fixture
@@ -22,9 +22,11 @@ def runs(tmp_path):
     for layers, score in (("all", 0.8), ("4", 0.78)):
         for seed in (0, 1):
             synthetic.write(
-                tmp_path / "runs", [score - 0.1, score + seed / 100],
-                trainable_layers=layers, seed=seed,
-            )  # fmt: skip
+                tmp_path / "runs",
+                [score - 0.1, score + seed / 100],
+                trainable_layers=layers,
+                seed=seed,
+            )
     return str(tmp_path / "runs")
 
 
@@ -91,14 +93,16 @@ def test_tensorboard_has_the_figures_and_the_columns(runs):
     reader = event_accumulator.EventAccumulator(os.path.join(runs, "overview"))
     reader.Reload()
     assert set(reader.Tags()["tensors"]) == {
-        "score_against_time_A", "pareto_A", "_hparams_/experiment",
-    }  # fmt: skip
+        "score_against_time_A",
+        "pareto_A",
+        "_hparams_/experiment",
+    }
     [picture] = reader.Tensors("pareto_A")
     assert picture.tensor_proto.string_val[2].startswith(b"\x89PNG")
     [content] = reader.PluginTagToContent("hparams").values()
     data = plugin_data_pb2.HParamsPluginData.FromString(content)
     shown = [info.name.tag for info in data.experiment.metric_infos]
-    assert shown == list(events.RESULT_COLUMNS)
+    assert shown == list(tensorboard.RESULT_COLUMNS)
 
 
 def test_what_is_left_out_is_listed_with_the_reason(runs, capsys):

@@ -10,14 +10,14 @@ import shlex
 import pytest
 from absl import flags
 
-from tf_transfer import command_line
-from tf_transfer.errors import UserError
+from tests import commands
 from tf_transfer import freezing
 from tf_transfer import multitask
 from tf_transfer import stacking
 from tf_transfer import tweets
+from tf_transfer.config import command_line
 from tf_transfer.glue import GlueSettings
-from tests import commands
+from tf_transfer.utils.errors import UserError
 
 FLAG_FILES = sorted(
     os.path.relpath(path, commands.ROOT)
@@ -27,9 +27,18 @@ FLAG_FILES = sorted(
 )
 
 ENTRIES = (
-    "benchmark", "cache", "ensemble", "freezing", "glue", "multitask",
-    "predict", "report", "stacking", "sweep", "tweets",
-)  # fmt: skip
+    "benchmark",
+    "cache",
+    "ensemble",
+    "freezing",
+    "glue",
+    "multitask",
+    "predict",
+    "report",
+    "stacking",
+    "sweep",
+    "tweets",
+)
 
 
 def parsed(*arguments):
@@ -42,10 +51,11 @@ def parsed_for(path, *arguments):
     """The same, for the module whose flag file it is."""
     folder = os.path.basename(os.path.dirname(path))
     cls = {
-        "freezing": freezing.FreezingSettings, "tweets": tweets.TweetsSettings,
+        "freezing": freezing.FreezingSettings,
+        "tweets": tweets.TweetsSettings,
         "multitask": multitask.MultitaskSettings,
         "stacking": stacking.StackingSettings,
-    }.get(folder, GlueSettings)  # fmt: skip
+    }.get(folder, GlueSettings)
     return command_line.parse(cls, arguments).resolve()
 
 
@@ -150,14 +160,22 @@ def test_max_epochs_names_a_run_only_where_the_rate_looks_at_it(
 def test_what_cannot_change_a_number_is_not_hashed():
     everything = {field.name for field in dataclasses.fields(GlueSettings)}
     settings = GlueSettings(
-        schedule="linear", trainable_layers="1", frozen_prefix="cached",
-        layer_decay=0.9, pairs="sbert",
-    )  # fmt: skip
+        schedule="linear",
+        trainable_layers="1",
+        frozen_prefix="cached",
+        layer_decay=0.9,
+        pairs="sbert",
+    )
     assert everything - set(settings.hashed()) == {
-        "model", "data",  # their content is hashed, wherever it lies
-        "out", "cache_dir", "cache_limit_gb", "checkpoint_minutes", "rerun",
+        "model",
+        "data",  # their content is hashed, wherever it lies
+        "out",
+        "cache_dir",
+        "cache_limit_gb",
+        "checkpoint_minutes",
+        "rerun",
         "describe",
-    }  # fmt: skip
+    }
 
 
 def test_a_cached_prefix_counts_only_where_there_is_one():
@@ -194,9 +212,12 @@ def test_flags_without_arguments_are_the_defaults():
 
 def test_a_flag_gives_a_value_of_its_type():
     settings = parsed(
-        "--lr=3e-4", "--batch_size=7", "--bias_correction", "--norerun",
+        "--lr=3e-4",
+        "--batch_size=7",
+        "--bias_correction",
+        "--norerun",
         "--trainable_layers=2",
-    )  # fmt: skip
+    )
     assert settings == GlueSettings(
         lr=3e-4, batch_size=7, bias_correction=True, trainable_layers="2"
     )
@@ -229,8 +250,10 @@ def test_the_embedded_file_needs_nothing_but_pip(monkeypatch):
     monkeypatch.chdir(commands.ROOT)
     settings = parsed("--flagfile=flags/embedded.flags")
     assert (settings.task, settings.data, settings.model) == (
-        "sst2", "rotten_tomatoes", "minilm",
-    )  # fmt: skip
+        "sst2",
+        "rotten_tomatoes",
+        "minilm",
+    )
 
 
 def test_what_stands_behind_a_flag_file_overrides_it(monkeypatch):
@@ -249,12 +272,16 @@ def test_the_command_in_a_flag_file_is_one_of_its_own(path, monkeypatch):
             if line.startswith("#   python -m tf_transfer.")
         ]
     shared = (
-        "elsa.flags", "hart.flags", "li.flags", "stacking.flags", "wang.flags",
-    )  # fmt: skip
+        "elsa.flags",
+        "hart.flags",
+        "li.flags",
+        "stacking.flags",
+        "wang.flags",
+    )
     if os.path.basename(path) in shared:
         assert not found  # it is there to be inherited
         return
-    [[python, m, module, *arguments]] = found
+    [[_python, _m, module, *arguments]] = found
     assert f"--flagfile={path}" in arguments
     found = parsed_for(path, *arguments)
     assert module == f"tf_transfer.{found.module}"

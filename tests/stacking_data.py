@@ -8,7 +8,7 @@ from tests import cs224n_runs
 from tf_transfer import stacking
 from tf_transfer.data import cs224n
 
-WORDS = "the dog was not in house good film water children two cats".split()
+WORDS = ("the dog was not in house good film water children two cats").split()
 SIZES = {"train": 24, "testa": 9, "testb": 7}
 
 
@@ -40,10 +40,14 @@ def write_quora(folder):
     task = cs224n.TASKS["paraphrase"]
     for split, count in (("train", 30), ("dev", 12)):
         cs224n_runs.write(
-            folder, task, split,
-            [("two cats", ("two cats", "water")[n % 2], float(1 - n % 2))
-             for n in range(count)],
-        )  # fmt: skip
+            folder,
+            task,
+            split,
+            [
+                ("two cats", ("two cats", "water")[n % 2], float(1 - n % 2))
+                for n in range(count)
+            ],
+        )
 
 
 WRITE = {"ner": write_conll, "text": write_yahoo, "pairs": write_quora}
@@ -57,10 +61,17 @@ def settings_of(folder, task="ner", **changes):
         WRITE[task](data)
     return stacking.StackingSettings(
         **{
-            "task": task, "data": str(data), "model": "tiny", "max_length": 16,
-            "batch_size": 8, "max_epochs": 1, "lr": 1e-3, "head_lr": 1e-2,
+            "task": task,
+            "data": str(data),
+            "model": "tiny",
+            "max_length": 16,
+            "batch_size": 8,
+            "max_epochs": 1,
+            "lr": 1e-3,
+            "head_lr": 1e-2,
             "validation_fraction": 0.2,
-            "out": str(folder / "runs"), "cache_dir": str(folder / "cache"),
+            "out": str(folder / "runs"),
+            "cache_dir": str(folder / "cache"),
             **changes,
         }
-    ).resolve()  # fmt: skip
+    ).resolve()

@@ -11,12 +11,12 @@ from tests import commands
 from tests import interrupting
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
-from tf_transfer.models import stack_names
 from tf_transfer.models import tiny
+from tf_transfer.models.heads import names
 from tf_transfer.training import run as run_lib
 
 QUICK = (("ner", "bilstm"),)
-EVERY = tuple((t, h) for t, names in stack_names.HEADS.items() for h in names)
+EVERY = tuple((t, h) for t, names in names.HEADS.items() for h in names)
 HEADS = [
     pytest.param(*pair, marks=() if pair in QUICK else pytest.mark.slow)
     for pair in EVERY
@@ -60,10 +60,13 @@ def test_two_devices_train_as_one_does(heads, tmp_path):
     for changes in ({}, {"strategy": "mirrored", "cpu_devices": 2}):
         found.append(
             commands.results_of(
-                PROGRAM, str(tmp_path), str(tmp_path / f"out{len(found)}"),
-                json.dumps(changes), json.dumps(heads),
+                PROGRAM,
+                str(tmp_path),
+                str(tmp_path / f"out{len(found)}"),
+                json.dumps(changes),
+                json.dumps(heads),
             )
-        )  # fmt: skip
+        )
     assert len(found[0]) == len(heads)
     for one, other in zip(*found, strict=True):
         for metrics, same in zip(one, other):
@@ -80,9 +83,13 @@ def test_half_precision_trains_float32_weights(task, head, precision, tmp_path):
     losses = []
     for kind in ("float32", precision):
         settings = settings_of(
-            tmp_path, task, **changes, precision=kind, dropout=0.0,
+            tmp_path,
+            task,
+            **changes,
+            precision=kind,
+            dropout=0.0,
             head_dropout=0.0,
-        )  # fmt: skip
+        )
         stacking.run(settings)
         path = pathlib.Path(stacking.locate(settings, 1).path)
         line = json.loads((path / "epochs.jsonl").read_text().splitlines()[0])

@@ -11,11 +11,11 @@ import pytest
 
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
-from tf_transfer.errors import UserError
-from tf_transfer.models import stack_names
-from tf_transfer.models import stacks
+from tf_transfer.models import heads
 from tf_transfer.models import tiny
+from tf_transfer.models.heads import names
 from tf_transfer.training import run as run_lib
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +38,14 @@ def lines_of(settings):
 def test_defaults_are_the_paper_s_where_it_has_them():
     settings = stacking.StackingSettings().resolve()
     assert (settings.adaptation, settings.head) == (
-        "stack_and_finetune", "bilstm",
-    )  # fmt: skip
+        "stack_and_finetune",
+        "bilstm",
+    )
     assert (settings.head_lr, settings.dropout, settings.head_dropout) == (
-        1e-3, 0.1, 0.1,
-    )  # fmt: skip
+        1e-3,
+        0.1,
+        0.1,
+    )
     assert not settings.bias_correction and settings.weight_decay == 0.01
     assert settings.model == "bert_base_en" and settings.select == "last"
     alone = stacking.StackingSettings(adaptation="finetune_only", task="text")
@@ -51,14 +54,14 @@ def test_defaults_are_the_paper_s_where_it_has_them():
 
 
 def test_heads_are_those_of_the_models_and_read_what_they_say():
-    named = {name for names in stack_names.HEADS.values() for name in names}
-    assert named == set(stacks.LAYERS)
-    for task, names in stack_names.HEADS.items():
-        for name in names:
+    named = {name for some in names.HEADS.values() for name in some}
+    assert named == set(heads.LAYERS)
+    for task, some in names.HEADS.items():
+        for name in some:
             settings = stacking.StackingSettings(
                 task=task, head=name, adaptation="joint"
             ).resolve()
-            head = stacks.build(task, name, 1, 8, 0.1, 0, "float32")
+            head = heads.build(task, name, 1, 8, 0.1, 0, "float32")
             assert settings.pooling == head.pooling
             assert settings.pairs == ("cross", "sbert")[head.sides - 1]
 
@@ -218,11 +221,16 @@ def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
 @pytest.mark.parametrize(
     "task, head",
     [
-        ("ner", "dense"), ("text", "dense"), ("text", "densenet"),
-        ("text", "highway"), ("pairs", "dense"), ("pairs", "bimpm"),
-        ("pairs", "bimpm_without_context"), ("pairs", "sim_transformer"),
+        ("ner", "dense"),
+        ("text", "dense"),
+        ("text", "densenet"),
+        ("text", "highway"),
+        ("pairs", "dense"),
+        ("pairs", "bimpm"),
+        ("pairs", "bimpm_without_context"),
+        ("pairs", "sim_transformer"),
     ],
-)  # fmt: skip
+)
 def test_every_head_trains_from_the_cache_and_live(tmp_path, task, head):
     settings = settings_of(tmp_path, task, head=head, frozen_prefix="cached")
     result = stacking.run(settings)
@@ -238,9 +246,11 @@ def test_a_table_of_ones_own_is_a_text_task(tmp_path):
     ]
     path.write_text("body,topic\n" + "\n".join(rows) + "\n")
     settings = dataclasses.replace(
-        settings_of(tmp_path, "text", head="dense"), data=str(path),
-        text_column="body", label_column="topic",
-    )  # fmt: skip
+        settings_of(tmp_path, "text", head="dense"),
+        data=str(path),
+        text_column="body",
+        label_column="topic",
+    )
     assert 0 <= stacking.run(settings)["test"]["accuracy"] <= 1
 
 

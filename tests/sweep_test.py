@@ -16,9 +16,13 @@ from tf_transfer.sweeps import display as display_lib
 from tf_transfer.sweeps import work
 
 FLAGS = {
-    "model": "tiny", "data": "sample", "task": "rte", "batch_size": 8,
-    "max_length": 16, "max_epochs": 1,
-}  # fmt: skip
+    "model": "tiny",
+    "data": "sample",
+    "task": "rte",
+    "batch_size": 8,
+    "max_length": 16,
+    "max_epochs": 1,
+}
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from tests import commands
 from tests import tweets_table
 from tests.tweets_table import files_of
 from tests.tweets_table import parsed
-from tf_transfer import command_line
 from tf_transfer import predict
 from tf_transfer import tweets
-from tf_transfer.errors import UserError
+from tf_transfer.config import command_line
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_repeated_texts_are_told_of_and_may_be_kept_apart(
         said = capsys.readouterr().out
         assert "1 of 62 rows repeat a text, 1 texts have several labels" in said
         assert kept in said
-    for train, tested in settings.source().folds():
+    for train, _tested in settings.source().folds():
         assert len({60, 61} & set(train)) in (0, 2)
 
 
@@ -100,9 +100,11 @@ def test_a_sparse_run_loads_no_tensorflow(table, tmp_path):
         "print([n for n in ('tensorflow', 'keras') if n in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True,
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
         cwd=commands.ROOT,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -120,9 +122,13 @@ def test_texts_without_a_frequent_word_are_named(tmp_path):
     path = tmp_path / "few.csv"
     path.write_text("text,target\na b,1\nc d,0\ne f,1\ng h,0\n")
     settings = parsed(
-        str(path), tmp_path, "--features=tfidf", "--folds=0",
-        "--test_fraction=0.5", "--id_column=",
-    )  # fmt: skip
+        str(path),
+        tmp_path,
+        "--features=tfidf",
+        "--folds=0",
+        "--test_fraction=0.5",
+        "--id_column=",
+    )
     with pytest.raises(UserError, match="--features=tfidf: nothing can be"):
         tweets.run(settings)
 
@@ -132,9 +138,13 @@ def test_fewer_examples_than_labels_are_refused(tmp_path):
     rows = "".join(f"t{n},{'ab'[n % 2]}\n" for n in range(100))
     path.write_text("text,target\n" + rows + "x,c\ny,c\nz,c\n")
     settings = parsed(
-        str(path), tmp_path, "--id_column=", "--features=count", "--folds=2",
+        str(path),
+        tmp_path,
+        "--id_column=",
+        "--features=count",
+        "--folds=2",
         "--max_train_examples=10",
-    )  # fmt: skip
+    )
     with pytest.raises(UserError, match="--max_train_examples: leaves no.*'c'"):
         tweets.run(settings)
 
@@ -158,10 +168,12 @@ def test_the_author_s_fold_means_come_out(
     settings = command_line.parse(
         tweets.TweetsSettings,
         [
-            f"--data={folder}/train.csv", f"--features={features}",
-            f"--row_order={folder}/hart_order.txt", f"--out={tmp_path}",
+            f"--data={folder}/train.csv",
+            f"--features={features}",
+            f"--row_order={folder}/hart_order.txt",
+            f"--out={tmp_path}",
         ],
-    ).resolve()  # fmt: skip
+    ).resolve()
     result = tweets.run(settings)
     assert abs(result["test"]["accuracy"] - accuracy) < 0.005
     assert abs(result["test"]["f1"] - f1) < 0.005

@@ -13,7 +13,7 @@ from tests.tweets_table import files_of
 from tests.tweets_table import parsed
 from tf_transfer import predict
 from tf_transfer import tweets
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture
@@ -27,23 +27,32 @@ def test_frozen_trains_the_head_alone(table, tmp_path):
         parsed(table, tmp_path, "--trainable_layers=0", "--lr=0.1")
     )
     assert result["approach"] == "last_0"
-    folder, config = files_of(tmp_path)
+    _folder, config = files_of(tmp_path)
     assert result["trainable_parameters"] == config["parts"]["head tweets"]
     assert config["split_sizes"] == {"train": 55, "test": 7}
     assert set(result["test"]) == {
-        "accuracy", "f1", "f1_other", "f1_macro", "f1_hart", "precision",
+        "accuracy",
+        "f1",
+        "f1_other",
+        "f1_macro",
+        "f1_hart",
+        "precision",
         "recall",
-    }  # fmt: skip
+    }
     assert result["validation"] is None
 
 
 def test_a_trained_run_answers_texts_and_tables(table, tmp_path, capsys):
     tweets.run(
         parsed(
-            table, tmp_path, "--trainable_layers=1", "--lr=3e-3",
-            "--max_epochs=6", "--clean=basic",
+            table,
+            tmp_path,
+            "--trainable_layers=1",
+            "--lr=3e-3",
+            "--max_epochs=6",
+            "--clean=basic",
         )
-    )  # fmt: skip
+    )
     folder, _ = files_of(tmp_path)
     predictor = predict.Predictor(folder)
     path = tmp_path / "new.csv"
@@ -71,9 +80,12 @@ def test_several_labels_are_several_units(tmp_path):
     rows = "".join(f"text {n}\t{'abc'[n % 3]}\n" for n in range(30))
     path.write_text("text\ttarget\n" + rows)
     settings = parsed(
-        str(path), tmp_path, "--id_column=", "--trainable_layers=0",
+        str(path),
+        tmp_path,
+        "--id_column=",
+        "--trainable_layers=0",
         "--test_fraction=0.2",
-    )  # fmt: skip
+    )
     result = tweets.run(settings)
     assert set(result["test"]) == {"accuracy", "f1_macro"}
     folder, _ = files_of(tmp_path)

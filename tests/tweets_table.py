@@ -6,12 +6,12 @@ import os
 
 import numpy as np
 
-from tf_transfer import command_line
 from tf_transfer import tweets
+from tf_transfer.config import command_line
 
 WORDS = {
-    "calm": "good day at the lake with two cats".split(),
-    "disaster": "fire and flood in the old town again".split(),
+    "calm": ["good", "day", "at", "the", "lake", "with", "two", "cats"],
+    "disaster": ["fire", "and", "flood", "in", "the", "old", "town", "again"],
 }
 
 
@@ -35,11 +35,16 @@ def parsed(table, tmp_path, *words):
     return command_line.parse(
         tweets.TweetsSettings,
         [
-            f"--data={table}", "--id_column=number", "--model=tiny",
-            "--max_length=16", "--batch_size=8", "--max_epochs=1",
-            f"--out={tmp_path / 'runs'}", *words,
+            f"--data={table}",
+            "--id_column=number",
+            "--model=tiny",
+            "--max_length=16",
+            "--batch_size=8",
+            "--max_epochs=1",
+            f"--out={tmp_path / 'runs'}",
+            *words,
         ],
-    ).resolve()  # fmt: skip
+    ).resolve()
 
 
 def files_of(tmp_path):

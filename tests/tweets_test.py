@@ -7,9 +7,9 @@ import pytest
 
 from tests import tweets_table
 from tests.tweets_table import parsed
-from tf_transfer import command_line
 from tf_transfer import tweets
-from tf_transfer.errors import UserError
+from tf_transfer.config import command_line
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture
@@ -88,10 +88,14 @@ def test_how_a_file_is_read_and_split_is_part_of_its_identity(table, tmp_path):
         return parsed(table, tmp_path, *words).source().identity
 
     changes = (
-        ["--encoding=latin-1"], ["--clean=basic"], ["--duplicates=group"],
-        ["--test_fraction=0.2"], ["--split_seed=1"], ["--label_column=number",
-        "--text_column=target"], ["--keyword_column=target"],
-    )  # fmt: skip
+        ["--encoding=latin-1"],
+        ["--clean=basic"],
+        ["--duplicates=group"],
+        ["--test_fraction=0.2"],
+        ["--split_seed=1"],
+        ["--label_column=number", "--text_column=target"],
+        ["--keyword_column=target"],
+    )
     found = []
     for words in changes:
         with contextlib.suppress(UserError):  # of labels that are none

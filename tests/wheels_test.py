@@ -9,8 +9,8 @@ import zipfile
 
 import pytest
 
-from tf_transfer import wheels
-from tf_transfer.errors import UserError
+from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture

@@ -25,12 +25,12 @@ import statistics
 import tempfile
 import time
 
-from tf_transfer import command_line
 from tf_transfer import glue
 from tf_transfer import text_task
+from tf_transfer.config import command_line
+from tf_transfer.config.settings import setting
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
-from tf_transfer.settings import setting
+from tf_transfer.utils.errors import UserError
 
 LIVE, CACHED = "ours, live", "ours, cached"
 HUGGING_FACE = "Hugging Face, grouped, longest"
@@ -141,30 +141,37 @@ class Bench:
     def _ours(self, objective, prefix=None):
         import tensorflow as tf
 
-        from tf_transfer.models import split
+        from tf_transfer.models import freezing
         from tf_transfer.training import learner
         from tf_transfer.training import loop
 
         settings = self.settings
         optimizer = loop.build_optimizer(
-            self.devices, split.freeze(self.network, self.moving),
-            lambda step: tf.constant(settings.lr), settings,
-        )  # fmt: skip
+            self.devices,
+            freezing.freeze(self.network, self.moving),
+            lambda step: tf.constant(settings.lr),
+            settings,
+        )
         one = learner.Learner(
-            self.devices, self.network, optimizer, objective, self.seeds,
-            settings, prefix,
-        )  # fmt: skip
+            self.devices,
+            self.network,
+            optimizer,
+            objective,
+            self.seeds,
+            settings,
+            prefix,
+        )
         trainer = loop.Trainer(self.devices, optimizer, [one])
         self.plan = one.plan(1)
         return lambda: trainer.train(trainer.plan(1), lambda *chunk: False)
 
     def _cached(self):
-        from tf_transfer.training import prefix_cache
+        from tf_transfer.feature_cache import cache as cache_lib
 
         folder = tempfile.TemporaryDirectory(prefix="tf_transfer-benchmark-")
         settings = dataclasses.replace(self.settings, cache_dir=folder.name)
         began = time.perf_counter()
-        cache = prefix_cache.PrefixCache(settings, self.devices, self.network)
+        cache = cache_lib.PrefixCache(settings, self.devices, self.network)
         prefix, objective, _ = cache.attach(self.objective, self.moving)
         seconds = time.perf_counter() - began
         [entry] = cache.store.entries()
@@ -193,9 +200,14 @@ class Bench:
             encoder, self.moving, len(self.task.labels), settings
         )
         plan = batches.plan_epoch(
-            train.lengths, settings.batch_size, "grouped", settings.seed,
-            1, 1, batches.buckets_up_to(settings.max_length),
-        )  # fmt: skip
+            train.lengths,
+            settings.batch_size,
+            "grouped",
+            settings.seed,
+            1,
+            1,
+            batches.buckets_up_to(settings.max_length),
+        )
         return hugging_face.epoch_of(
             model, optimizer, encoder, train, plan, settings
         )
@@ -205,9 +217,12 @@ class Bench:
         from tf_transfer.models import cost
 
         return cost.epoch_operations(
-            self.shape, self.plan, self.moving,
-            self.settings.pooling == "cls", cached,
-        )  # fmt: skip
+            self.shape,
+            self.plan,
+            self.moving,
+            self.settings.pooling == "cls",
+            cached,
+        )
 
 
 def _of_all_lengths(part, count):
@@ -230,7 +245,7 @@ def run(settings):
     """
     settings = settings.resolve()
     from tf_transfer.peers import peaks
-    from tf_transfer.training import surroundings
+    from tf_transfer.utils import machine
 
     bench = Bench(settings)
     contestants = bench.contestants()
@@ -257,7 +272,7 @@ def run(settings):
     result = {
         "settings": dataclasses.asdict(settings),
         "approach": settings.approach,
-        "versions": surroundings.versions(),
+        "versions": machine.versions(),
         "threads": len(os.sched_getaffinity(0)),
         "examples": int(bench.plan.counts.sum()),
         "padded_tokens": int(

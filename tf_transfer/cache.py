@@ -15,15 +15,22 @@ import time
 import numpy as np
 from absl import flags
 
-from tf_transfer import command_line
-from tf_transfer import settings as settings_lib
-from tf_transfer import text
-from tf_transfer.errors import UserError
-from tf_transfer.training import prefix_store
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import UserError
 
 COLUMNS = (
-    "entry", "model", "blocks", "keeps", "dtype", "texts", "size", "last used",
-)  # fmt: skip
+    "entry",
+    "model",
+    "blocks",
+    "keeps",
+    "dtype",
+    "texts",
+    "size",
+    "last used",
+)
 
 
 def define_flags():
@@ -62,12 +69,17 @@ def table(entries):
         used = datetime.datetime.fromtimestamp(entry.used_at)
         rows.append(
             (
-                entry.name, entry.model, "+".join(map(str, entry.key["stops"])),
-                entry.key["keeps"], entry.key["dtype"], f"{len(entry.rows):,}",
-                text.size(entry.bytes), f"{used:%Y-%m-%d %H:%M}",
+                entry.name,
+                entry.model,
+                "+".join(map(str, entry.key["stops"])),
+                entry.key["keeps"],
+                entry.key["dtype"],
+                f"{len(entry.rows):,}",
+                formatting.size(entry.bytes),
+                f"{used:%Y-%m-%d %H:%M}",
             )
-        )  # fmt: skip
-    return text.aligned(rows)
+        )
+    return formatting.aligned(rows)
 
 
 def check(entry):
@@ -85,7 +97,7 @@ def check(entry):
 
 def clear(entry):
     """Removes an entry; one line on it."""
-    size = text.size(entry.bytes)
+    size = formatting.size(entry.bytes)
     if entry.drop():
         return f"{entry.name}: removed, {size}."
     return f"{entry.name}: a run is using it. It stays."
@@ -95,7 +107,7 @@ def main():
     """Reads the flags and does what they say."""
     values = flags.FLAGS
     folder = settings_lib.cache_folder(values.cache_dir)
-    store = prefix_store.Store(folder)
+    store = store_lib.Store(folder)
     entries = chosen(store, values.entry, values.unused_days)
     if values.check and values.clear:
         raise UserError("Give one of --check and --clear.")

@@ -16,15 +16,15 @@ import os
 import numpy as np
 from absl import flags
 
-from tf_transfer import command_line
-from tf_transfer import text
+from tf_transfer.config import command_line
 from tf_transfer.data import ensembles
 from tf_transfer.data import metrics
-from tf_transfer.errors import UserError
 from tf_transfer.reports import reading
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.training import checkpoint
 from tf_transfer.training import records
+from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import UserError
 
 
 def define_flags():
@@ -85,8 +85,10 @@ def score(members, names):
         for name, logits in outputs.items()
     }
     return scores, {
-        "test_ids": members[0].ids, "test_labels": labels, **both,
-    }  # fmt: skip
+        "test_ids": members[0].ids,
+        "test_labels": labels,
+        **both,
+    }
 
 
 def write(folder, runs, scores, arrays):
@@ -114,7 +116,7 @@ def main():
         (name, *(f"{value:.4f}" for value in found.values()))
         for name, found in scores.items()
     ]
-    print(text.aligned(rows))
+    print(formatting.aligned(rows))
     if output:
         write(output, runs, scores, arrays)
         print(f"Written to {output}")

@@ -29,13 +29,13 @@ import dataclasses
 
 from absl import flags
 
-from tf_transfer import command_line
 from tf_transfer import freezing_study
-from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
-from tf_transfer.errors import UserError
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
 from tf_transfer.reports import operating
-from tf_transfer.settings import setting
+from tf_transfer.utils.errors import UserError
 
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 HEADLINES = {"cola": "matthews"}  # where it is not that of the task's row
@@ -168,9 +168,9 @@ def main():
         print(text_task.describe(settings))
     elif settings.trial:
         _refuse(
-            ("tasks",), "belongs to the study, and --trial is one run: give "
-            "--task.",
-        )  # fmt: skip
+            ("tasks",),
+            "belongs to the study, and --trial is one run: give --task.",
+        )
         run(settings)
     else:
         _refuse(

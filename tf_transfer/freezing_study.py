@@ -4,13 +4,14 @@ It reads no flags; its settings are `freezing.FreezingSettings`, resolved.
 """
 
 import dataclasses
+import functools
 import os
 import re
 
-from tf_transfer import settings as settings_lib
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import tasks as tasks_lib
-from tf_transfer.errors import UserError
 from tf_transfer.reports import operating
+from tf_transfer.utils.errors import UserError
 
 SEARCH_SHARE = 0.1  # of the training set, held out for the search of the rate
 
@@ -167,7 +168,7 @@ class Study:
         """Trains with few numbers of blocks: those that tell each quality."""
         trials = self.train(rate, [operating.ALL])
 
-        def keeps(blocks, quality):
+        def keeps(quality, blocks):
             if blocks not in trials:
                 trials.update(self.train(rate, [blocks]))
             full, mine = trials[operating.ALL], trials[blocks]
@@ -176,7 +177,7 @@ class Study:
             )
 
         for quality in operating.parse_qualities(self.settings.quality):
-            operating.bisect(layers, lambda blocks: keeps(blocks, quality))
+            operating.bisect(layers, functools.partial(keeps, quality))
 
     def _sweep(self, axes, **changes):
         """Does what is missing of a grid; returns (axes, result) of each."""
@@ -188,18 +189,31 @@ class Study:
         runs = grid.expand(
             "freezing",
             {"module": "freezing", "flags": given, "axes": axes},
-            self.settings.out, self.settings.cache_dir,
-        )  # fmt: skip
+            self.settings.out,
+            self.settings.cache_dir,
+        )
         results = all_of.finish(runs, self.settings)
         self.runs += runs
         return [(run.axes, result) for run, result in zip(runs, results)]
 
 
 STUDY_ONLY = (
-    "out", "cache_dir", "rerun", "describe", "trial", "tasks", "rates",
-    "search_trials", "trials", "frozen_blocks", "search", "quality",
-    "interval", "jobs", "retry_failed",
-)  # fmt: skip
+    "out",
+    "cache_dir",
+    "rerun",
+    "describe",
+    "trial",
+    "tasks",
+    "rates",
+    "search_trials",
+    "trials",
+    "frozen_blocks",
+    "search",
+    "quality",
+    "interval",
+    "jobs",
+    "retry_failed",
+)
 
 
 def given_flags(settings):

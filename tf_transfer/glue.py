@@ -22,10 +22,10 @@ validation epoch is the result; STS-B learns its raw scores by squared error.
 
 import dataclasses
 
-from tf_transfer import command_line
-from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
-from tf_transfer.settings import setting
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
 
 LR_FINE_TUNING = 2e-5
 LR_LAST_BLOCKS = 1e-3

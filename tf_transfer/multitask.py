@@ -32,14 +32,14 @@ What the paper names as future work, and its field expects: gradient surgery
 
 import dataclasses
 
-from tf_transfer import command_line
-from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
 from tf_transfer.data import cs224n
-from tf_transfer.errors import UserError
-from tf_transfer.models import split
-from tf_transfer.settings import setting
+from tf_transfer.models import freezing
 from tf_transfer.training.progress import OVERALL
+from tf_transfer.utils.errors import UserError
 
 # The phases of each way to train.
 TRAIN = {
@@ -153,7 +153,7 @@ class MultitaskSettings(settings_lib.Settings):
 
     def trainable(self, count):
         """What trains last, of an encoder of so many blocks."""
-        return split.of_phase(self.phases[-1], count)
+        return freezing.of_phase(self.phases[-1], count)
 
     def hashed(self):
         """The settings that can change a number, by name."""
@@ -274,7 +274,7 @@ def build(settings, devices):
 
 def build_network(settings, devices, tasks):
     """Encoder and an output layer a task, under the strategy's scope."""
-    from tf_transfer.models import heads
+    from tf_transfer.models import network as network_lib
 
     built = {}
     with devices.strategy.scope():
@@ -283,13 +283,17 @@ def build_network(settings, devices, tasks):
             pooling = settings.pooling
             if pooling == "cls_for_sentiment":
                 pooling = "cls" if task.name == "sentiment" else "mean"
-            built[task.name] = heads.PooledHead(
-                task.units, heads.width(pooling, encoder), pooling,
-                settings.head_dropout, 3 * settings.seed + number,
-                settings.precision, sides=text_task.sides_of(settings, task),
+            built[task.name] = network_lib.PooledHead(
+                task.units,
+                network_lib.width(pooling, encoder),
+                pooling,
+                settings.head_dropout,
+                3 * settings.seed + number,
+                settings.precision,
+                sides=text_task.sides_of(settings, task),
                 name=f"head_{task.name}",
-            )  # fmt: skip
-    return heads.Network(encoder, built)
+            )
+    return network_lib.Network(encoder, built)
 
 
 def read_objectives(settings, source, encoder):
@@ -318,13 +322,15 @@ def read_objectives(settings, source, encoder):
                 name=task.name,
                 loss=text_task.loss_of(task),
                 train=parts["train"],
-                evaluation={"validation": [("", parts["validation"])],
-                            "test": []},
+                evaluation={
+                    "validation": [("", parts["validation"])],
+                    "test": [],
+                },
                 measure=text_task.measure_of(task),
                 prefix=f"{task.name}_",
                 weight=weights[task.name],
             )
-        )  # fmt: skip
+        )
     return tuple(objectives), sizes
 
 
@@ -333,15 +339,19 @@ def _phase(settings, objectives, name, blocks):
 
     is_last = name == settings.phases[-1]
     return phases.Phase(
-        trainable=split.of_phase(name, blocks), trainable_layers=name,
+        trainable=freezing.of_phase(name, blocks),
+        trainable_layers=name,
         lr=settings.head_lr if name == "head" else settings.lr,
         max_epochs=settings.max_epochs if is_last else settings.head_epochs,
         objectives=objectives,
-        score=lambda metrics: metrics[OVERALL], patience=settings.patience,
-        min_delta=settings.min_delta, select=settings.select,
-        layer_decay=settings.layer_decay, overall=overall,
+        score=lambda metrics: metrics[OVERALL],
+        patience=settings.patience,
+        min_delta=settings.min_delta,
+        select=settings.select,
+        layer_decay=settings.layer_decay,
+        overall=overall,
         way=_way(settings),
-    )  # fmt: skip
+    )
 
 
 def _way(settings):

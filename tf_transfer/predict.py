@@ -33,14 +33,14 @@ import os
 import numpy as np
 from absl import flags
 
-from tf_transfer import command_line
+from tf_transfer.config import command_line
 from tf_transfer.data import conll
 from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
 from tf_transfer.data import sources
 from tf_transfer.data import tables
-from tf_transfer.errors import UserError
 from tf_transfer.predictor import Predictor
+from tf_transfer.utils.errors import UserError
 
 
 def define_flags():
@@ -83,11 +83,14 @@ def predict_texts(predictor, texts, output=None):
         sentences = [text.split() for text in texts]
         if not all(sentences):
             raise UserError("--text: holds no words.")
-        _write(output, [
-            "\t".join(pair)
-            for words, tags in zip(sentences, predictor.tags(sentences))
-            for pair in zip(words, tags)
-        ])  # fmt: skip
+        _write(
+            output,
+            [
+                "\t".join(pair)
+                for words, tags in zip(sentences, predictor.tags(sentences))
+                for pair in zip(words, tags)
+            ],
+        )
         return
     wanted = len(predictor.task.texts)
     if len(texts) != wanted:
@@ -131,8 +134,9 @@ def _predict_table(predictor, path, output):
         tables.Columns(
             settings["text_column"], "", "", settings["keyword_column"]
         ),
-        settings["encoding"], settings["clean"] == "basic",
-    )  # fmt: skip
+        settings["encoding"],
+        settings["clean"] == "basic",
+    )
     if not texts:
         raise UserError(f"--input={path}: holds no texts.")
     examples = sources.Examples(np.arange(len(texts)), [texts], None)
@@ -221,7 +225,7 @@ def export(predictor, folder):
     """Writes a SavedModel from raw strings to logits, and how to read them."""
     import tensorflow as tf
 
-    from tf_transfer.models import serving
+    from tf_transfer.models import text_model
 
     if predictor.reads_words:
         raise UserError(
@@ -230,10 +234,12 @@ def export(predictor, folder):
         )
     if os.path.exists(folder) and os.listdir(folder):
         raise UserError(f"--export={folder}: is not empty. Give a new folder.")
-    module = serving.TextModule(
-        predictor.network, predictor.task.name, len(predictor.task.texts),
+    module = text_model.TextModule(
+        predictor.network,
+        predictor.task.name,
+        len(predictor.task.texts),
         predictor.settings.max_length,
-    )  # fmt: skip
+    )
     tf.saved_model.save(module, folder, module.signatures())
     about = {
         "task": predictor.task.name,
@@ -254,9 +260,12 @@ def main():
     if not values.run:
         raise UserError("--run: give the folder of a finished run.")
     asked = [
-        bool(values.text), bool(values.input), values.glue_test,
-        bool(values.export), values.cs224n,
-    ]  # fmt: skip
+        bool(values.text),
+        bool(values.input),
+        values.glue_test,
+        bool(values.export),
+        values.cs224n,
+    ]
     if sum(asked) != 1:
         raise UserError(
             "Give one of --text, --input, --glue_test, --cs224n and --export."

@@ -12,7 +12,7 @@ from tf_transfer.data import entities
 from tf_transfer.data import metrics
 from tf_transfer.data import tables
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 class Predictor:
@@ -107,7 +107,7 @@ class Predictor:
         Raises:
             UserError: the run has no such task, or several and none is named.
         """
-        if name and name not in self.tasks or not (name or self.task):
+        if (name and name not in self.tasks) or not (name or self.task):
             raise UserError(
                 f"--task={name}: this run has {', '.join(self.tasks)}. Give "
                 "one of them."
@@ -142,10 +142,13 @@ class Predictor:
         """float32 [examples, units] of `sources.Examples`."""
         return self._run(
             text_task.tokenise(
-                examples, self.network.encoder, self.settings, self.task,
+                examples,
+                self.network.encoder,
+                self.settings,
+                self.task,
                 "texts",
             )
-        )  # fmt: skip
+        )
 
     def tags(self, sentences):
         """The tag of each word.
@@ -161,8 +164,10 @@ class Predictor:
         untagged = [["O"] * len(words) for words in sentences]
         split = word_task.encode(
             conll.Sentences(np.arange(len(sentences)), sentences, untagged),
-            self.network.encoder, self.settings.max_length, "texts",
-        )  # fmt: skip
+            self.network.encoder,
+            self.settings.max_length,
+            "texts",
+        )
         found = self._run(split).argmax(axis=1)
         return entities.decode(
             entities.Tagged(found, split.word_starts), self.task.labels
@@ -175,9 +180,12 @@ class Predictor:
 
         program = tf.function(self._logits_of_batch)
         return learner.predict(
-            self.devices, program, split, self.network.encoder.special.pad,
+            self.devices,
+            program,
+            split,
+            self.network.encoder.special.pad,
             self.settings.max_length,
-        )  # fmt: skip
+        )
 
     def _logits_of_batch(self, batch):
         return self.network.logits(self.task.name, batch, training=False)

@@ -15,11 +15,11 @@ import sys
 from absl import app
 from absl import flags
 
-from tf_transfer import command_line
-from tf_transfer.errors import UserError
+from tf_transfer.config import command_line
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
 from tf_transfer.reports import words
+from tf_transfer.utils.errors import UserError
 
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 SHOWN_LEFT_OUT = 20
@@ -32,25 +32,32 @@ def define_flags():
         "out", "", "Where the report goes. Unset: RUNS/report.", **module
     )
     flags.DEFINE_list(
-        "budgets", [],
+        "budgets",
+        [],
         "Seconds, such as 3600,7200: what each approach has reached within "
-        "them. Unset: quarters of the longest run.", **module,
-    )  # fmt: skip
+        "them. Unset: quarters of the longest run.",
+        **module,
+    )
     flags.DEFINE_string(
-        "quality", ",".join(map(str, operating.QUALITIES)),
+        "quality",
+        ",".join(map(str, operating.QUALITIES)),
         "Shares of the full score, such as 0.9 or 0.9,0.95: how many trained "
-        "blocks keep them (runs of tf_transfer.freezing).", **module,
-    )  # fmt: skip
+        "blocks keep them (runs of tf_transfer.freezing).",
+        **module,
+    )
     flags.DEFINE_string(
-        "published", "experiments",
+        "published",
+        "experiments",
         "Folder with the papers' figures (glue/published.json, ...).",
         **module,
-    )  # fmt: skip
+    )
     flags.DEFINE_string(
-        "document", "",
+        "document",
+        "",
         "Also replace the generated part of this Markdown file, and keep "
-        "summary.json and the figures beside it.", **module,
-    )  # fmt: skip
+        "summary.json and the figures beside it.",
+        **module,
+    )
 
 
 def main(argv):
@@ -215,10 +222,10 @@ def write(parts, summary, out):
 def show_in_tensorboard(parts, root):
     """Puts the figures where TensorBoard finds them beside the runs."""
     from tf_transfer.reports import document
-    from tf_transfer.training import events
+    from tf_transfer.training import tensorboard
 
-    events.write_overview(
-        os.path.join(root, events.OVERVIEW),
+    tensorboard.write_overview(
+        os.path.join(root, tensorboard.OVERVIEW),
         {
             part.name: (part.caption, part.png)
             for part in parts

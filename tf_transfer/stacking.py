@@ -27,16 +27,16 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 
 import dataclasses
 
-from tf_transfer import command_line
-from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
 from tf_transfer.data import stacking_sources
 from tf_transfer.data import subsets
-from tf_transfer.errors import UserError
-from tf_transfer.models import split
-from tf_transfer.models import stack_names
-from tf_transfer.settings import setting
+from tf_transfer.models import freezing
+from tf_transfer.models.heads import names
 from tf_transfer.training.progress import SAMPLE
+from tf_transfer.utils.errors import UserError
 
 # The phases of each strategy.
 ADAPTATIONS = {
@@ -154,7 +154,7 @@ class StackingSettings(settings_lib.Settings):
 
     def trainable(self, count):
         """What trains last, of an encoder of so many blocks."""
-        return split.of_phase(self.phases[-1], count)
+        return freezing.of_phase(self.phases[-1], count)
 
     def hashed(self):
         """The settings that can change a number, by name."""
@@ -201,7 +201,7 @@ def _check(settings):
         )
     settings_lib.check_rate(settings, "head_lr")
     settings_lib.at_least(settings, "phase_one_epochs", 1)
-    stack_names.check(settings.task, settings.head)
+    names.check(settings.task, settings.head)
 
 
 # === Runs ===
@@ -235,17 +235,22 @@ def build(settings, devices):
 def build_network(settings, devices, task):
     """Encoder and head, under the strategy's scope."""
     from tf_transfer.models import heads
-    from tf_transfer.models import stacks
+    from tf_transfer.models import network as network_lib
 
     with devices.strategy.scope():
         encoder = text_task.load_encoder(settings)
-        head = stacks.build(
-            settings.task, settings.head, task.units, encoder.hidden,
-            settings.head_dropout, settings.seed, settings.precision,
+        head = heads.build(
+            settings.task,
+            settings.head,
+            task.units,
+            encoder.hidden,
+            settings.head_dropout,
+            settings.seed,
+            settings.precision,
             jit_compile=settings.jit_compile,
             name=f"head_{settings.task}",
-        )  # fmt: skip
-    return heads.Network(encoder, {settings.task: head})
+        )
+    return network_lib.Network(encoder, {settings.task: head})
 
 
 def read_objective(settings, source, encoder):
@@ -263,10 +268,11 @@ def read_objective(settings, source, encoder):
         measure = text_task.measure_of(source.task)
     evaluation = {
         "validation": [
-            ("", parts["validation"]), (SAMPLE, parts["sample"]),
+            ("", parts["validation"]),
+            (SAMPLE, parts["sample"]),
         ],
         "test": [("", parts["test"])],
-    }  # fmt: skip
+    }
     objective = phases.Objective(
         settings.task, loss, parts["train"], evaluation, measure
     )
@@ -293,17 +299,19 @@ def _phase(settings, objective, name, blocks):
     metric = METRIC[settings.task]
     is_last = name == settings.phases[-1]
     phase = phases.Phase(
-        trainable=split.of_phase(name, blocks), trainable_layers=name,
+        trainable=freezing.of_phase(name, blocks),
+        trainable_layers=name,
         lr=settings.head_lr if name == "head" else settings.lr,
         max_epochs=(
             settings.max_epochs if is_last else settings.phase_one_epochs
         ),
-        objectives=(objective,), score=lambda metrics: metrics[metric],
+        objectives=(objective,),
+        score=lambda metrics: metrics[metric],
         patience=settings.patience if is_last else 0,
         min_delta=settings.min_delta,
         select=settings.select if is_last else "last",
         layer_decay=settings.layer_decay,
-    )  # fmt: skip
+    )
     if name != "head" or settings.phase_one_gap < 0:
         return phase
 

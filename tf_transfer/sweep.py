@@ -19,14 +19,14 @@ import sys
 from absl import app
 from absl import flags
 
-from tf_transfer import command_line
-from tf_transfer import text
-from tf_transfer.errors import UserError
+from tf_transfer.config import command_line
 from tf_transfer.sweeps import all_of
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import work
-from tf_transfer.training import events
+from tf_transfer.training import tensorboard
+from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import UserError
 
 
 def define_flags():
@@ -34,23 +34,31 @@ def define_flags():
     module = {"module_name": sys.argv[0]}
     flags.DEFINE_string("out", "runs", "Root of the run directories.", **module)
     flags.DEFINE_string(
-        "cache_dir", "", "Folder for stored states, as the runs take it.",
+        "cache_dir",
+        "",
+        "Folder for stored states, as the runs take it.",
         **module,
-    )  # fmt: skip
+    )
     flags.DEFINE_bool(
-        "dry_run", False,
+        "dry_run",
+        False,
         "List the runs, with an estimate of time and cache size; run none.",
         **module,
-    )  # fmt: skip
+    )
     flags.DEFINE_integer(
-        "jobs", 1,
+        "jobs",
+        1,
         "Runs side by side, each with its share of the cores. Their record "
-        "says so: times are compared only among equals.", 1, **module,
-    )  # fmt: skip
+        "says so: times are compared only among equals.",
+        1,
+        **module,
+    )
     flags.DEFINE_list(
-        "only", [],
-        "Only the runs with these flags, such as task=rte,seed=0.", **module,
-    )  # fmt: skip
+        "only",
+        [],
+        "Only the runs with these flags, such as task=rte,seed=0.",
+        **module,
+    )
     flags.DEFINE_integer(
         "limit", 0, "Start so many runs at most (0: all).", 0, **module
     )
@@ -75,7 +83,7 @@ def main(argv):
     if values.dry_run:
         print(plan(work.Board(values.out, runs), values.jobs))
         return
-    events.write_overview(os.path.join(values.out, events.OVERVIEW))
+    tensorboard.write_overview(os.path.join(values.out, tensorboard.OVERVIEW))
     board = all_of.run(
         runs, values.out, values.jobs, values.limit, values.retry_failed
     )
@@ -117,11 +125,12 @@ def plan(board, jobs):
         known = seconds[run.name]
         rows.append(
             (
-                states[run.name], *run.axes.values(),
-                text.duration(known) if known is not None else "-",
+                states[run.name],
+                *run.axes.values(),
+                formatting.duration(known) if known is not None else "-",
             )
-        )  # fmt: skip
-    lines = [text.aligned(rows)]
+        )
+    lines = [formatting.aligned(rows)]
     to_come = [run for run in board.runs if states[run.name] == work.TO_COME]
     lines.append(f"{len(board.runs)} runs, {len(to_come)} of them to come.")
     left = [seconds[run.name] for run in to_come]
@@ -132,12 +141,12 @@ def plan(board, jobs):
             seconds=sum(left) / jobs
         )
         lines.append(
-            f"Time: about {text.duration(sum(left) / jobs)}, so until "
+            f"Time: about {formatting.duration(sum(left) / jobs)}, so until "
             f"{end:%Y-%m-%d %H:%M} ({basis})."
         )
     if caches:
         lines.append(
-            f"Cached prefixes: {text.size(sum(caches.values()))} in "
+            f"Cached prefixes: {formatting.size(sum(caches.values()))} in "
             f"{len(caches)} entries, where they are not there yet."
         )
     return "\n".join(lines)

@@ -6,12 +6,12 @@ splits, one phase with one objective. A paper's module adds its defaults.
 
 import dataclasses
 
-from tf_transfer import command_line
-from tf_transfer import settings as settings_lib
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
-from tf_transfer.models import split
-from tf_transfer.settings import setting
+from tf_transfer.models import freezing
+from tf_transfer.utils.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +45,7 @@ class TaskSettings(settings_lib.Settings):
 
     def trainable(self, count):
         """What trains of an encoder of so many blocks."""
-        return split.parse(self.trainable_layers, self.blocks, count)
+        return freezing.parse(self.trainable_layers, self.blocks, count)
 
 
 def run(settings):
@@ -57,9 +57,11 @@ def run(settings):
     settings = settings.resolve()
     task = settings.row
     return execute(
-        settings, build, {"task": task.name, "metric": task.metric},
+        settings,
+        build,
+        {"task": task.name, "metric": task.metric},
         task.facts,
-    )  # fmt: skip
+    )
 
 
 def execute(settings, build, facts, details=None):
@@ -75,9 +77,13 @@ def execute(settings, build, facts, details=None):
     settings.source()  # what is wrong with the data is said at once
     devices = strategy.set_up(settings)
     return session.execute(
-        settings, locate(settings, devices.replicas), devices, facts,
-        lambda: build(settings, devices), details,
-    )  # fmt: skip
+        settings,
+        locate(settings, devices.replicas),
+        devices,
+        facts,
+        lambda: build(settings, devices),
+        details,
+    )
 
 
 def build(settings, devices):
@@ -102,9 +108,12 @@ def locate(settings, replicas):
         "data_identity": settings.source().identity,
     }
     return records.locate(
-        settings, settings.module, [settings.task, settings.approach],
-        identities, replicas,
-    )  # fmt: skip
+        settings,
+        settings.module,
+        [settings.task, settings.approach],
+        identities,
+        replicas,
+    )
 
 
 def load_encoder(settings):
@@ -116,9 +125,12 @@ def load_encoder(settings):
     from tf_transfer.models import loading
 
     encoder = loading.load(
-        settings.model, settings.cache_folder, settings.dropout,
-        settings.precision, settings.seed,
-    )  # fmt: skip
+        settings.model,
+        settings.cache_folder,
+        settings.dropout,
+        settings.precision,
+        settings.seed,
+    )
     if settings.max_length > encoder.longest:
         raise UserError(
             f"--max_length={settings.max_length}: this encoder has positions "
@@ -129,7 +141,7 @@ def load_encoder(settings):
 
 def build_network(settings, task, devices, encoder=None):
     """Encoder (loaded, unless given) and head, under the strategy's scope."""
-    from tf_transfer.models import heads
+    from tf_transfer.models import network as network_lib
 
     if settings.pairs == "sbert" and len(task.texts) == 1:
         raise UserError(
@@ -138,13 +150,17 @@ def build_network(settings, task, devices, encoder=None):
         )
     with devices.strategy.scope():
         encoder = encoder or load_encoder(settings)
-        head = heads.PooledHead(
-            task.units, heads.width(settings.pooling, encoder),
+        head = network_lib.PooledHead(
+            task.units,
+            network_lib.width(settings.pooling, encoder),
             settings.pooling,
-            settings.head_dropout, settings.seed, settings.precision,
-            sides=sides_of(settings, task), name=f"head_{task.name}",
-        )  # fmt: skip
-    return heads.Network(encoder, {task.name: head})
+            settings.head_dropout,
+            settings.seed,
+            settings.precision,
+            sides=sides_of(settings, task),
+            name=f"head_{task.name}",
+        )
+    return network_lib.Network(encoder, {task.name: head})
 
 
 def prepare(settings, task, source, devices, encoder=None):
@@ -238,12 +254,15 @@ def tokenise(examples, encoder, settings, task, name):
     ids = tokens.join(
         [
             tokens.encode(
-                encoder.tokenize, encoder.special, texts, settings.max_length,
+                encoder.tokenize,
+                encoder.special,
+                texts,
+                settings.max_length,
                 name,
             )
             for texts in (apart if sides == 2 else [examples.texts])
         ]
-    )  # fmt: skip
+    )
     labels = examples.labels
     if labels is None:
         labels = np.zeros(len(examples), np.int64)
@@ -285,7 +304,7 @@ def describe(settings, network_of=network_of):
 
     network = network_of(settings, strategy.set_up(settings))
     trainable = settings.trainable(len(network.encoder.blocks))
-    return split.describe(network, trainable)
+    return freezing.describe(network, trainable)
 
 
 def main(cls, run=run, network_of=network_of):

@@ -33,22 +33,30 @@ import dataclasses
 
 import numpy as np
 
-from tf_transfer import command_line
-from tf_transfer import settings as settings_lib
 from tf_transfer import text_task
 from tf_transfer.baselines import sparse
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
 from tf_transfer.data import table_source
 from tf_transfer.data import tables
-from tf_transfer.errors import UserError
-from tf_transfer.settings import setting
+from tf_transfer.utils.errors import UserError
 
 LR = 5e-5
 # What can change a number of a sparse run; the rest is the encoder's.
 SPARSE_KEY = (
-    "task", "features", "preprocessing", "text_column", "label_column",
-    "keyword_column", "clean", "duplicates", "folds",
-    "max_train_examples", "split_seed",
-)  # fmt: skip
+    "task",
+    "features",
+    "preprocessing",
+    "text_column",
+    "label_column",
+    "keyword_column",
+    "clean",
+    "duplicates",
+    "folds",
+    "max_train_examples",
+    "split_seed",
+)
 SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
 
 
@@ -320,9 +328,12 @@ def locate(settings, replicas):
     from tf_transfer.training import records
 
     return records.locate(
-        settings, settings.module, [settings.task, settings.approach],
-        {"data_identity": settings.source().identity}, 1,
-    )  # fmt: skip
+        settings,
+        settings.module,
+        [settings.task, settings.approach],
+        {"data_identity": settings.source().identity},
+        1,
+    )
 
 
 def run(settings):
@@ -357,7 +368,7 @@ def tell_duplicates(settings):
         print(
             f"{settings.data}: {found.rows:,} of {len(table):,} rows repeat a "
             f"text, {found.conflicting:,} texts have several labels; {kept}."
-        )  # fmt: skip
+        )
 
 
 def run_trials(settings):
@@ -372,8 +383,9 @@ def run_trials(settings):
     runs = grid.expand(
         "tweets",
         {"module": "tweets", "flags": given, "axes": {"seed": seeds}},
-        settings.out, settings.cache_dir,
-    )  # fmt: skip
+        settings.out,
+        settings.cache_dir,
+    )
     results = all_of.finish(runs, settings)
     scores = np.array([result["test"]["accuracy"] for result in results])
     print(

@@ -4,8 +4,8 @@ import numpy as np
 
 from tf_transfer.data import conll
 from tf_transfer.data import entities
-from tf_transfer.data import pieces
 from tf_transfer.data import subsets
+from tf_transfer.data import word_pieces
 
 SPLITS = {"train": "train", "validation": "testa", "test": "testb"}
 
@@ -14,9 +14,10 @@ def read_splits(settings, source, encoder):
     """Splits by name, and with them `sample`, a fixed part of `train`."""
     parts = {name: source.read(split) for name, split in SPLITS.items()}
     chosen = subsets.subset(
-        np.zeros(len(parts["train"]), np.int64), settings.max_train_examples,
+        np.zeros(len(parts["train"]), np.int64),
+        settings.max_train_examples,
         settings.split_seed,
-    )  # fmt: skip
+    )
     parts["train"] = parts["train"].take(chosen)
     parts["sample"] = parts["train"].take(
         subsets.sample(
@@ -33,16 +34,22 @@ def encode(sentences, encoder, max_length, name):
     """A `batches.Split` of `conll.Sentences`."""
     from tf_transfer.data import batches
 
-    found = pieces.encode(
-        encoder.tokenize, encoder.special,
-        pieces.unknown_id(encoder.tokenizer), sentences.words, max_length,
-        spaced=encoder.family == "roberta", name=name,
-    )  # fmt: skip
+    found = word_pieces.encode(
+        encoder.tokenize,
+        encoder.special,
+        word_pieces.unknown_id(encoder.tokenizer),
+        sentences.words,
+        max_length,
+        spaced=encoder.family == "roberta",
+        name=name,
+    )
     tagged = entities.encode(sentences.tags, conll.TAGS)
     return batches.Split(
-        found.tokens, pieces.spread(found, tagged.ids),
-        sentences.ids[found.sentences], word_starts=found.starts,
-    )  # fmt: skip
+        found.tokens,
+        word_pieces.spread(found, tagged.ids),
+        sentences.ids[found.sentences],
+        word_starts=found.starts,
+    )
 
 
 def measure(part, logits, prefix):

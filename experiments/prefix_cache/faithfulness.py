@@ -18,9 +18,14 @@ from tf_transfer.data import tasks
 from tf_transfer.reports import reading
 
 COLUMNS = (
-    "data, metric", "majority", "trains", "live", "cached",
-    "cached - live, 95 % interval", "seeds",
-)  # fmt: skip
+    "data, metric",
+    "majority",
+    "trains",
+    "live",
+    "cached",
+    "cached - live, 95 % interval",
+    "seeds",
+)
 
 
 def table(root):
@@ -48,12 +53,15 @@ def table(root):
         majority = reading.majority(first["metric"], predictions.test(first)[1])
         rows.append(
             (
-                f"{name}, {first['metric']}", f"{100 * majority:.1f}",
-                approach.replace("_", " "), _spread(live), _spread(cached),
-                _interval([c - l for l, c in zip(live, cached)]),
+                f"{name}, {first['metric']}",
+                f"{100 * majority:.1f}",
+                approach.replace("_", " "),
+                _spread(live),
+                _spread(cached),
+                _interval([one - other for other, one in zip(live, cached)]),
                 str(len(seeds)),
             )
-        )  # fmt: skip
+        )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

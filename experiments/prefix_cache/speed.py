@@ -14,12 +14,21 @@ import sys
 from tf_transfer import benchmark
 
 COLUMNS = (
-    "encoder", "trains", "batch", "examples", "ours live, s", "ours cached, s",
-    "keras-nlp, longest", "keras-nlp, 128", "Hugging Face",
+    "encoder",
+    "trains",
+    "batch",
+    "examples",
+    "ours live, s",
+    "ours cached, s",
+    "keras-nlp, longest",
+    "keras-nlp, 128",
+    "Hugging Face",
     "Hugging Face, 10 epochs with the build",
-    "Hugging Face at equal products", "build, s", "pays after, epochs",
+    "Hugging Face at equal products",
+    "build, s",
+    "pays after, epochs",
     "share of peak, live / cached",
-)  # fmt: skip
+)
 
 
 def cells(result):
@@ -66,10 +75,11 @@ def table(folder):
             results.append(result)
     results.sort(
         key=lambda r: (
-            r["settings"]["shape"], -r["settings"]["batch_size"],
+            r["settings"]["shape"],
+            -r["settings"]["batch_size"],
             r["settings"]["trainable_layers"],
         )
-    )  # fmt: skip
+    )
     rows = [COLUMNS, ["---"] * len(COLUMNS), *map(cells, results)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

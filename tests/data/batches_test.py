@@ -18,9 +18,13 @@ EITHER_BATCHING = pytest.mark.parametrize("batching", ["random", "grouped"])
 
 def plan_epoch(**changes):
     arguments = {
-        "lengths": LENGTHS, "batch_size": 32, "batching": "random",
-        "seed": 0, "epoch": 1, "buckets": batches.buckets_up_to(128),
-    }  # fmt: skip
+        "lengths": LENGTHS,
+        "batch_size": 32,
+        "batching": "random",
+        "seed": 0,
+        "epoch": 1,
+        "buckets": batches.buckets_up_to(128),
+    }
     return batches.plan_epoch(**{**arguments, **changes})
 
 
@@ -215,9 +219,10 @@ def test_some_examples_have_their_own_texts_labels_and_ids(split):
 
 def test_a_split_of_labelled_words_has_no_part(split):
     labelled = dataclasses.replace(
-        split, labels=np.zeros_like(split.tokens.flat, np.int64),
+        split,
+        labels=np.zeros_like(split.tokens.flat, np.int64),
         word_starts=split.tokens.starts,
-    )  # fmt: skip
+    )
     with pytest.raises(ValueError, match="take sentences before they are enc"):
         labelled.take(np.array([1]))
 

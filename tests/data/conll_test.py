@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from tf_transfer import network
 from tf_transfer.data import conll
 from tf_transfer.data import entities
-from tf_transfer.errors import UserError
+from tf_transfer.utils import network
+from tf_transfer.utils.errors import UserError
 
 IOB2 = """\
 -DOCSTART- -X- -X- O
@@ -174,9 +174,9 @@ def test_where_both_schemes_are_as_frequent_it_is_iob2(tmp_path):
         (IOB2 + "a N B-NP B-\n", "line 11: 'B-' is no tag"),
         (IOB2 + "a N B-NP B-CAR\n", "line 11: 'B-CAR' is no .* PER, ORG, LOC"),
         ("Anna\nruns\n", "line 1: has 1 columns, needs 2"),
-        ("a O\n".encode() + b"caf\xe9 O\n", "line 2: is not UTF-8 .*0xe9"),
+        (b"a O\n" + b"caf\xe9 O\n", "line 2: is not UTF-8 .*0xe9"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_file_is_named_with_its_line(tmp_path, content, said):
     with pytest.raises(UserError, match=f"eng.train.*{said}"):
         read(tmp_path, content)
@@ -212,14 +212,16 @@ def tfds_over(monkeypatch, tmp_path):
                 tmp_path / f"{name}.txt",
             )
         monkeypatch.setattr(
-            tfds.download.DownloadManager, "download_and_extract",
+            tfds.download.DownloadManager,
+            "download_and_extract",
             lambda self, url: etils.epath.Path(tmp_path),
-        )  # fmt: skip
+        )
 
     monkeypatch.setattr(
-        tfds, "builder",
+        tfds,
+        "builder",
         functools.partial(tfds.builder, data_dir=tmp_path / "tfds"),
-    )  # fmt: skip
+    )
     monkeypatch.setattr(network, "problem", lambda url: None)
     return over
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tf_transfer.data import cs224n
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 SENTIMENT, PARAPHRASE, SIMILARITY = cs224n.TASKS.values()
 PAIRS = "\tid\tsentence1\tsentence2\tis_duplicate\n"
@@ -31,9 +31,10 @@ def test_labels_texts_and_names(tmp_path):
 
 def test_classes_may_stand_there_as_floats_and_cells_in_quotes(tmp_path):
     folder = write(
-        tmp_path, PARAPHRASE, PAIRS + '1\ta\t"He said ""no"""\tWhy?\t1.0\n'
-        "2\tb\tx\ty\t0.0\n",
-    )  # fmt: skip
+        tmp_path,
+        PARAPHRASE,
+        PAIRS + '1\ta\t"He said ""no"""\tWhy?\t1.0\n2\tb\tx\ty\t0.0\n',
+    )
     rows = cs224n.read(folder, PARAPHRASE, "train")
     assert rows.examples.texts[0][0] == 'He said "no"'
     assert rows.examples.labels.tolist() == [1, 0]
@@ -41,9 +42,10 @@ def test_classes_may_stand_there_as_floats_and_cells_in_quotes(tmp_path):
 
 def test_rows_without_a_label_are_left_out_and_counted(tmp_path, caplog):
     folder = write(
-        tmp_path, PARAPHRASE,
+        tmp_path,
+        PARAPHRASE,
         PAIRS + "1\ta\tx\ty\t1.0\n2\tb\tx\ty\t\n3\tc\tx\ty\t0.0\n",
-    )  # fmt: skip
+    )
     rows = cs224n.read(folder, PARAPHRASE, "train")
     assert rows.names == ["a", "c"]
     assert len(rows.examples) == 2
@@ -51,9 +53,11 @@ def test_rows_without_a_label_are_left_out_and_counted(tmp_path, caplog):
 
 def test_a_hidden_test_set_has_no_labels(tmp_path):
     folder = write(
-        tmp_path, SIMILARITY, "\tid\tsentence1\tsentence2\n1\ta\tx\ty\n",
+        tmp_path,
+        SIMILARITY,
+        "\tid\tsentence1\tsentence2\n1\ta\tx\ty\n",
         "test-student",
-    )  # fmt: skip
+    )
     rows = cs224n.read(folder, SIMILARITY, "test-student")
     assert rows.examples.labels is None and rows.names == ["a"]
 

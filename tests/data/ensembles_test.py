@@ -7,7 +7,7 @@ import pytest
 
 from tf_transfer.data import ensembles
 from tf_transfer.data import metrics
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 def member(outputs, name="one", **changes):
@@ -15,11 +15,15 @@ def member(outputs, name="one", **changes):
     count = len(logits)
     return dataclasses.replace(
         ensembles.Member(
-            name, "yahoo 1", {"split_seed": 0}, np.arange(count),
-            np.zeros(count, np.int64), logits,
+            name,
+            "yahoo 1",
+            {"split_seed": 0},
+            np.arange(count),
+            np.zeros(count, np.int64),
+            logits,
         ),
         **changes,
-    )  # fmt: skip
+    )
 
 
 def yes(*probabilities):

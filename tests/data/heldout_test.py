@@ -5,7 +5,7 @@ import pytest
 import sklearn.model_selection
 
 from tf_transfer.data import heldout
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 ALONE = np.arange(100)
 LABELS = np.array([0, 0, 0, 1] * 25)

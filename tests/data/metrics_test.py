@@ -79,10 +79,14 @@ def test_a_metric_has_the_value_computed_by_hand(
 @pytest.mark.parametrize(
     "name, same",
     [
-        ("accuracy", True), ("f1", False), ("matthews", True),
-        ("pearson", True), ("spearman", True), ("spearman_no_ties", True),
+        ("accuracy", True),
+        ("f1", False),
+        ("matthews", True),
+        ("pearson", True),
+        ("spearman", True),
+        ("spearman_no_ties", True),
     ],
-)  # fmt: skip
+)
 def test_f1_alone_depends_on_which_label_is_called_one(name, same):
     """Turning labels and predictions around changes F1 and nothing else."""
     scores = np.array([0.0, 0.0, 0.0, 1.0])

@@ -7,8 +7,8 @@ import pytest
 
 from tests.models import encoders
 from tf_transfer.data import entities
-from tf_transfer.data import pieces
 from tf_transfer.data import tokens
+from tf_transfer.data import word_pieces
 
 SPECIAL = tokens.Special(start=1, end=2, pad=0, between=(2,))
 UNKNOWN = 3
@@ -27,7 +27,7 @@ def cut(word):
 
 
 def encode(sentences, max_length=8, **options):
-    return pieces.encode(
+    return word_pieces.encode(
         tokenize, SPECIAL, UNKNOWN, sentences, max_length, **options
     )
 
@@ -101,9 +101,11 @@ def test_a_word_longer_than_a_row_keeps_its_first_pieces():
     long = "abcdefghijkl"
     found = encode([["ab", long, "ab"], [long]], max_length=5)
     assert rows_of(found) == [
-        [1, *ids("ab"), 2], [1, *ids(long)[:3], 2], [1, *ids("ab"), 2],
+        [1, *ids("ab"), 2],
         [1, *ids(long)[:3], 2],
-    ]  # fmt: skip
+        [1, *ids("ab"), 2],
+        [1, *ids(long)[:3], 2],
+    ]
 
 
 def test_a_sentence_without_words_has_a_row():
@@ -111,7 +113,7 @@ def test_a_sentence_without_words_has_a_row():
     assert found.tokens.lengths.tolist() == [2, 6, 3, 2, 2]
     assert found.sentences.tolist() == [0, 1, 1, 2, 3]
     tags = np.ones_like(found.tokens.flat)
-    joined = pieces.join(found, padded(found, tags), NAMES)
+    joined = word_pieces.join(found, padded(found, tags), NAMES)
     assert joined == [[], ["B-PER"] * 5, [], []]
 
 
@@ -129,7 +131,7 @@ def test_each_different_word_is_tokenised_once():
 
     for spaced in (False, True):
         sentences = [["ab", "cd", "ab"], ["cd", "cd"]]
-        pieces.encode(spy, SPECIAL, UNKNOWN, sentences, 8, spaced)
+        word_pieces.encode(spy, SPECIAL, UNKNOWN, sentences, 8, spaced)
     assert asked == ["ab", "cd", *("ab", " cd", " ab", "cd")]
 
 
@@ -138,8 +140,8 @@ def test_each_different_word_is_tokenised_once():
 
 def test_labels_stand_on_first_pieces():
     found = encode(SENTENCES)
-    labels = pieces.spread(found, np.array([1, 0, 3, 0, 4, 2, 1]))
-    none = pieces.IGNORED
+    labels = word_pieces.spread(found, np.array([1, 0, 3, 0, 4, 2, 1]))
+    none = word_pieces.IGNORED
     assert none < 0
     assert labels.tolist() == [
         *(none, 1, none, 0, 3, none, none),
@@ -152,9 +154,8 @@ def random_split(rng, max_length):
     """Sentences with tags, and their `Pieces`."""
     sizes = rng.integers(0, 30, 50)
     words = [
-        ["x" * length for length in rng.integers(1, 20, size)]
-        for size in sizes
-    ]  # fmt: skip
+        ["x" * length for length in rng.integers(1, 20, size)] for size in sizes
+    ]
     tags = [rng.choice(NAMES, size).tolist() for size in sizes]
     return tags, encode(words, max_length)
 
@@ -164,16 +165,16 @@ def test_what_is_spread_over_rows_is_joined_again(max_length):
     tags, found = random_split(np.random.default_rng(max_length), max_length)
     assert found.tokens.lengths.max() <= max_length
     tagged = entities.encode(tags, NAMES)
-    labels = pieces.spread(found, tagged.ids)
-    assert (labels != pieces.IGNORED).sum() == len(tagged.ids)
-    assert pieces.join(found, padded(found, labels), NAMES) == tags
+    labels = word_pieces.spread(found, tagged.ids)
+    assert (labels != word_pieces.IGNORED).sum() == len(tagged.ids)
+    assert word_pieces.join(found, padded(found, labels), NAMES) == tags
 
 
 def test_logits_of_words_are_those_of_their_first_pieces():
     tags, found = random_split(np.random.default_rng(5), 12)
     tagged = entities.encode(tags, NAMES)
-    logits = np.eye(len(NAMES))[pieces.spread(found, tagged.ids)]
-    words = pieces.of_words(found, padded(found, logits))
+    logits = np.eye(len(NAMES))[word_pieces.spread(found, tagged.ids)]
+    words = word_pieces.of_words(found, padded(found, logits))
     assert words.argmax(axis=1).tolist() == tagged.ids.tolist()
 
 
@@ -184,11 +185,14 @@ def test_logits_of_words_are_those_of_their_first_pieces():
 def test_words_are_cut_as_the_text_is_that_they_make(family):
     encoder = encoders.FAMILIES[family]()
     texts = ["The dog was not in the house.", "A man , the dog", "do g . the"]
-    found = pieces.encode(
-        encoder.tokenize, encoder.special,
-        pieces.unknown_id(encoder.tokenizer), [text.split() for text in texts],
-        64, spaced=family == "roberta",
-    )  # fmt: skip
+    found = word_pieces.encode(
+        encoder.tokenize,
+        encoder.special,
+        word_pieces.unknown_id(encoder.tokenizer),
+        [text.split() for text in texts],
+        64,
+        spaced=family == "roberta",
+    )
     expected = tokens.encode(encoder.tokenize, encoder.special, [texts], 64)
     assert found.tokens.flat.tolist() == expected.flat.tolist()
     assert found.tokens.starts.tolist() == expected.starts.tolist()
@@ -196,10 +200,10 @@ def test_words_are_cut_as_the_text_is_that_they_make(family):
 
 def test_a_word_of_control_characters_has_the_unknown_token():
     encoder = encoders.bert()
-    unknown = pieces.unknown_id(encoder.tokenizer)
+    unknown = word_pieces.unknown_id(encoder.tokenizer)
     assert unknown == encoder.tokenizer.token_to_id("[UNK]")
     words = ["the", "\u0085", "\u200b\u200b", "dog"]
-    found = pieces.encode(
+    found = word_pieces.encode(
         encoder.tokenize, encoder.special, unknown, [words], 64
     )
     the, dog = map(encoder.tokenizer.token_to_id, ("the", "dog"))
@@ -209,7 +213,9 @@ def test_a_word_of_control_characters_has_the_unknown_token():
 
 def test_the_unknown_token_of_roberta_is_its_own():
     tokenizer = encoders.roberta().tokenizer
-    assert pieces.unknown_id(tokenizer) == tokenizer.token_to_id("<unk>") == 3
+    assert (
+        word_pieces.unknown_id(tokenizer) == tokenizer.token_to_id("<unk>") == 3
+    )
 
 
 # === Time ===

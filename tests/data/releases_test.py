@@ -9,14 +9,14 @@ import requests
 
 from tests.data import glue_files
 from tests.data.glue_files import COMPLETE
+from tests.data.glue_files import open_source
 from tests.data.glue_files import QQP_WITH_BROKEN_ROWS
 from tests.data.glue_files import SHAPES
-from tests.data.glue_files import open_source
 from tests.data.glue_files import splits
 from tests.data.glue_files import write
-from tf_transfer import network
 from tf_transfer.data import sources
-from tf_transfer.errors import UserError
+from tf_transfer.utils import network
+from tf_transfer.utils.errors import UserError
 
 
 def assert_same_examples(found, expected):
@@ -42,9 +42,10 @@ def tfds_over(monkeypatch, tmp_path):
             manager, "download_and_extract", lambda self, url: str(root)
         )
         monkeypatch.setattr(
-            manager, "download",
+            manager,
+            "download",
             lambda self, urls: mrpc_sources(root, tmp_path / "mrpc"),
-        )  # fmt: skip
+        )
 
     monkeypatch.setattr(
         tfds, "builder", functools.partial(tfds.builder, data_dir=tmp_path)

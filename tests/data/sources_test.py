@@ -13,82 +13,142 @@ import pytest
 
 from tests.data import glue_files
 from tests.data.glue_files import COMPLETE
+from tests.data.glue_files import open_source
 from tests.data.glue_files import QQP_WITH_BROKEN_ROWS
 from tests.data.glue_files import SHAPES
-from tests.data.glue_files import open_source
 from tests.data.glue_files import splits
 from tests.data.glue_files import write
-from tf_transfer import wheels
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
+from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
 
 KNOWN = [
     # CoLA has no header: its first line is an example.
     (
-        "cola", "train", 0, 0,
+        "cola",
+        "train",
+        0,
+        0,
         ["The twins seems that have forgotten their keys."],
     ),
     (
-        "cola", "train", 2, 1,
+        "cola",
+        "train",
+        2,
+        1,
         ["What surprised the twins most was how quiet the city seemed."],
     ),
     (
-        "cola", "test", 0, None,
+        "cola",
+        "test",
+        0,
+        None,
         ["Did arrived the invoice of the plumber ever?"],
     ),
     (
-        "sst2", "dev", 0, 1,
+        "sst2",
+        "dev",
+        0,
+        1,
         ["a witty, well-made thriller that keeps you guessing"],
     ),
     # MRPC begins with a byte-order mark.
     (
-        "mrpc", "train", 6, 1,
-        ['"We are delighted with the result," the school\'s head teacher said.',
-         'The head teacher of the school said they were "delighted with the '
-         'result".'],
+        "mrpc",
+        "train",
+        6,
+        1,
+        [
+            '"We are delighted with the result," the school\'s head '
+            "teacher said.",
+            'The head teacher of the school said they were "delighted with the '
+            'result".',
+        ],
     ),
     (
-        "stsb", "train", 8, 4.75,
-        ["The shop opens at nine o'clock on Sundays.",
-         "On Sundays, the shop opens at 9."],
+        "stsb",
+        "train",
+        8,
+        4.75,
+        [
+            "The shop opens at nine o'clock on Sundays.",
+            "On Sundays, the shop opens at 9.",
+        ],
     ),
     (
-        "qqp", "train", 5, 1,
-        ['What does the phrase "to hit the hay" mean?',
-         'What is the meaning of "to hit the hay"?'],
+        "qqp",
+        "train",
+        5,
+        1,
+        [
+            'What does the phrase "to hit the hay" mean?',
+            'What is the meaning of "to hit the hay"?',
+        ],
     ),
     (
-        "mnli", "train", 1, 0,
-        ['"I never said that I was afraid," whispered Jonas, and his knees '
-         "shook.", "Jonas spoke in a low voice."],
+        "mnli",
+        "train",
+        1,
+        0,
+        [
+            '"I never said that I was afraid," whispered Jonas, and his knees '
+            "shook.",
+            "Jonas spoke in a low voice.",
+        ],
     ),
     (
-        "mnli", "dev_matched", 0, 1,
-        ["we bought the car in spring and it's been fine so far",
-         "The speaker's car is blue."],
+        "mnli",
+        "dev_matched",
+        0,
+        1,
+        [
+            "we bought the car in spring and it's been fine so far",
+            "The speaker's car is blue.",
+        ],
     ),
     (
-        "mnli", "dev_mismatched", 0, 1,
-        ["Many sailors' knots have more than one name.",
-         "Most of the names of knots come from fishermen."],
+        "mnli",
+        "dev_mismatched",
+        0,
+        1,
+        [
+            "Many sailors' knots have more than one name.",
+            "Most of the names of knots come from fishermen.",
+        ],
     ),
     (
-        "qnli", "train", 0, 1,
-        ["How deep do the turtles dive for food?",
-         "Turtles return to the beach on which they were born."],
+        "qnli",
+        "train",
+        0,
+        1,
+        [
+            "How deep do the turtles dive for food?",
+            "Turtles return to the beach on which they were born.",
+        ],
     ),
     (
-        "rte", "dev", 0, 0,
-        ["Thieves stole a bronze statue of a goose from the park in the night "
-         "to Thursday.", "A statue was stolen."],
+        "rte",
+        "dev",
+        0,
+        0,
+        [
+            "Thieves stole a bronze statue of a goose from the park in the "
+            "night to Thursday.",
+            "A statue was stolen.",
+        ],
     ),
     (
-        "wnli", "dev", 0, 1,
-        ["My fiancé phoned the plumber, and he promised to come by at 8.",
-         "The plumber promised to come."],
+        "wnli",
+        "dev",
+        0,
+        1,
+        [
+            "My fiancé phoned the plumber, and he promised to come by at 8.",
+            "The plumber promised to come.",
+        ],
     ),
-]  # fmt: skip
+]
 
 
 # === The sample ===
@@ -174,39 +234,56 @@ BROKEN = {
     "nothing but a byte-order mark": ("sst2", "\ufeff", ["is empty"]),
     "nothing but a header": ("sst2", "sentence\tlabel\n", ["no examples"]),
     "a missing text column": (
-        "sst2", "text\tlabel\ngood\t1\n", ["line 1", "'sentence'", "'text'"],
+        "sst2",
+        "text\tlabel\ngood\t1\n",
+        ["line 1", "'sentence'", "'text'"],
     ),
     "a missing label column": (
-        "mrpc", "Quality?\t#1 String\t#2 String\n1\ta\tb\n",
+        "mrpc",
+        "Quality?\t#1 String\t#2 String\n1\ta\tb\n",
         ["line 1", "'Quality'"],
     ),
     "too few columns": (
-        "rte", "sentence1\tsentence2\tlabel\na\tb\tentailment\na\tb\n",
+        "rte",
+        "sentence1\tsentence2\tlabel\na\tb\tentailment\na\tb\n",
         ["line 3", "2 columns", "needs 3"],
     ),
     "too few columns without a header": (
-        "cola", "x\t1\t\tFine.\nx\t1\tshort\n", ["line 2", "3 columns"],
+        "cola",
+        "x\t1\t\tFine.\nx\t1\tshort\n",
+        ["line 2", "3 columns"],
     ),
     "an unknown label": (
-        "rte", "sentence1\tsentence2\tlabel\na\tb\tmaybe\n",
+        "rte",
+        "sentence1\tsentence2\tlabel\na\tb\tmaybe\n",
         ["line 2", "column 'label'", "'maybe'", "entailment"],
     ),
     "a score that is no number": (
-        "stsb", SCORES.format("high"), ["line 3", "column 'score'", "'high'"],
+        "stsb",
+        SCORES.format("high"),
+        ["line 3", "column 'score'", "'high'"],
     ),
     "a score above the range": (
-        "stsb", SCORES.format("5.1"), ["line 3", "column 'score'", "'5.1'"],
+        "stsb",
+        SCORES.format("5.1"),
+        ["line 3", "column 'score'", "'5.1'"],
     ),
     "a score below the range": (
-        "stsb", SCORES.format("-0.1"), ["line 3", "column 'score'", "'-0.1'"],
+        "stsb",
+        SCORES.format("-0.1"),
+        ["line 3", "column 'score'", "'-0.1'"],
     ),
     "a score that is nan": (
-        "stsb", SCORES.format("nan"), ["line 3", "column 'score'", "'nan'"],
+        "stsb",
+        SCORES.format("nan"),
+        ["line 3", "column 'score'", "'nan'"],
     ),
     "bytes that are not UTF-8": (
-        "sst2", b"sentence\tlabel\ngood\t1\ncaf\xe9\t0\n", ["line 3", "0xe9"],
+        "sst2",
+        b"sentence\tlabel\ngood\t1\ncaf\xe9\t0\n",
+        ["line 3", "0xe9"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(

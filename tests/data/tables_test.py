@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tf_transfer.data import tables
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 COLUMNS = tables.Columns("text", "target", None)
 ROWS = "id,keyword,text,target\n7,,One two,1\n9,fire%20truck,Two,0\n"
@@ -43,9 +43,10 @@ def test_cells_may_hold_commas_quotes_and_lines(tmp_path):
 
 def test_in_a_tsv_quotes_are_ordinary_characters(tmp_path):
     found = read(
-        tmp_path, 'text\ttarget\n"Well" he said\t1\n"\t0\na\t1\nb\t0\n',
+        tmp_path,
+        'text\ttarget\n"Well" he said\t1\n"\t0\na\t1\nb\t0\n',
         name="tweets.tsv",
-    )  # fmt: skip
+    )
     assert found.texts[:2] == ['"Well" he said', '"']
 
 
@@ -59,8 +60,10 @@ def test_labels_are_sorted_as_numbers_where_they_are_numbers(tmp_path):
     assert found.words == ("2", "9", "10")
     words = "".join(f"a,{n}\nb,{n}\n" for n in ("sad", "glad", "mad"))
     assert read(tmp_path, "text,target\n" + words).words == (
-        "glad", "mad", "sad",
-    )  # fmt: skip
+        "glad",
+        "mad",
+        "sad",
+    )
 
 
 def test_another_id_column_or_none(tmp_path):

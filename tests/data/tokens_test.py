@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer.data import tokens
-from tf_transfer.models import serving
+from tf_transfer.models import text_model
 
 BERT = tokens.Special(start=101, end=102, pad=0, between=(102,))
 ROBERTA = tokens.Special(start=0, end=2, pad=1, between=(2, 2))
@@ -103,8 +103,10 @@ def test_encoding_lays_texts_one_after_another(monkeypatch):
     found = tokens.encode(tokenize, BERT, [texts], 5)
     assert len(found) == 3
     assert found.flat.tolist() == [
-        *(101, 3, 5, 9, 102), *(101, 102), *(101, 1, 2, 3, 102),
-    ]  # fmt: skip
+        *(101, 3, 5, 9, 102),
+        *(101, 102),
+        *(101, 1, 2, 3, 102),
+    ]
     assert found.lengths.tolist() == [5, 2, 5]
     assert found.starts.tolist() == [0, 5, 7]
     assert found.firsts.tolist() == [5, 2, 5]
@@ -115,8 +117,9 @@ def test_encoding_pairs_joins_the_texts_of_a_row():
     found = tokens.encode(tokenize, BERT, [["a bb", "a"], ["ccc", "ccc a"]], 9)
     rows = np.split(found.flat, found.starts[1:])
     assert [row.tolist() for row in rows] == [
-        [101, 1, 2, 102, 3, 102], [101, 1, 102, 3, 1, 102],
-    ]  # fmt: skip
+        [101, 1, 2, 102, 3, 102],
+        [101, 1, 102, 3, 1, 102],
+    ]
     assert found.firsts.tolist() == [4, 3]
 
 
@@ -129,6 +132,6 @@ def test_encoding_pairs_joins_the_texts_of_a_row():
 def test_serving_packs_as_training_does(special, texts, max_length):
     rows = [row[:texts] for row in random_pairs(200, 20)]
     columns = [tf.ragged.constant(c, tf.int32) for c in zip(*rows)]
-    ids, firsts = tf.function(serving.pack)(columns, special, max_length)
+    ids, firsts = tf.function(text_model.pack)(columns, special, max_length)
     expected = [ids_of(row, special, max_length) for row in rows]
     assert list(zip(ids.to_list(), firsts.numpy().tolist())) == expected

@@ -3,7 +3,7 @@
 import pytest
 
 from tf_transfer.data import yahoo
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 ROWS = (
     '"1","Why?","","Because."\n'

@@ -117,5 +117,7 @@ def test_every_dropout_layer_of_the_block_is_asked():
         )
     x, mask = inputs("float32")
     blocks.run(block, x, mask, True)
-    dropouts = [n for n, l in enumerate(layers) if "dropout" in l.name]
+    dropouts = [
+        number for number, layer in enumerate(layers) if "dropout" in layer.name
+    ]
     assert len(dropouts) >= 3 and sorted(asked) == dropouts

@@ -140,8 +140,10 @@ def test_tokenising_gives_ids_without_special_tokens(bert):
     found = bert.tokenize(["The dog, zip", "", "good"])
     pieces = [[words[number] for number in text] for text in found]
     assert pieces == [
-        ["the", "dog", ",", "z", "##i", "##p"], [], ["good"],
-    ]  # fmt: skip
+        ["the", "dog", ",", "z", "##i", "##p"],
+        [],
+        ["good"],
+    ]
 
 
 def test_an_uncased_tokeniser_strips_accents(bert):

@@ -11,9 +11,13 @@ from tf_transfer.models import loading
 
 PAIRS = [
     ["The dog was not in the house.", "A man", "good film", "why?"],
-    ["All the children saw it.", "is at home with two cats and 1 dog",
-     "a great, poor, very long day", "water"],
-]  # fmt: skip
+    [
+        "All the children saw it.",
+        "is at home with two cats and 1 dog",
+        "a great, poor, very long day",
+        "water",
+    ],
+]
 
 
 def bert():

@@ -15,15 +15,15 @@ from tests.models import encoders
 from tests.models import saving
 from tests.models.encoders import batch_of
 from tests.models.encoders import states
-from tf_transfer import network
-from tf_transfer import wheels
 from tf_transfer.data import tokens
-from tf_transfer.errors import UserError
 from tf_transfer.models import encoder as encoder_lib
-from tf_transfer.models import heads
+from tf_transfer.models import freezing
 from tf_transfer.models import loading
-from tf_transfer.models import split
+from tf_transfer.models import network as network_lib
 from tf_transfer.models import tiny
+from tf_transfer.utils import network
+from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
 
 PUBLISHED = os.path.join(
     commands.ROOT, "experiments", "freezing", "published.json"
@@ -291,15 +291,18 @@ def test_parts_have_as_many_parameters_as_the_paper_says(name, tmp_path):
     tokenizer = getattr(encoders, family)().tokenizer
     with keras.StatelessScope(initialize_variables=False):
         encoder = encoder_lib.Encoder(backbone, tokenizer)
-    parts = split.parts(heads.Network(encoder, {}, uses_pooler=True))
+    parts = freezing.parts(network_lib.Network(encoder, {}, uses_pooler=True))
     counts = {part.name: part.parameters for part in parts}
     each = counts["block 1"]
     assert {n for name, n in counts.items() if "block" in name} == {each}
     left_out = 3 * hidden if family == "roberta" else 0
     found = [
-        counts["embeddings"] + left_out, each, blocks * each,
-        counts["pooler"], sum(counts.values()) + left_out,
-    ]  # fmt: skip
+        counts["embeddings"] + left_out,
+        each,
+        blocks * each,
+        counts["pooler"],
+        sum(counts.values()) + left_out,
+    ]
     with open(PUBLISHED, encoding="utf-8") as file:
         published = json.load(file)["parameters"][name]
     assert found == published

@@ -6,11 +6,11 @@ import tensorflow as tf
 
 from tests.models import encoders
 from tests.models.encoders import batch_of
-from tf_transfer.models import heads
-from tf_transfer.models import split
-from tf_transfer.models.prefix import Prefix
-from tf_transfer.models.prefix import digests
-from tf_transfer.models.prefix import mean_pool
+from tf_transfer.feature_cache.prefix import digests
+from tf_transfer.feature_cache.prefix import mean_pool
+from tf_transfer.feature_cache.prefix import Prefix
+from tf_transfer.models import freezing
+from tf_transfer.models import network as network_lib
 
 
 @pytest.fixture(scope="module", params=encoders.FAMILIES)
@@ -78,9 +78,10 @@ def test_gaps_are_filled_with_what_would_have_been_stored(
         have.reshape([-1] + [1] * (whole.shape.rank - 1)), whole, 7
     )
     found = prefix.complete(
-        encoder, {**batch, "states": spoilt, "have": tf.constant(have)},
+        encoder,
+        {**batch, "states": spoilt, "have": tf.constant(have)},
         same_shape,
-    )  # fmt: skip
+    )
     np.testing.assert_array_equal(found[have], whole[have])
     np.testing.assert_allclose(found, whole, atol=2e-3)
 
@@ -89,13 +90,13 @@ def test_the_logits_above_a_float32_prefix_are_those_of_a_live_run(
     encoder, batch
 ):
     for pooling in ("cls", "mean"):
-        head = heads.PooledHead(
+        head = network_lib.PooledHead(
             2, encoder.hidden, pooling, 0.0, 0, "float32", name="head"
         )
-        network = heads.Network(encoder, {"head": head})
+        network = network_lib.Network(encoder, {"head": head})
         live = network.logits("head", batch, training=False)
         for last in range(len(encoder.blocks) + 1):
-            trainable = split.parse(str(last), "", len(encoder.blocks))
+            trainable = freezing.parse(str(last), "", len(encoder.blocks))
             prefix = network.prefix("head", trainable, "float32")
             assert prefix.cut == len(encoder.blocks) - last
             states = prefix.run(encoder, batch)
@@ -103,8 +104,9 @@ def test_the_logits_above_a_float32_prefix_are_those_of_a_live_run(
             above = network.logits(
                 "head",
                 {"mask": batch["mask"], "states": states},
-                training=False, prefix=prefix,
-            )  # fmt: skip
+                training=False,
+                prefix=prefix,
+            )
             np.testing.assert_allclose(above, live, atol=1e-5)
 
 

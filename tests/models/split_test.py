@@ -5,11 +5,11 @@ import functools
 import keras
 import pytest
 
-from tf_transfer.errors import UserError
-from tf_transfer.models import heads
+from tf_transfer.models import freezing
 from tf_transfer.models import loading
-from tf_transfer.models import split
+from tf_transfer.models import network as network_lib
 from tf_transfer.models import tiny
+from tf_transfer.utils.errors import UserError
 
 # Parameters of `tiny`: width 32, inner width 64, 512 positions, 2 segments.
 EMBEDDINGS = (len(tiny.vocabulary()) + 512 + 2 + 2) * 32
@@ -27,14 +27,14 @@ GOLDEN = {
 }
 
 
-def build_network(pooling="cls", network_class=heads.Network):
+def build_network(pooling="cls", network_class=network_lib.Network):
     encoder = loading.load("tiny", "", dropout=0.1)
-    head = heads.PooledHead(1, encoder.hidden, pooling, 0.1, 0, "float32")
+    head = network_lib.PooledHead(1, encoder.hidden, pooling, 0.1, 0, "float32")
     return network_class(encoder, {"rte": head})
 
 
 def trainable(layers, blocks=""):
-    return split.parse(layers, blocks, tiny.BLOCKS)
+    return freezing.parse(layers, blocks, tiny.BLOCKS)
 
 
 def size(weights):
@@ -56,7 +56,7 @@ def test_every_level_of_freezing_has_a_row():
 
 @pytest.mark.parametrize("layers, expected", GOLDEN.items())
 def test_so_many_parameters_train(network, layers, expected):
-    weights = split.freeze(network, trainable(layers))
+    weights = freezing.freeze(network, trainable(layers))
     assert size(weights) == expected
     flagged = [weight for weight in network.weights if weight.trainable]
     assert [id(w) for w in flagged] == [id(w) for w in weights]
@@ -64,16 +64,16 @@ def test_so_many_parameters_train(network, layers, expected):
 
 @pytest.mark.parametrize("layers", GOLDEN)
 def test_frozen_and_trainable_weights_make_the_network(network, layers):
-    weights = split.freeze(network, trainable(layers))
-    frozen = split.frozen_weights(network, trainable(layers))
+    weights = freezing.freeze(network, trainable(layers))
+    frozen = freezing.frozen_weights(network, trainable(layers))
     together = sorted(id(weight) for weight in [*weights, *frozen])
     assert together == sorted(id(weight) for weight in network.weights)
     assert not any(weight.trainable for weight in frozen)
 
 
 def test_freezing_more_and_then_less_gives_what_less_gives(network):
-    split.freeze(network, trainable("0"))
-    assert size(split.freeze(network, trainable("2"))) == GOLDEN["2"]
+    freezing.freeze(network, trainable("0"))
+    assert size(freezing.freeze(network, trainable("2"))) == GOLDEN["2"]
 
 
 @pytest.mark.parametrize(
@@ -89,28 +89,34 @@ def test_a_range_trains_these_blocks_and_what_is_above_the_encoder(
     network, blocks, names
 ):
     wanted = trainable("all", blocks)
-    moving = [p.name for p in split.parts(network) if wanted.includes(p.name)]
+    moving = [
+        p.name for p in freezing.parts(network) if wanted.includes(p.name)
+    ]
     assert moving == [*names, "pooler", "head rte"]
     expected = len(names) * BLOCK + POOLER + HEAD
-    assert size(split.freeze(network, wanted)) == expected
+    assert size(freezing.freeze(network, wanted)) == expected
 
 
 def test_parts_know_their_parameters(network):
-    found = {part.name: part.parameters for part in split.parts(network)}
+    found = {part.name: part.parameters for part in freezing.parts(network)}
     assert found == {
-        "embeddings": EMBEDDINGS, "block 1": BLOCK, "block 2": BLOCK,
-        "block 3": BLOCK, "pooler": POOLER, "head rte": HEAD,
-    }  # fmt: skip
+        "embeddings": EMBEDDINGS,
+        "block 1": BLOCK,
+        "block 2": BLOCK,
+        "block 3": BLOCK,
+        "pooler": POOLER,
+        "head rte": HEAD,
+    }
 
 
 def test_a_pooler_that_no_head_reads_is_no_part():
     network = build_network("mean")
-    assert "pooler" not in [part.name for part in split.parts(network)]
-    assert size(split.freeze(network, trainable("0"))) == HEAD
+    assert "pooler" not in [part.name for part in freezing.parts(network)]
+    assert size(freezing.freeze(network, trainable("0"))) == HEAD
 
 
 def test_the_table_for_people_adds_up(network):
-    lines = split.describe(network, trainable("1")).splitlines()
+    lines = freezing.describe(network, trainable("1")).splitlines()
     assert lines[1].split() == ["embeddings", f"{EMBEDDINGS:,}", "-"]
     assert lines[4].split() == ["block", "3", f"{BLOCK:,}", "yes"]
     total, moving = GOLDEN["all"], GOLDEN["1"]
@@ -122,7 +128,7 @@ def test_the_table_for_people_adds_up(network):
 # === What cannot be ===
 
 
-class Forgetful(heads.Network):
+class Forgetful(network_lib.Network):
     """A network with a layer that is no part."""
 
     @property
@@ -139,7 +145,7 @@ class Forgetful(heads.Network):
 def test_a_weight_in_no_part_is_an_error():
     network = build_network(network_class=Forgetful)
     with pytest.raises(ValueError, match="forgotten.* belongs to no part"):
-        split.freeze(network, trainable("all"))
+        freezing.freeze(network, trainable("all"))
 
 
 # === Reading the flags ===
@@ -147,8 +153,8 @@ def test_a_weight_in_no_part_is_an_error():
 
 def test_block_1_is_not_block_11():
     for wanted, expected in [
-        (split.parse("2", "", 12), [11, 12]),
-        (split.parse("all", "1-1", 12), [1]),
+        (freezing.parse("2", "", 12), [11, 12]),
+        (freezing.parse("all", "1-1", 12), [1]),
     ]:
         blocks = range(1, 13)
         assert expected == [n for n in blocks if wanted.includes(f"block {n}")]
@@ -157,42 +163,50 @@ def test_block_1_is_not_block_11():
 @pytest.mark.parametrize(
     "layers, blocks, cut",
     [
-        ("all", "", 0), ("0", "", 12), ("1", "", 11), ("4", "", 8),
-        ("12", "", 0), ("all", "7-8", 6), ("all", "1-12", 0),
+        ("all", "", 0),
+        ("0", "", 12),
+        ("1", "", 11),
+        ("4", "", 8),
+        ("12", "", 0),
+        ("all", "7-8", 6),
+        ("all", "1-12", 0),
     ],
-)  # fmt: skip
+)
 def test_the_cut_counts_the_blocks_below_what_trains(layers, blocks, cut):
-    assert split.parse(layers, blocks, 12).cut == cut
+    assert freezing.parse(layers, blocks, 12).cut == cut
 
 
 def test_training_all_blocks_is_not_training_all():
-    assert not split.parse("12", "", 12).includes("embeddings")
-    assert split.parse("all", "", 12).includes("embeddings")
+    assert not freezing.parse("12", "", 12).includes("embeddings")
+    assert freezing.parse("all", "", 12).includes("embeddings")
 
 
 @pytest.mark.parametrize("layers", ["13", "100"])
 def test_more_blocks_than_there_are_is_refused(layers):
     with pytest.raises(UserError, match=rf"={layers}: .* has 12 blocks"):
-        split.parse(layers, "", 12)
+        freezing.parse(layers, "", 12)
 
 
 @pytest.mark.parametrize("blocks", ["0-3", "8-7", "7-13"])
 def test_a_range_outside_of_the_encoder_is_refused(blocks):
     with pytest.raises(UserError, match=f"--blocks={blocks}: .* 1 to 12"):
-        split.parse("all", blocks, 12)
+        freezing.parse("all", blocks, 12)
 
 
 def test_rates_decay_from_the_top_block_down():
     """Pooler and head 1, block 3 of 3 too, then 0.5, 0.25; embeddings 0.25."""
     network = build_network()
-    scales = split.rate_scales(network, 0.5)
+    scales = freezing.rate_scales(network, 0.5)
     found = {
         part.name: {scales[id(weight)] for weight in part.weights}
-        for part in split.parts(network)
+        for part in freezing.parts(network)
     }
     head = found.popitem()
     assert head[0].startswith("head") and head[1] == {1.0}
     assert found == {
-        "embeddings": {0.25}, "block 1": {0.25}, "block 2": {0.5},
-        "block 3": {1.0}, "pooler": {1.0},
-    }  # fmt: skip
+        "embeddings": {0.25},
+        "block 1": {0.25},
+        "block 2": {0.5},
+        "block 3": {1.0},
+        "pooler": {1.0},
+    }

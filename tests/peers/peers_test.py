@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.conftest import tiny_settings
 from tf_transfer import text_task
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
 from tf_transfer.models import cost
+from tf_transfer.models import freezing
 from tf_transfer.models import loading
-from tf_transfer.models import split
 from tf_transfer.training import strategy
-from tests.conftest import tiny_settings
 
 
 def prepared(layers):
@@ -22,9 +22,11 @@ def prepared(layers):
     )
     task = tasks.GLUE["rte"]
     network, [phase], _ = text_task.prepare(
-        settings, task, sources.Source(task, "sample", ""),
+        settings,
+        task,
+        sources.Source(task, "sample", ""),
         strategy.Devices(strategy.tf.distribute.get_strategy()),
-    )  # fmt: skip
+    )
     return settings, network, phase, loading.load("tiny", "", 0.1)
 
 
@@ -40,7 +42,7 @@ def test_keras_nlp_s_classifier_trains_what_ours_does(layers):
         for weight in classifier.trainable_weights
         if id(weight) not in head
     }
-    ours = split.freeze(network, phase.trainable)
+    ours = freezing.freeze(network, phase.trainable)
     head = {weight.path for weight in network.heads["rte"].weights}
     assert theirs == {weight.path for weight in ours} - head
 
@@ -78,7 +80,7 @@ def test_hugging_face_trains_as_many_parameters_as_ours(layers):
     theirs = sum(p.numel() for p in model.parameters() if p.requires_grad)
     ours = sum(
         part.parameters
-        for part in split.parts(network)
+        for part in freezing.parts(network)
         if phase.trainable.includes(part.name)
     )
     # Ours has one output for a yes or no, theirs two.
@@ -125,11 +127,11 @@ def test_a_block_s_operations_are_those_of_its_products():
 @pytest.mark.parametrize(
     "trainable, forwards, least",
     [
-        (split.Trainable(1, 3, embeddings=True), 9, 0),
-        (split.Trainable(1, 3), 9, 1),
-        (split.Trainable(3, 3), 5, 1),
-        (split.Trainable(2, 2), 1 + 3 + 2, 1),
-        (split.Trainable(4, 3), 3, 0),
+        (freezing.Trainable(1, 3, embeddings=True), 9, 0),
+        (freezing.Trainable(1, 3), 9, 1),
+        (freezing.Trainable(3, 3), 5, 1),
+        (freezing.Trainable(2, 2), 1 + 3 + 2, 1),
+        (freezing.Trainable(4, 3), 3, 0),
     ],
     ids=str,
 )

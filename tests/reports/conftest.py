@@ -28,8 +28,15 @@ def ner(tmp_path):
     )
     synthetic_stacking.write(tmp_path, "ner", [50, 55], adaptation="stack_only")
     synthetic_stacking.write(
-        tmp_path, "ner", [55, 60, 58, 81, 86], **three, seconds=8.0, kept=2,
-        phase_one_epochs=3, phase_one_gap=0.02, max_epochs=3,
-    )  # fmt: skip
+        tmp_path,
+        "ner",
+        [55, 60, 58, 81, 86],
+        **three,
+        seconds=8.0,
+        kept=2,
+        phase_one_epochs=3,
+        phase_one_gap=0.02,
+        max_epochs=3,
+    )
     synthetic_stacking.write(tmp_path, "ner", [60, 70, 81], adaptation="joint")
     return tmp_path

@@ -4,8 +4,8 @@ import pytest
 
 from tests.reports.composed import compose
 from tests.reports.composed import tables
-from tests.reports.synthetic_multitask import ORDER
 from tests.reports.synthetic_multitask import lines_of
+from tests.reports.synthetic_multitask import ORDER
 from tests.reports.synthetic_multitask import write_lines
 from tf_transfer.reports import document
 from tf_transfer.reports import reading
@@ -16,15 +16,25 @@ def turns_of_two_phases():
     first = [(turn, (10, 10, 10)) for turn in ORDER]
     return [
         *lines_of(1, 1, first),
-        *lines_of(2, 2, [
-            ("paraphrase", (40, 80, 50)), ("similarity", (37, 80, 70)),
-            ("sentiment", (47, 79, 66)),
-        ]),
-        *lines_of(2, 3, [
-            ("paraphrase", (46, 85, 60)), ("similarity", (45, 84, 80)),
-            ("sentiment", (49, 84, 79)),
-        ]),
-    ]  # fmt: skip
+        *lines_of(
+            2,
+            2,
+            [
+                ("paraphrase", (40, 80, 50)),
+                ("similarity", (37, 80, 70)),
+                ("sentiment", (47, 79, 66)),
+            ],
+        ),
+        *lines_of(
+            2,
+            3,
+            [
+                ("paraphrase", (46, 85, 60)),
+                ("similarity", (45, 84, 80)),
+                ("sentiment", (49, 84, 79)),
+            ],
+        ),
+    ]
 
 
 def test_a_turn_s_change_is_from_the_turn_before_it_in_its_phase(tmp_path):
@@ -33,10 +43,12 @@ def test_a_turn_s_change_is_from_the_turn_before_it_in_its_phase(tmp_path):
     rows = tables(parts)["forgetting_A_cs224n"]
     changes = {
         row["a turn of"]: (
-            row["SST accuracy"], row["Quora accuracy"], row["STS r"],
+            row["SST accuracy"],
+            row["Quora accuracy"],
+            row["STS r"],
         )
         for row in rows
-    }  # fmt: skip
+    }
     assert changes == {
         "sentiment": ("+7.00", "-0.50", "-2.50"),  # +10 and +4, ...
         "paraphrase": ("-1.00", "+6.00", "-6.00"),  # its first is left out

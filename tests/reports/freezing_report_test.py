@@ -23,10 +23,14 @@ def write(root, trials, **changes):
     for blocks, scores in trials.items():
         for seed, score in enumerate(scores):
             synthetic.write(
-                root, [score / 100], cls=freezing.FreezingSettings, blocks=4,
-                trainable_layers=str(blocks), seed=seed,
+                root,
+                [score / 100],
+                cls=freezing.FreezingSettings,
+                blocks=4,
+                trainable_layers=str(blocks),
+                seed=seed,
                 **{"lr": 1e-5, "seconds": 10.0, **changes},
-            )  # fmt: skip
+            )
 
 
 TRIALS = {"all": [80, 82], 2: [81, 83], 1: [74, 76], 0: [50, 0]}
@@ -45,16 +49,25 @@ def test_quality_at_every_number_of_frozen_blocks(tmp_path):
     write(tmp_path, TRIALS, task="mrpc")
     rows = table(compose(tmp_path), "freezing_A_mrpc_live")
     assert [(row["frozen"], row["trained"]) for row in rows] == [
-        ("0", "all"), ("2", "2"), ("3", "1"), ("4", "0"),
-    ]  # fmt: skip
+        ("0", "all"),
+        ("2", "2"),
+        ("3", "1"),
+        ("4", "0"),
+    ]
     assert [row["score"].split()[0] for row in rows] == [
-        "81.00", "82.00", "75.00", "25.00",
-    ]  # fmt: skip
+        "81.00",
+        "82.00",
+        "75.00",
+        "25.00",
+    ]
     # Of 50 and 0 the authors keep 50.
     assert [row["authors' averaging"] for row in rows][-1] == "50.00"
     assert [row["relative score"] for row in rows] == [
-        "0.00", "1.00", "-6.00", "-56.00",
-    ]  # fmt: skip
+        "0.00",
+        "1.00",
+        "-6.00",
+        "-56.00",
+    ]
     assert rows[2]["of all"] == "92.6 %"
     assert {row["trials"] for row in rows} == {"2"}
 
@@ -79,11 +92,17 @@ def test_operating_points_stand_in_one_table_with_their_cost(tmp_path):
     write(tmp_path, TRIALS, task="mrpc")
     rows = table(compose(tmp_path), "operating_points_A")
     assert [(row["keeps"], row["trained blocks"]) for row in rows] == [
-        ("all", "all"), ("> 90 %", "1"), ("> 95 %", "2"), ("none trained", "0"),
-    ]  # fmt: skip
+        ("all", "all"),
+        ("> 90 %", "1"),
+        ("> 95 %", "2"),
+        ("none trained", "0"),
+    ]
     assert [row["of all"] for row in rows] == [
-        "100.0 %", "92.6 %", "101.2 %", "30.9 %",
-    ]  # fmt: skip
+        "100.0 %",
+        "92.6 %",
+        "101.2 %",
+        "30.9 %",
+    ]
     assert {row["of all's"] for row in rows} == {"100.0 %"}
 
 
@@ -92,8 +111,11 @@ def test_the_qualities_that_are_asked_for(tmp_path):
     parts = compose(tmp_path, qualities=(0.5, 1.0), level=0.8)
     rows = table(parts, "operating_points_A")
     assert [(row["keeps"], row["trained blocks"]) for row in rows] == [
-        ("all", "all"), ("> 50 %", "1"), ("> 100 %", "2"), ("1 trained", "1"),
-    ]  # fmt: skip
+        ("all", "all"),
+        ("> 50 %", "1"),
+        ("> 100 %", "2"),
+        ("1 trained", "1"),
+    ]
     assert (
         "80 % of resampled trials give 0 to 1, 100.0 % the same"
         in document.markdown(parts, None)
@@ -120,34 +142,43 @@ def test_nothing_is_enough(tmp_path):
 def test_both_halves_of_mnli_have_their_points(tmp_path):
     for blocks, scores in {"all": (80, 90), 1: (70, 85)}.items():
         write(
-            tmp_path, {blocks: [scores[0]]}, task="mnli",
+            tmp_path,
+            {blocks: [scores[0]]},
+            task="mnli",
             metrics={"mismatched_accuracy": scores[1] / 100},
-        )  # fmt: skip
+        )
     for folder, _, files in os.walk(tmp_path):
         if "result.json" in files:
             logits = np.eye(3)[np.zeros(4, int)]
             np.savez(
                 os.path.join(folder, "predictions.npz"),
-                test_ids=np.arange(4), test_labels=np.array([0, 0, 1, 2]),
-                test_logits=logits, test_mismatched_ids=np.arange(4),
+                test_ids=np.arange(4),
+                test_labels=np.array([0, 0, 1, 2]),
+                test_logits=logits,
+                test_mismatched_ids=np.arange(4),
                 test_mismatched_labels=np.array([2, 2, 2, 1]),
                 test_mismatched_logits=logits,
-            )  # fmt: skip
+            )
     rows = table(compose(tmp_path), "operating_points_A")
     found = {(row["task"], row["keeps"]): row["score"] for row in rows}
     assert found["mnli", "> 90 %"] == ""
     assert found["mnli, mismatched", "> 90 %"] == "85.00"
     assert {(row["task"], row["majority"]) for row in rows} == {
-        ("mnli", "50.00"), ("mnli, mismatched", "75.00"),
-    }  # fmt: skip
+        ("mnli", "50.00"),
+        ("mnli, mismatched", "75.00"),
+    }
 
 
 def test_what_the_cache_saves_is_summed_over_the_same_runs(tmp_path):
     write(tmp_path, {"all": [80], 1: [70], 0: [60]}, task="rte", seconds=20.0)
     write(
-        tmp_path, {1: [70], 0: [60]}, task="rte", frozen_prefix="cached",
-        prefix=(3.0, 5.0), seconds=4.0,
-    )  # fmt: skip
+        tmp_path,
+        {1: [70], 0: [60]},
+        task="rte",
+        frozen_prefix="cached",
+        prefix=(3.0, 5.0),
+        seconds=4.0,
+    )
     text = document.markdown(compose(tmp_path), None)
     # 4 s of training each, and 5 s of building, of which they paid 3 each.
     assert (
@@ -176,9 +207,11 @@ def test_a_fourth_that_was_not_tried_is_not_decided(tmp_path):
 def test_what_the_majority_passes_is_marked(tmp_path):
     labels = np.array([1] * 9 + [0])
     write(
-        tmp_path, {"all": [80], 0: [79]}, task="rte",
+        tmp_path,
+        {"all": [80], 0: [79]},
+        task="rte",
         predictions=(labels, np.ones((10, 1))),
-    )  # fmt: skip
+    )
     text = document.markdown(compose(tmp_path), None)
     assert (
         "90 % of all: 0 of 4 trained blocks are enough; no interval of one "
@@ -186,17 +219,22 @@ def test_what_the_majority_passes_is_marked(tmp_path):
     )
     rows = table(compose(tmp_path), "operating_points_A")
     assert [row["keeps"] for row in rows] == [
-        "all", "> 90 %*", "> 95 %*", "none trained",
-    ]  # fmt: skip
+        "all",
+        "> 90 %*",
+        "> 95 %*",
+        "none trained",
+    ]
     assert {row["majority"] for row in rows} == {"90.00"}
 
 
 def test_what_the_majority_passes_decides_nothing(tmp_path):
     labels = np.array([1] * 9 + [0])
     write(
-        tmp_path, {"all": [80], 0: [79]}, task="rte",
+        tmp_path,
+        {"all": [80], 0: [79]},
+        task="rte",
         predictions=(labels, np.ones((10, 1))),
-    )  # fmt: skip
+    )
     text = document.markdown(compose(tmp_path), None)
     assert "**is not decided** (rte 0*)" in text
 
@@ -210,9 +248,12 @@ def test_a_fourth_that_is_not_enough(tmp_path):
 def test_cached_trials_are_tables_of_their_own(tmp_path):
     write(tmp_path, {"all": [80, 82], 1: [70, 72]}, task="rte")
     write(
-        tmp_path, {1: [76, 78]}, task="rte", frozen_prefix="cached",
+        tmp_path,
+        {1: [76, 78]},
+        task="rte",
+        frozen_prefix="cached",
         prefix=(0.0, 5.0),
-    )  # fmt: skip
+    )
     parts = compose(tmp_path)
     live = table(parts, "freezing_A_rte_live")
     cached = table(parts, "freezing_A_rte_cached")
@@ -226,36 +267,47 @@ def test_the_search_is_a_table_of_its_own(tmp_path):
     write(tmp_path, TRIALS, task="rte")
     for lr, score in ((1e-5, 70), (2e-5, 75)):
         write(
-            tmp_path, {"all": [score]}, task="rte", lr=lr,
+            tmp_path,
+            {"all": [score]},
+            task="rte",
+            lr=lr,
             validation_fraction=0.1,
-        )  # fmt: skip
+        )
     rows = table(compose(tmp_path), "search_B")
     assert [(row["lr"], row["validation"], row[""]) for row in rows] == [
-        ("1e-05", "70.00", ""), ("2e-05", "75.00", "best"),
-    ]  # fmt: skip
+        ("1e-05", "70.00", ""),
+        ("2e-05", "75.00", "best"),
+    ]
 
 
 def test_published_scores_stand_beside_those_of_the_same_encoder(tmp_path):
     write(
-        tmp_path, {"all": [80], 1: [70]}, task="rte",
+        tmp_path,
+        {"all": [80], 1: [70]},
+        task="rte",
         model="bert_base_en_uncased",
-    )  # fmt: skip
+    )
     rows = table(compose(tmp_path), "freezing_A_rte_live")
     assert [row["published"] for row in rows] == ["67.55", "57.87"]
     rows = table(compose(tmp_path), "operating_points_A")
     assert [(row["keeps"], row["published"]) for row in rows] == [
-        ("all", "67.55"), ("> 90 %", "62.32 with 3"),
-        ("> 95 %", "66.67 with 5"), ("1 trained", "57.87"),
-    ]  # fmt: skip
+        ("all", "67.55"),
+        ("> 90 %", "62.32 with 3"),
+        ("> 95 %", "66.67 with 5"),
+        ("1 trained", "57.87"),
+    ]
 
 
 def test_parameters_add_up(tmp_path):
     write(tmp_path, {"all": [80]}, task="rte")
     rows = table(compose(tmp_path), "parameters_A")
     assert [(row["part"], row["parameters"]) for row in rows] == [
-        ("embeddings", "500"), ("each block", "100"), ("all blocks", "400"),
-        ("pooler", "20"), ("total", "920"),
-    ]  # fmt: skip
+        ("embeddings", "500"),
+        ("each block", "100"),
+        ("all blocks", "400"),
+        ("pooler", "20"),
+        ("total", "920"),
+    ]
 
 
 @pytest.mark.shared

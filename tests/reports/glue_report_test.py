@@ -67,9 +67,7 @@ def test_a_large_effect_is_significant(tmp_path):
     write_task(tmp_path, "rte", SMALL, {"all": 70, "1": 50}, seeds=3)
     rows = tables(compose(tmp_path))["overview_A"]
     row = find(rows, task="rte", trains="last 1")
-    test = scipy.stats.ttest_ind(
-        [49, 50, 51], [69, 70, 71], equal_var=False
-    )  # fmt: skip
+    test = scipy.stats.ttest_ind([49, 50, 51], [69, 70, 71], equal_var=False)
     assert row["against fine-tuning"] == "-20.00"
     assert row["Welch p"] == f"{test.pvalue:.3f}"
 
@@ -89,9 +87,11 @@ def test_the_bootstrap_reads_the_predictions(tmp_path):
     half[:200] *= -1  # half of them wrong
     for layers, logits in (("all", good), ("1", half)):
         synthetic.write(
-            tmp_path, [0.5], trainable_layers=layers,
+            tmp_path,
+            [0.5],
+            trainable_layers=layers,
             predictions=(labels, logits),
-        )  # fmt: skip
+        )
     made = summary_lib.make(str(tmp_path))
     [paired] = made["paired"].values()
     assert paired["p"] == 0
@@ -106,9 +106,11 @@ def test_runs_of_another_paper_take_no_comparison_away(tmp_path):
     labels = np.array([0, 1] * 50)
     for layers, sign in (("all", 1), ("1", -1)):
         synthetic.write(
-            tmp_path, [0.5], trainable_layers=layers,
+            tmp_path,
+            [0.5],
+            trainable_layers=layers,
             predictions=(labels, sign * (2.0 * labels[:, None] - 1)),
-        )  # fmt: skip
+        )
     for seed in range(3):  # the larger study, but of another paper
         synthetic_multitask.write(tmp_path, (50, 80, 80), seed=seed)
     found = tables(compose(tmp_path))
@@ -116,8 +118,9 @@ def test_runs_of_another_paper_take_no_comparison_away(tmp_path):
         rows for name, rows in found.items() if name.startswith("overview")
     )
     assert [row["bootstrap 95 %"] for row in overview] == [
-        "", "-100.00 to -100.00",
-    ]  # fmt: skip
+        "",
+        "-100.00 to -100.00",
+    ]
     assert found["table_3_A_cs224n"][-1]["SST"] == "50.00"
 
 
@@ -176,8 +179,11 @@ def test_fixed_times_are_those_asked_for_or_quarters(two_small_tasks):
     assert rows[1]["best"] == "fine-tuning"
     quarters = tables(compose(two_small_tasks))["fixed_times_A_rte"]
     assert [row["within"] for row in quarters] == [
-        "100 s", "200 s", "300 s", "400 s",
-    ]  # fmt: skip
+        "100 s",
+        "200 s",
+        "300 s",
+        "400 s",
+    ]
     # Within 100 s: fine-tuning 64 after one epoch; last 1 has two: 61.
     assert quarters[0]["best"] == "fine-tuning"
 
@@ -193,9 +199,13 @@ def test_cached_runs_are_rows_of_their_own_and_have_no_published_figure(
 ):
     write_task(tmp_path, "rte", SMALL, {"all": 70, "1": 60})
     write_task(
-        tmp_path, "rte", SMALL, {"1": 64}, frozen_prefix="cached",
+        tmp_path,
+        "rte",
+        SMALL,
+        {"1": 64},
+        frozen_prefix="cached",
         prefix=(0.0, 20.0),
-    )  # fmt: skip
+    )
     found = tables(compose(tmp_path))
     row = find(found["overview_A"], trains="last 1, cached")
     assert row["score"].startswith("64.00")
@@ -242,9 +252,12 @@ def test_a_run_that_was_cut_off_is_marked(tmp_path):
 def test_other_metrics_stand_in_a_table_of_their_own(tmp_path):
     for seed, score in enumerate((0.3, 0.5)):
         synthetic.write(
-            tmp_path, [0.8], task="cola", seed=seed,
+            tmp_path,
+            [0.8],
+            task="cola",
+            seed=seed,
             metrics={"matthews": score},
-        )  # fmt: skip
+        )
     [row] = tables(compose(tmp_path))["other_metrics_A"]
     assert row["metric"] == "matthews"
     assert row["score"] == f"40.00 ± {200**0.5:.2f}"
@@ -255,9 +268,15 @@ def test_other_metrics_stand_in_a_table_of_their_own(tmp_path):
 
 def test_every_known_difference_to_the_paper_is_a_footnote(tmp_path):
     write_task(
-        tmp_path, "rte", SMALL, {"all": 70}, batch_size=16,
-        max_train_examples=100, patience=0, data="rotten_tomatoes",
-    )  # fmt: skip
+        tmp_path,
+        "rte",
+        SMALL,
+        {"all": 70},
+        batch_size=16,
+        max_train_examples=100,
+        patience=0,
+        data="rotten_tomatoes",
+    )
     text = document.markdown(compose(tmp_path))
     for words in (
         "`model` is tiny, there bert_base_en_uncased",
@@ -271,9 +290,13 @@ def test_every_known_difference_to_the_paper_is_a_footnote(tmp_path):
 
 def test_the_paper_itself_has_no_such_footnote(tmp_path):
     write_task(
-        tmp_path, "rte", SMALL, {"all": 70}, model="bert_base_en_uncased",
+        tmp_path,
+        "rte",
+        SMALL,
+        {"all": 70},
+        model="bert_base_en_uncased",
         data="tfds",
-    )  # fmt: skip
+    )
     assert "Not as in the paper" not in document.markdown(compose(tmp_path))
 
 

@@ -13,7 +13,6 @@ from tf_transfer.reports import multitask_ways
 from tf_transfer.reports import reading
 from tf_transfer.reports import summary as summary_lib
 
-
 # === The paper's tables ===
 
 
@@ -22,9 +21,13 @@ def paper(tmp_path):
     """Tables 2 and 3 in part, at ten times the paper's rate for 4 epochs."""
     usual = {"lr": 1e-4, "max_epochs": 4}
     write(
-        tmp_path, (40, 70, 40), train="head", pooling="cls", lr=7e-7,
+        tmp_path,
+        (40, 70, 40),
+        train="head",
+        pooling="cls",
+        lr=7e-7,
         max_epochs=6,
-    )  # fmt: skip
+    )
     write(tmp_path, (44, 80, 60), train="all", pooling="cls", **usual)
     write(tmp_path, (46, 82, 70), seeds=3, step=1.0, pooling="cls", **usual)
     write(tmp_path, (46, 84, 80), seeds=3, step=1.0, **usual)
@@ -36,29 +39,44 @@ def paper(tmp_path):
 def test_a_row_is_met_at_the_same_multiple_of_rate_and_epochs(paper):
     rows = tables(compose(paper))["table_3_A_cs224n"]
     assert [row["here"] for row in rows] == [
-        "not run", "lr 0.0001 after 0.001; 4 epochs",
+        "not run",
+        "lr 0.0001 after 0.001; 4 epochs",
         "lr 0.0001 after 0.001; 20 epochs",
-        "lr 0.0002 after 0.001; 4 epochs", "",
-    ]  # fmt: skip
+        "lr 0.0002 after 0.001; 4 epochs",
+        "",
+    ]
     assert [row["n"] for row in rows] == ["", "3", "1", "2", ""]
     assert [row["SST"] for row in rows] == [
-        "", "47.00 ± 1.00", "49.00", "30.50 ± 0.71", "50.00",
-    ]  # fmt: skip
+        "",
+        "47.00 ± 1.00",
+        "49.00",
+        "30.50 ± 0.71",
+        "50.00",
+    ]
     assert [row["SST, paper"] for row in rows] == [
-        "46.1", "51.1", "51.4", "49.3", "",
-    ]  # fmt: skip
+        "46.1",
+        "51.1",
+        "51.4",
+        "49.3",
+        "",
+    ]
     assert rows[1]["STS r, paper"] == "84.6" and rows[0]["overall"] == ""
 
 
 def test_runs_of_the_heads_alone_have_a_usual_rate_of_their_own(paper):
     rows = tables(compose(paper))["table_2_A_cs224n"]
     assert [row["here"] for row in rows] == [
-        "lr 0.001; 6 epochs", "lr 0.0001; 4 epochs",
-        "lr 0.0001 after 0.001; 4 epochs", "",
-    ]  # fmt: skip
+        "lr 0.001; 6 epochs",
+        "lr 0.0001; 4 epochs",
+        "lr 0.0001 after 0.001; 4 epochs",
+        "",
+    ]
     assert [row["overall, paper"] for row in rows] == [
-        "60.6", "73.7", "76.7", "",
-    ]  # fmt: skip
+        "60.6",
+        "73.7",
+        "76.7",
+        "",
+    ]
 
 
 def test_a_table_without_a_run_is_named_alone(paper):
@@ -79,8 +97,10 @@ def test_the_majority_stands_in_every_table(paper):
         last = found[f"table_{number}_A_cs224n"][-1]
         assert last[""] == "the majority class"
         assert (last["SST"], last["Quora"], last["STS r"]) == (
-            "50.00", "75.00", "0.00",
-        )  # fmt: skip
+            "50.00",
+            "75.00",
+            "0.00",
+        )
         assert last["overall"] == "58.33"  # (0.5 + 0.75 + 0.5) / 3
 
 
@@ -114,7 +134,7 @@ def test_what_is_no_row_of_the_paper_s_meets_none(tmp_path):
         "0.001; 20 epochs",
         "output layers, then everything; mean; decay 0.9; lr 1e-05 after "
         "0.001; 20 epochs",
-    }  # fmt: skip
+    }
 
 
 def test_rates_that_train_nothing_make_no_second_run(tmp_path):
@@ -178,9 +198,11 @@ def test_a_comparison_has_an_interval_and_a_verdict(tmp_path):
     # 40, 70 and (60 + 100) / 2 against 50, 80 and 90: ten points.
     assert found["Mean against [CLS], everything"] == {
         "one against the other": "Mean against [CLS], everything",
-        "rows": "3.2 - 2.3", "paper": "+0.5",
-        "ours": "+10.00 (+9.81 to +10.19)", "sign": "agrees",
-    }  # fmt: skip
+        "rows": "3.2 - 2.3",
+        "paper": "+0.5",
+        "ours": "+10.00 (+9.81 to +10.19)",
+        "sign": "agrees",
+    }
     rate = found["Twice the rate against once, mean"]
     assert (rate["paper"], rate["sign"]) == ("-1.0", "differs")
     epochs = found["Five times the epochs against once, mean"]
@@ -224,24 +246,40 @@ def test_an_encoder_that_was_tuned_so_gives_no_verdict_on_pooling(paper):
 def test_ways_of_combining_stand_beside_each_other_with_their_cost(tmp_path):
     write(tmp_path, (50, 80, 80), seconds=10.0)
     for seconds, combine, weights in (
-        (20.0, "sum", ""), (40.0, "pcgrad", ""),
-        (5.0, "sum", "similarity=0.5"), (15.0, "sampled", ""),
-    ):  # fmt: skip
+        (20.0, "sum", ""),
+        (40.0, "pcgrad", ""),
+        (5.0, "sum", "similarity=0.5"),
+        (15.0, "sampled", ""),
+    ):
         write(
-            tmp_path, (47, 80, 80), seconds=seconds,
-            combine=combine, loss_weights=weights,
-        )  # fmt: skip
+            tmp_path,
+            (47, 80, 80),
+            seconds=seconds,
+            combine=combine,
+            loss_weights=weights,
+        )
     rows = tables(compose(tmp_path))["combined_A_cs224n_1"]
     assert [row["tasks"] for row in rows] == [
-        "in turn", "sum of losses", "sum of losses, weights similarity=0.5",
-        "PCGrad", "sampled by size^1 to size^0.2",
-    ]  # fmt: skip
+        "in turn",
+        "sum of losses",
+        "sum of losses, weights similarity=0.5",
+        "PCGrad",
+        "sampled by size^1 to size^0.2",
+    ]
     assert [row["of the first's"] for row in rows] == [
-        "100.0 %", "200.0 %", "50.0 %", "400.0 %", "150.0 %",
-    ]  # fmt: skip
+        "100.0 %",
+        "200.0 %",
+        "50.0 %",
+        "400.0 %",
+        "150.0 %",
+    ]
     assert [row["s an epoch"] for row in rows] == [
-        "10.0", "20.0", "5.0", "40.0", "15.0",
-    ]  # fmt: skip
+        "10.0",
+        "20.0",
+        "5.0",
+        "40.0",
+        "15.0",
+    ]
     assert [row["against the first"] for row in rows] == ["", *["-1.00"] * 4]
 
 
@@ -252,10 +290,11 @@ def test_what_is_not_as_in_the_paper_is_said_from_the_records(paper):
     text = document.markdown(compose(paper), None)
     for said in (
         "model is minilm, there bert_base_en_uncased",
-        "lr is 0.0001, there 1e-05", "epochs is 4, there 20",
+        "lr is 0.0001, there 1e-05",
+        "epochs is 4, there 20",
         "epochs, output layers alone is 6, there 20",
         "examples, train paraphrase is 15000, there 141506",
-    ):  # fmt: skip
+    ):
         assert f"Not as in the paper: {said}." in text
     # The paper counts a header line: that is no difference.
     assert "train similarity" not in text
@@ -272,22 +311,41 @@ def test_the_footnotes_tell_what_is_odd_in_the_paper_s_tables(paper):
 
 def test_every_way_is_named_by_all_that_tells_it_from_others():
     way = {
-        "train": "all", "pooling": "mean", "pairs": "sbert",
-        "order": multitask_ways.ORDER, "combine": "in_turn",
-        "loss_weights": "", "layer_decay": 1.0, "lr": 1e-5, "head_lr": None,
-        "alpha": None, "last_alpha": None, "head_epochs": None, "epochs": 20,
-    }  # fmt: skip
+        "train": "all",
+        "pooling": "mean",
+        "pairs": "sbert",
+        "order": multitask_ways.ORDER,
+        "combine": "in_turn",
+        "loss_weights": "",
+        "layer_decay": 1.0,
+        "lr": 1e-5,
+        "head_lr": None,
+        "alpha": None,
+        "last_alpha": None,
+        "head_epochs": None,
+        "epochs": 20,
+    }
     others = {
-        "train": "head_then_all", "pooling": "cls", "pairs": "cross",
-        "order": "sentiment,similarity,paraphrase", "combine": "sampled",
-        "loss_weights": "sentiment=2", "layer_decay": 0.95, "lr": 2e-5,
-        "head_lr": 1e-3, "head_epochs": 7, "epochs": 100,
-    }  # fmt: skip
+        "train": "head_then_all",
+        "pooling": "cls",
+        "pairs": "cross",
+        "order": "sentiment,similarity,paraphrase",
+        "combine": "sampled",
+        "loss_weights": "sentiment=2",
+        "layer_decay": 0.95,
+        "lr": 2e-5,
+        "head_lr": 1e-3,
+        "head_epochs": 7,
+        "epochs": 100,
+    }
     drawn = {**way, "combine": "sampled", "alpha": 1.0, "last_alpha": 0.5}
     ways = [
-        way, *({**way, name: value} for name, value in others.items()),
-        drawn, {**drawn, "alpha": 0.5}, {**drawn, "last_alpha": 1.0},
-    ]  # fmt: skip
+        way,
+        *({**way, name: value} for name, value in others.items()),
+        drawn,
+        {**drawn, "alpha": 0.5},
+        {**drawn, "last_alpha": 1.0},
+    ]
     names = {
         (multitask_ways.kind(way), multitask_ways.amount(way)) for way in ways
     }

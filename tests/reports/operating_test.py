@@ -1,18 +1,21 @@
 """Operating points: by hand, and those of the paper from its own trials."""
 
-import csv
 import collections
+import csv
 import os
 
 import pytest
 
-from tf_transfer.errors import UserError
 from tf_transfer.reports import operating
+from tf_transfer.utils.errors import UserError
 
 TRIALS = {
-    "all": [0.80, 0.82], 0: [0.50, 0.52], 1: [0.70, 0.72], 2: [0.74, 0.74],
+    "all": [0.80, 0.82],
+    0: [0.50, 0.52],
+    1: [0.70, 0.72],
+    2: [0.74, 0.74],
     3: [0.80, 0.80],
-}  # fmt: skip
+}
 
 
 def test_the_fewest_blocks_above_the_share_of_all():
@@ -95,7 +98,7 @@ def test_bisection_finds_the_fewest_with_few_tries(candidates):
     for fewest in (*candidates, 99):
         tried = []
 
-        def passes(blocks):
+        def passes(blocks, tried=tried, fewest=fewest):
             tried.append(blocks)
             return blocks >= fewest
 
@@ -144,5 +147,8 @@ def test_the_paper_s_operating_points_come_out_of_its_trials(shared_data):
         for model, tasks in models.items()
     }
     assert found == {
-        "bert-base": 3, "roberta-base": 5, "bert-large": 6, "roberta-large": 7,
-    }  # fmt: skip
+        "bert-base": 3,
+        "roberta-base": 5,
+        "bert-large": 6,
+        "roberta-large": 7,
+    }

@@ -15,23 +15,31 @@ def test_the_paper_s_gains_stand_beside_ours_with_a_verdict(ner):
         (pair, name) for name in ("accuracy", "entity F1", "token F1")
     }
     assert found[pair, "entity F1"] == {
-        "one against the other": pair, "metric": "entity F1", "paper": "+6.8",
-        "ours": "+6.00 (+4.87 to +7.13)", "sign": "agrees",
-    }  # fmt: skip
+        "one against the other": pair,
+        "metric": "entity F1",
+        "paper": "+6.8",
+        "ours": "+6.00 (+4.87 to +7.13)",
+        "sign": "agrees",
+    }
     assert found[pair, "accuracy"]["paper"] == "+0.99"
 
 
 def test_the_claims_on_pairs_are_about_two_adaptations(tmp_path):
     write(tmp_path, "pairs", [80], seeds=3, step=1.0, **BASE)
     for head, alone, tuned in (
-        ("bimpm", 75, 81), ("bimpm_without_context", 75.1, 81.2),
+        ("bimpm", 75, 81),
+        ("bimpm_without_context", 75.1, 81.2),
         ("sim_transformer", 71, 79),
-    ):  # fmt: skip
+    ):
         alike = {"head": head, "step": 0.1}
         write(
-            tmp_path, "pairs", [alone], seeds=3, adaptation="stack_only",
+            tmp_path,
+            "pairs",
+            [alone],
+            seeds=3,
+            adaptation="stack_only",
             **alike,
-        )  # fmt: skip
+        )
         write(tmp_path, "pairs", [70, tuned], seeds=2, **alike)
     rows = tables(compose(tmp_path))["signs_A_pairs"]
     assert [(row["paper"], row["sign"]) for row in rows] == [
@@ -49,8 +57,9 @@ def test_a_head_without_runs_is_not_run_and_one_seed_not_sure(tmp_path):
     write(tmp_path, "pairs", [70, 82])
     rows = tables(compose(tmp_path))["signs_A_pairs"]
     assert [row["sign"] for row in rows] == [
-        "agrees, too few seeds to be sure", *["not run"] * 4,
-    ]  # fmt: skip
+        "agrees, too few seeds to be sure",
+        *["not run"] * 4,
+    ]
 
 
 def test_an_encoder_that_was_tuned_on_the_pairs_gives_no_verdict(tmp_path):

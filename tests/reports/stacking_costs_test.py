@@ -15,9 +15,14 @@ def test_time_is_told_by_phase_and_with_the_whole_prefix(tmp_path):
     write(tmp_path, "ner", [60, 80], **BASE, max_epochs=2)
     write(tmp_path, "ner", [60, 81], seconds=6.0, max_epochs=2)
     write(
-        tmp_path, "ner", [60, 79], seconds=5.0, prefix=(1.0, 4.0),
-        frozen_prefix="cached", max_epochs=2,
-    )  # fmt: skip
+        tmp_path,
+        "ner",
+        [60, 79],
+        seconds=5.0,
+        prefix=(1.0, 4.0),
+        frozen_prefix="cached",
+        max_epochs=2,
+    )
     parts = compose(tmp_path)
     rows = {
         row["rates and epochs"]: row for row in tables(parts)["costs_A_ner"]
@@ -42,11 +47,20 @@ def test_phases_and_kept_epochs_are_read_for_the_curves(ner):
     found = reading.read(str(ner))[0]
     record = next(r for r in found if "stack_and" in r["approach"])
     assert [(p["phase"], p["epoch"]) for p in record["curve"]] == [
-        (1, 1), (1, 2), (1, 3), (2, 1), (2, 2),
-    ]  # fmt: skip
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (2, 1),
+        (2, 2),
+    ]
     assert record["curve"][0].keys() == {
-        "phase", "epoch", "accuracy", "f1", "train_accuracy", "train_f1",
-    }  # fmt: skip
+        "phase",
+        "epoch",
+        "accuracy",
+        "f1",
+        "train_accuracy",
+        "train_f1",
+    }
     assert [phase.get("kept_epoch") for phase in record["phases"]] == [2, None]
     assert [stacking_costs._kept(record, n) for n in (1, 2)] == [2, 2]
     figures = {

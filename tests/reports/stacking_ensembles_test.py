@@ -38,10 +38,13 @@ def test_the_ensemble_stands_against_its_members(tmp_path):
         row[""]: row for row in tables(compose(tmp_path))["ensemble_A_text_1"]
     }
     assert list(rows) == [
-        "two dense layers, finetune-only", "DenseNet, stack-and-finetune",
-        "Highway LSTM, stack-and-finetune", "mean of probabilities",
-        "majority vote", "the majority class",
-    ]  # fmt: skip
+        "two dense layers, finetune-only",
+        "DenseNet, stack-and-finetune",
+        "Highway LSTM, stack-and-finetune",
+        "mean of probabilities",
+        "majority vote",
+        "the majority class",
+    ]
     # Two of three err on text 0; the mean follows the very sure one on 2, 3.
     vote, mean = rows["majority vote"], rows["mean of probabilities"]
     assert vote["accuracy"] == "87.50 ± 0.00" and vote["n"] == "2"
@@ -68,9 +71,14 @@ def test_an_ensemble_takes_members_of_the_same_seed_and_rates_only(tmp_path):
     trio(tmp_path, seeds=1)
     trio(tmp_path, seeds=2, lr=1e-5)
     write(
-        tmp_path, "text", [70, 75], head="highway", labels=TRUTH, seeds=3,
+        tmp_path,
+        "text",
+        [70, 75],
+        head="highway",
+        labels=TRUTH,
+        seeds=3,
         head_lr=1e-2,
-    )  # fmt: skip
+    )
     made = summary_lib.make(str(tmp_path))
     assert len(made["ensembles"]) == 3
     found = tables(report.compose(made))

@@ -11,7 +11,6 @@ from tf_transfer.reports import stacking_runs
 from tf_transfer.reports import studies
 from tf_transfer.reports import summary as summary_lib
 
-
 # === Tables 2 to 4 ===
 
 
@@ -24,15 +23,21 @@ def test_every_head_and_adaptation_is_a_row_with_its_rates(ner):
         ("two dense layers", "finetune-only", "2e-05 for 3", "3"),
         ("BiLSTM", "stack-only", "0.001 for 3", "1"),
         (
-            "BiLSTM", "stack-and-finetune",
-            "0.001 for 3 (gap 0.02), then 2e-05 for 3", "3",
+            "BiLSTM",
+            "stack-and-finetune",
+            "0.001 for 3 (gap 0.02), then 2e-05 for 3",
+            "3",
         ),
         ("BiLSTM", "joint", "2e-05 for 3", "1"),
         ("the majority class", "", "", ""),
-    ]  # fmt: skip
+    ]
     assert [row["entity F1"] for row in rows] == [
-        "80.50 ± 0.50", "55.00", "86.50 ± 0.50", "81.00", "0.00",
-    ]  # fmt: skip
+        "80.50 ± 0.50",
+        "55.00",
+        "86.50 ± 0.50",
+        "81.00",
+        "0.00",
+    ]
     assert rows[2]["token F1"] == "87.50 ± 0.50"
     assert rows[2]["precision"] == "84.50 ± 0.50"
     # Half a point of deviation on both sides, three seeds: t(4) 2.776 * 0.408.
@@ -46,8 +51,10 @@ def test_every_head_and_adaptation_is_a_row_with_its_rates(ner):
 def test_of_entities_the_majority_is_o_for_every_word(ner):
     last = tables(compose(ner))["scores_A_ner"][-1]
     assert (last["accuracy"], last["entity F1"], last["recall"]) == (
-        "60.00", "0.00", "0.00",
-    )  # fmt: skip
+        "60.00",
+        "0.00",
+        "0.00",
+    )
 
 
 def test_of_texts_the_majority_is_the_commonest_class(tmp_path):
@@ -104,8 +111,10 @@ def test_each_head_s_best_adaptation_is_shown_by_type(ner):
         ("BiLSTM, stack-and-finetune", "ORG"),
     ]
     assert (rows[2]["precision"], rows[2]["recall"], rows[2]["F1"]) == (
-        "84.50 ± 0.50", "88.50 ± 0.50", "86.50 ± 0.50",
-    )  # fmt: skip
+        "84.50 ± 0.50",
+        "88.50 ± 0.50",
+        "86.50 ± 0.50",
+    )
 
 
 # === Footnotes ===
@@ -138,12 +147,20 @@ def test_a_report_without_the_paper_s_figures_shows_what_was_run(ner):
 
 def test_every_way_is_named_by_all_that_tells_it_from_others():
     way = {
-        "head": "bilstm", "adaptation": "stack_and_finetune", "head_lr": 1e-3,
-        "phase_one_epochs": 1, "phase_one_gap": -1.0, "lr": 2e-5, "epochs": 3,
-    }  # fmt: skip
+        "head": "bilstm",
+        "adaptation": "stack_and_finetune",
+        "head_lr": 1e-3,
+        "phase_one_epochs": 1,
+        "phase_one_gap": -1.0,
+        "lr": 2e-5,
+        "epochs": 3,
+    }
     others = {
-        "head_lr": 1e-2, "phase_one_epochs": 2, "phase_one_gap": 0.01,
-        "lr": 1e-5, "epochs": 4,
-    }  # fmt: skip
+        "head_lr": 1e-2,
+        "phase_one_epochs": 2,
+        "phase_one_gap": 0.01,
+        "lr": 1e-5,
+        "epochs": 4,
+    }
     ways = [way, *({**way, name: value} for name, value in others.items())]
     assert len({stacking_runs.amount(way) for way in ways}) == len(ways)

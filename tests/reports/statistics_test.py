@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import sklearn.metrics
 import scipy.stats
+import sklearn.metrics
 
 from tf_transfer.reports import statistics
 
@@ -107,5 +107,10 @@ def test_the_bootstrap_draws_in_portions_of_any_size(monkeypatch):
 def test_the_front_is_what_nothing_beats_in_both():
     points = [(10, 80), (5, 80), (5, 70), (20, 90), (30, 90), (1, 10)]
     assert statistics.pareto(points) == [
-        False, True, False, True, False, True,
-    ]  # fmt: skip
+        False,
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.reports import synthetic
-from tf_transfer.errors import UserError
 from tf_transfer.reports import reading
 from tf_transfer.reports import studies
 from tf_transfer.reports import summary
+from tf_transfer.utils.errors import UserError
 
 
 def sorted_runs(root):
@@ -208,9 +208,10 @@ def test_a_run_that_went_on_in_other_company_is_not_timed(tmp_path):
     synthetic.write(tmp_path, [0.8], seconds=10.0, seed=0)
     folder = synthetic.write(tmp_path, [0.8], seconds=50.0, seed=1)
     rewrite(
-        folder, "config.json",
+        folder,
+        "config.json",
         lambda c: c["starts"].append({**c["starts"][0], "threads": 8}),
-    )  # fmt: skip
+    )
     cell = only_cell(tmp_path)
     assert (cell.seconds.n, cell.score.n) == (1, 2)
 
@@ -219,10 +220,14 @@ def test_a_cached_run_is_timed_with_the_whole_cost_of_its_prefix(tmp_path):
     """Whether it paid the build itself or found it done."""
     for seed, paid in enumerate((30.0, 0.0)):
         synthetic.write(
-            tmp_path, [0.7, 0.8], seconds=5.0, seed=seed,
-            trainable_layers="1", frozen_prefix="cached",
+            tmp_path,
+            [0.7, 0.8],
+            seconds=5.0,
+            seed=seed,
+            trainable_layers="1",
+            frozen_prefix="cached",
             prefix=(paid, 30.0),
-        )  # fmt: skip
+        )
     cell = only_cell(tmp_path)
     assert cell.seconds.mean == 40.0 and cell.seconds.deviation == 0.0
     assert cell.at_epoch(1)[1].mean == 35.0
@@ -264,9 +269,10 @@ def test_the_better_rate_is_chosen_on_validation(tmp_path):
     synthetic.write(tmp_path, [0.8], lr=1e-3)
     folder = synthetic.write(tmp_path, [0.9], lr=2e-5)
     rewrite(
-        folder, "result.json",
+        folder,
+        "result.json",
         lambda r: r.update(validation={"accuracy": 0.7}),
-    )  # fmt: skip
+    )
     [study], _ = sorted_runs(tmp_path)
     assert study.datasets[0].best(("fine_tuning", False)).lr == 1e-3
 

@@ -10,18 +10,36 @@ from tf_transfer import glue
 from tf_transfer.training import records
 
 COMPANY = {
-    "devices": ["/device:CPU:0"], "processor": "a processor", "threads": 2,
-    "concurrent_runs": 1, "replicas": 1,
-}  # fmt: skip
+    "devices": ["/device:CPU:0"],
+    "processor": "a processor",
+    "threads": 2,
+    "concurrent_runs": 1,
+    "replicas": 1,
+}
 PARAMETERS = {"all": 1000, "4": 400, "3": 300, "2": 200, "1": 100, "0": 3}
 
 
 def write(
-    root, scores, seconds=10.0, company=None, sizes=None, predictions=None,
-    prefix=None, model_identity="tiny 1", data_identity=None,
-    cls=glue.GlueSettings, blocks=2, stop_reason="patience", metrics=None,
-    folds=None, tested=100, lines=None, arrays=None, facts=None, **changes,
-):  # fmt: skip
+    root,
+    scores,
+    seconds=10.0,
+    company=None,
+    sizes=None,
+    predictions=None,
+    prefix=None,
+    model_identity="tiny 1",
+    data_identity=None,
+    cls=glue.GlueSettings,
+    blocks=2,
+    stop_reason="patience",
+    metrics=None,
+    folds=None,
+    tested=100,
+    lines=None,
+    arrays=None,
+    facts=None,
+    **changes,
+):
     """Writes a finished run; returns its folder.
 
     Args:
@@ -60,12 +78,15 @@ def write(
     company = {**COMPANY, **(company or {})}
     start = {k: v for k, v in company.items() if k != "replicas"}
     _json(
-        folder, "config.json",
+        folder,
+        "config.json",
         {
             "settings": dataclasses.asdict(settings),
             "key": directory.key,
             "parts": {
-                "embeddings": 500, "pooler": 20, "head": 3,
+                "embeddings": 500,
+                "pooler": 20,
+                "head": 3,
                 **{f"block {n}": 100 for n in range(1, blocks + 1)},
             },
             "split_sizes": sizes
@@ -76,7 +97,7 @@ def write(
             **company,
             "starts": [start],
         },
-    )  # fmt: skip
+    )
     paid, original = prefix or (0.0, 0.0)
     scores = scores or [0.0] * len(lines or [0])
     lines = lines or [
@@ -104,15 +125,20 @@ def write(
     }
     if not tested:
         results = {
-            "validation": lines[-1]["validation"], "test": None,
+            "validation": lines[-1]["validation"],
+            "test": None,
             "best_epoch": lines[-1]["epoch"],
-        }  # fmt: skip
+        }
     _json(
-        folder, "result.json",
+        folder,
+        "result.json",
         {
-            "task": task.name, "metric": task.metric,
-            "approach": settings.approach, "lr": settings.lr,
-            "seed": settings.seed, "batch_size": settings.batch_size,
+            "task": task.name,
+            "metric": task.metric,
+            "approach": settings.approach,
+            "lr": settings.lr,
+            "seed": settings.seed,
+            "batch_size": settings.batch_size,
             **results,
             "epochs_run": len(lines),
             "stop_reason": stop_reason,
@@ -126,13 +152,14 @@ def write(
             "total_parameters": 1000,
             **(facts or {}),
         },
-    )  # fmt: skip
+    )
     if predictions:
         labels, logits = predictions
         arrays = {
-            "test_ids": np.arange(len(labels)), "test_labels": labels,
+            "test_ids": np.arange(len(labels)),
+            "test_labels": labels,
             "test_logits": logits,
-        }  # fmt: skip
+        }
     if arrays:
         np.savez(os.path.join(folder, "predictions.npz"), **arrays)
     return folder

@@ -20,6 +20,12 @@ def write_task(root, task, sizes, finals, seeds=2, epochs=4, **changes):
                 for number in range(epochs)
             ]
             synthetic.write(
-                root, scores, seconds=EPOCHS[layers], sizes=sizes, task=task,
-                trainable_layers=layers, seed=seed, **changes,
-            )  # fmt: skip
+                root,
+                scores,
+                seconds=EPOCHS[layers],
+                sizes=sizes,
+                task=task,
+                trainable_layers=layers,
+                seed=seed,
+                **changes,
+            )

@@ -11,10 +11,13 @@ from tf_transfer.data import tasks
 ORDER = ("paraphrase", "similarity", "sentiment")
 
 SIZES = {
-    "train_sentiment": 8544, "validation_sentiment": 1101,
-    "train_paraphrase": 15000, "validation_paraphrase": 5000,
-    "train_similarity": 6040, "validation_similarity": 863,
-}  # fmt: skip
+    "train_sentiment": 8544,
+    "validation_sentiment": 1101,
+    "train_paraphrase": 15000,
+    "validation_paraphrase": 5000,
+    "train_similarity": 6040,
+    "validation_similarity": 863,
+}
 
 # Of five sentiments, the commonest is two of four; of pairs, three of four.
 ARRAYS = {
@@ -45,12 +48,16 @@ def lines_of(phase, epoch, turns):
     """Lines of an epoch, a turn each; or one of tasks that share it."""
     return [
         {
-            "phase": phase, "epoch": epoch, "turn": turn,
-            "validation": measured(*points), "test": None,
-            "elapsed_seconds": 1.0, "peak_memory_bytes": 2e9,
+            "phase": phase,
+            "epoch": epoch,
+            "turn": turn,
+            "validation": measured(*points),
+            "test": None,
+            "elapsed_seconds": 1.0,
+            "peak_memory_bytes": 2e9,
         }
         for turn, points in turns
-    ]  # fmt: skip
+    ]
 
 
 def write(root, scores, seeds=1, step=0.0, **changes):
@@ -71,7 +78,12 @@ def write_lines(root, lines, **changes):
         for name in multitask.TRAIN[changes.get("train", Multitask.train)]
     ]
     synthetic.write(
-        root, None, cls=Multitask, tested=0, sizes=SIZES, lines=lines,
+        root,
+        None,
+        cls=Multitask,
+        tested=0,
+        sizes=SIZES,
+        lines=lines,
         facts={"phases": phases},
         **{"model": "minilm", "arrays": ARRAYS, **changes},
-    )  # fmt: skip
+    )

@@ -14,8 +14,9 @@ BASE = {"adaptation": "finetune_only"}
 
 LABELS = {
     "ner": np.array([0, 0, 0, 1, 2]),  # O for three words of five
-    "text": np.array([0, 1, 1, 1]), "pairs": np.array([0, 0, 0, 1]),
-}  # fmt: skip
+    "text": np.array([0, 1, 1, 1]),
+    "pairs": np.array([0, 0, 0, 1]),
+}
 
 KINDS = ("PER", "ORG")
 
@@ -36,9 +37,12 @@ def metrics_of(task, score):
     if task != "ner":
         return {"accuracy": score, "f1": score - 0.1}
     found = {
-        "accuracy": score + 0.05, "f1": score, "token_f1": score + 0.01,
-        "precision": score - 0.02, "recall": score + 0.02,
-    }  # fmt: skip
+        "accuracy": score + 0.05,
+        "f1": score,
+        "token_f1": score + 0.01,
+        "precision": score - 0.02,
+        "recall": score + 0.02,
+    }
     for kind in KINDS:
         found |= {f"{n}_{kind}": found[n] for n in ("precision", "recall")}
         found[f"f1_{kind}"] = score
@@ -59,12 +63,14 @@ def lines_of(settings, scores, seconds):
                 "phase": 1 if number <= max(first, 0) or not first else 2,
                 "phase_epoch": number if number <= first else number - first,
                 "validation": {
-                    **own, **{f"train_{n}": v for n, v in sample.items()},
+                    **own,
+                    **{f"train_{n}": v for n, v in sample.items()},
                 },
-                "test": own, "elapsed_seconds": seconds * number,
+                "test": own,
+                "elapsed_seconds": seconds * number,
                 "peak_memory_bytes": 1000,
             }
-        )  # fmt: skip
+        )
     return lines
 
 
@@ -79,19 +85,30 @@ def phases_of(settings, scores, seconds, kept):
             epochs = first if name == "head" else epochs - first
         found.append(
             {
-                "trainable_layers": name, "epochs": epochs,
+                "trainable_layers": name,
+                "epochs": epochs,
                 "lr": settings.head_lr if name == "head" else settings.lr,
-                "seconds": seconds * epochs, "stop_reason": "max_epochs",
+                "seconds": seconds * epochs,
+                "stop_reason": "max_epochs",
                 **({"kept_epoch": kept} if name == "head" and kept else {}),
             }
-        )  # fmt: skip
+        )
     return found
 
 
 def write(
-    root, task, scores, seeds=1, step=0.0, seconds=10.0, kept=None,
-    logits=None, labels=None, prefix=None, **changes,
-):  # fmt: skip
+    root,
+    task,
+    scores,
+    seeds=1,
+    step=0.0,
+    seconds=10.0,
+    kept=None,
+    logits=None,
+    labels=None,
+    prefix=None,
+    **changes,
+):
     """Runs with these scores in points after each epoch.
 
     They go up by `step` a seed.
@@ -112,9 +129,15 @@ def write(
         else:
             put_out = logits(seed)
         synthetic.write(
-            root, None, cls=Stacking, lines=lines, seconds=seconds, seed=seed,
+            root,
+            None,
+            cls=Stacking,
+            lines=lines,
+            seconds=seconds,
+            seed=seed,
             sizes={"train": 10, "validation": 4, "test": 6, "sample": 4},
-            predictions=(labels, put_out), prefix=prefix,
+            predictions=(labels, put_out),
+            prefix=prefix,
             facts={
                 "validation": lines[-1]["validation"],
                 "test": lines[-1]["test"],
@@ -122,7 +145,7 @@ def write(
                 "train_seconds": seconds * len(here),
             },
             **changes,
-        )  # fmt: skip
+        )
 
 
 def signs(root, name):

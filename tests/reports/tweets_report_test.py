@@ -19,34 +19,56 @@ class Tweets(tweets.TweetsSettings):
     """Settings whose table need not be there."""
 
     row = tasks.Task(
-        "tweets", "", ("text",), "label", ("0", "1"), "accuracy", "", (),
+        "tweets",
+        "",
+        ("text",),
+        "label",
+        ("0", "1"),
+        "accuracy",
+        "",
+        (),
         also=METRICS,
-    )  # fmt: skip
+    )
 
 
 def write(root, layers, scores, **changes):
     """A run for each score in points; F1 is ten points lower."""
     for seed, score in enumerate(scores):
         synthetic.write(
-            root, [score / 100], cls=Tweets, task="tweets", seed=seed,
-            trainable_layers=layers, data_identity=IDENTITY, tested=762,
+            root,
+            [score / 100],
+            cls=Tweets,
+            task="tweets",
+            seed=seed,
+            trainable_layers=layers,
+            data_identity=IDENTITY,
+            tested=762,
             sizes=changes.get("max_train_examples") or 6851,
-            metrics={name: score / 100 - 0.1 for name in METRICS},
+            metrics=dict.fromkeys(METRICS, score / 100 - 0.1),
             predictions=(np.array([0, 0, 0, 1]), np.ones((4, 1))),
-            stop_reason="max_epochs", **changes,
-        )  # fmt: skip
+            stop_reason="max_epochs",
+            **changes,
+        )
 
 
 def write_baseline(root, features, scores, **changes):
     """A baseline whose folds score so, in points."""
     folds = [
-        {"accuracy": score / 100, **{n: score / 100 - 0.1 for n in METRICS}}
+        {"accuracy": score / 100, **dict.fromkeys(METRICS, score / 100 - 0.1)}
         for score in scores
     ]
     synthetic.write(
-        root, None, cls=Tweets, task="tweets", features=features, folds=folds,
-        data_identity="table sha256:folds", tested=762, sizes=6851, **changes,
-    )  # fmt: skip
+        root,
+        None,
+        cls=Tweets,
+        task="tweets",
+        features=features,
+        folds=folds,
+        data_identity="table sha256:folds",
+        tested=762,
+        sizes=6851,
+        **changes,
+    )
 
 
 @pytest.fixture
@@ -67,22 +89,29 @@ def test_sparse_features_are_means_over_folds(paper):
     assert rows[0]["accuracy"] == "71.00 ± 1.41"
     assert rows[0]["F1"] == "61.00 ± 1.41"
     assert (rows[0]["published accuracy"], rows[0]["published F1"]) == (
-        "79.5", "74.2",
-    )  # fmt: skip
+        "79.5",
+        "74.2",
+    )
 
 
 def test_encoders_stand_beside_the_figures_of_their_own_runs(paper):
     rows = tables(compose(paper))["encoders_A_tweets"]
     assert [row["trains, lr"] for row in rows] == [
-        "unfrozen, 5e-05", "last two blocks, 5e-05", "frozen, 5e-05",
-    ]  # fmt: skip
+        "unfrozen, 5e-05",
+        "last two blocks, 5e-05",
+        "frozen, 5e-05",
+    ]
     assert [row["accuracy"].split()[0] for row in rows] == [
-        "86.00", "85.00", "82.00",
-    ]  # fmt: skip
+        "86.00",
+        "85.00",
+        "82.00",
+    ]
     # The rows of the paper's table 2 are exchanged.
     assert [row["published accuracy"] for row in rows] == [
-        "83.1", "83.3", "82.4",
-    ]  # fmt: skip
+        "83.1",
+        "83.3",
+        "82.4",
+    ]
     assert rows[2]["published F1"] == "87.2 (80.65)"
     assert rows[0]["accuracies"] == "84.0 to 90.0"
     assert {row["trials"] for row in rows} == {"3"}
@@ -102,14 +131,21 @@ def test_welch_s_tests_have_the_paper_s_beside_them(paper):
 
 def test_a_half_point_has_a_price_against_the_same_test_set(paper):
     synthetic.write(
-        paper, None, cls=HeldOut, task="tweets", features="hash",
-        folds=[{"accuracy": 0.83, **{n: 0.7 for n in METRICS}}],
+        paper,
+        None,
+        cls=HeldOut,
+        task="tweets",
+        features="hash",
+        folds=[{"accuracy": 0.83, **dict.fromkeys(METRICS, 0.7)}],
         data_identity=IDENTITY,
-    )  # fmt: skip
+    )
     rows = tables(compose(paper))["encoders_A_tweets"]
     assert [row["s for half a point"] for row in rows] == [
-        "6.7", "5.0", "never", "",
-    ]  # fmt: skip
+        "6.7",
+        "5.0",
+        "never",
+        "",
+    ]
     assert rows[3]["trains, lr"] == "hash, logistic regression"
     assert rows[3]["accuracy"] == "83.00"
 
@@ -132,29 +168,36 @@ def test_rates_and_sizes_have_tables_of_their_own(paper):
     found = tables(compose(paper))
     assert found["rates_A_tweets"] == [
         {
-            "lr": "5e-05", "unfrozen": "86.00 ± 3.46",
-            "last two blocks": "85.00 ± 2.00", "frozen": "82.00 ± 2.00",
+            "lr": "5e-05",
+            "unfrozen": "86.00 ± 3.46",
+            "last two blocks": "85.00 ± 2.00",
+            "frozen": "82.00 ± 2.00",
         },
         {
-            "lr": "0.001", "unfrozen": "", "last two blocks": "80.00 ± 0.00",
+            "lr": "0.001",
+            "unfrozen": "",
+            "last two blocks": "80.00 ± 0.00",
             "frozen": "72.00 ± 2.83",
         },
-    ]  # fmt: skip
+    ]
     assert found["rates_100_A_tweets"] == [
         {
-            "lr": "5e-05", "last two blocks": "65.00 ± 0.00",
+            "lr": "5e-05",
+            "last two blocks": "65.00 ± 0.00",
             "frozen": "61.00 ± 1.41",
         },
         {
-            "lr": "0.001", "last two blocks": "65.00 ± 0.00",
+            "lr": "0.001",
+            "last two blocks": "65.00 ± 0.00",
             "frozen": "65.00 ± 0.00",
         },
-    ]  # fmt: skip
+    ]
     curves = found["sizes_A_tweets"]
     assert [row["examples"] for row in curves] == ["100", "6,851"]
     assert [row["frozen, 5e-05"] for row in curves] == [
-        "61.00 ± 1.41", "82.00 ± 2.00",
-    ]  # fmt: skip
+        "61.00 ± 1.41",
+        "82.00 ± 2.00",
+    ]
     # What was trained on fewer examples is in no other table.
     assert len(found["encoders_A_tweets"]) == 5
 
@@ -162,22 +205,33 @@ def test_rates_and_sizes_have_tables_of_their_own(paper):
 def test_a_baseline_has_a_learning_curve_too(paper):
     for sizes, score in ((100, 0.7), (6851, 0.8)):
         synthetic.write(
-            paper, None, cls=HeldOut, task="tweets", features="count",
-            folds=[{"accuracy": score, **{n: 0.7 for n in METRICS}}],
-            data_identity=IDENTITY, sizes=sizes,
+            paper,
+            None,
+            cls=HeldOut,
+            task="tweets",
+            features="count",
+            folds=[{"accuracy": score, **dict.fromkeys(METRICS, 0.7)}],
+            data_identity=IDENTITY,
+            sizes=sizes,
             max_train_examples=sizes % 6851,
-        )  # fmt: skip
+        )
     rows = tables(compose(paper))["sizes_A_tweets"]
     assert [row["count, logistic regression"] for row in rows] == [
-        "70.00", "80.00",
-    ]  # fmt: skip
+        "70.00",
+        "80.00",
+    ]
 
 
 def test_other_texts_have_no_published_figures_beside_them(tmp_path):
     synthetic.write(
-        tmp_path, [0.8], cls=Tweets, task="tweets", trainable_layers="0",
-        data_identity=IDENTITY, metrics={name: 0.7 for name in METRICS},
-    )  # fmt: skip
+        tmp_path,
+        [0.8],
+        cls=Tweets,
+        task="tweets",
+        trainable_layers="0",
+        data_identity=IDENTITY,
+        metrics=dict.fromkeys(METRICS, 0.7),
+    )
     [row] = tables(compose(tmp_path))["encoders_A_tweets"]
     assert (row["published accuracy"], row["published F1"]) == ("", "")
 

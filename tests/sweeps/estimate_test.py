@@ -31,9 +31,15 @@ def planned(tmp_path, module, axis, values, **flags):
 
 def test_fewer_trained_blocks_take_less_time(tmp_path, counter):
     runs = planned(
-        tmp_path, "glue", "trainable_layers", ["all", 2, 0], task="rte",
-        data="sample", model="tiny", frozen_prefix="cached",
-    )  # fmt: skip
+        tmp_path,
+        "glue",
+        "trainable_layers",
+        ["all", 2, 0],
+        task="rte",
+        data="sample",
+        model="tiny",
+        frozen_prefix="cached",
+    )
     needed = {name: counter.rough(run) for name, run in runs.items()}
     assert needed["0"].seconds < needed["2"].seconds / 2
     assert needed["2"].seconds < needed["all"].seconds
@@ -49,9 +55,15 @@ def test_fewer_trained_blocks_take_less_time(tmp_path, counter):
 def test_each_phase_counts_and_the_first_is_cached(tmp_path, counter):
     cs224n_runs.write_all(tmp_path)
     runs = planned(
-        tmp_path, "multitask", "train", ["head", "all", "head_then_all"],
-        data=str(tmp_path), model="tiny", frozen_prefix="cached", max_epochs=3,
-    )  # fmt: skip
+        tmp_path,
+        "multitask",
+        "train",
+        ["head", "all", "head_then_all"],
+        data=str(tmp_path),
+        model="tiny",
+        frozen_prefix="cached",
+        max_epochs=3,
+    )
     needed = {name: counter.rough(run) for name, run in runs.items()}
     start = estimate.START_SECONDS
     parts = needed["head"].seconds + needed["all"].seconds - 2 * start

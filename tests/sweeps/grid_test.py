@@ -4,22 +4,24 @@ import json
 
 import pytest
 
-from tf_transfer import command_line
-from tf_transfer.errors import UserError
+from tf_transfer.config import command_line
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.utils.errors import UserError
 
 GRID = {
     "module": "glue",
     "flags": {"model": "tiny", "data": "sample"},
     "axes": {
-        "task": ["rte", "sst2"], "trainable_layers": ["all", 2, 1],
-        "lr": [2e-5, 1e-3], "seed": [0, 1],
+        "task": ["rte", "sst2"],
+        "trainable_layers": ["all", 2, 1],
+        "lr": [2e-5, 1e-3],
+        "seed": [0, 1],
     },
     "exclude": [
         {"trainable_layers": "all", "lr": 1e-3},
         {"task": "sst2", "trainable_layers": [1, 2], "seed": 1},
     ],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -51,8 +53,10 @@ def test_a_run_is_the_one_that_its_command_does(expand, tmp_path):
 
     run = expand(GRID)[0]
     assert run.words[:3] == (
-        f"--out={tmp_path / 'runs'}", "--model=tiny", "--data=sample",
-    )  # fmt: skip
+        f"--out={tmp_path / 'runs'}",
+        "--model=tiny",
+        "--data=sample",
+    )
     parsed = command_line.parse(glue.GlueSettings, run.words).resolve()
     assert parsed == run.settings
     assert glue.locate(parsed, 1).path == run.directory.path
@@ -76,9 +80,11 @@ def test_one_run_named_twice_is_done_once(expand):
 
 def test_runs_on_one_prefix_stand_together_the_shallowest_first(expand):
     axes = {
-        "seed": [0, 1], "frozen_prefix": ["live", "cached"],
-        "task": ["rte", "sst2"], "trainable_layers": [1, 2],
-    }  # fmt: skip
+        "seed": [0, 1],
+        "frozen_prefix": ["live", "cached"],
+        "task": ["rte", "sst2"],
+        "trainable_layers": [1, 2],
+    }
     runs = expand({**GRID, "axes": axes, "exclude": []})
     cached = [
         (run.axes["task"], run.axes["trainable_layers"])
@@ -86,9 +92,11 @@ def test_runs_on_one_prefix_stand_together_the_shallowest_first(expand):
         if run.settings.runs_cached
     ]
     assert cached == [
-        *[("rte", "2")] * 2, *[("rte", "1")] * 2,
-        *[("sst2", "2")] * 2, *[("sst2", "1")] * 2,
-    ]  # fmt: skip
+        *[("rte", "2")] * 2,
+        *[("rte", "1")] * 2,
+        *[("sst2", "2")] * 2,
+        *[("sst2", "1")] * 2,
+    ]
     live = [run for run in runs if not run.settings.runs_cached]
     assert [run.axes["seed"] for run in live] == ["0"] * 4 + ["1"] * 4
 
@@ -153,7 +161,7 @@ def changed(**changes):
             "one process a run",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_grid_says_where_and_what(grid, said, expand):
     said = said if "grid.json" in said else f"grid.json.*{said}"
     with pytest.raises(UserError, match=f"(?s){said}"):

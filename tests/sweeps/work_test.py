@@ -9,11 +9,11 @@ import sys
 import pytest
 
 from tests import commands
-from tf_transfer.errors import Interrupted
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import work
 from tf_transfer.training import checkpoint
+from tf_transfer.utils.errors import Interrupted
 
 
 def runs_of(out, count):
@@ -145,9 +145,12 @@ def test_a_killed_run_says_by_what(code, said, sweep):
 def test_jobs_run_side_by_side_and_a_limit_ends_it(sweep):
     most = []
     board, worker, told = sweep(
-        6, lambda run, board: Fake(run, board, polls=4), jobs=2, limit=3,
+        6,
+        lambda run, board: Fake(run, board, polls=4),
+        jobs=2,
+        limit=3,
         look=lambda mine: most.append(len(mine)),
-    )  # fmt: skip
+    )
     worker.work()
     assert max(most) == 2
     assert len(events(told, "done")) == 3
@@ -227,7 +230,9 @@ def test_a_signal_lets_the_runs_save_and_leaves_them_to_come(sweep):
 
 def test_a_sweep_that_breaks_leaves_its_runs_to_come(sweep):
     """As `sweep grid.json | head` does."""
-    board, worker, told = sweep(1, lambda run, board: Fake(run, board, polls=9))
+    board, worker, _told = sweep(
+        1, lambda run, board: Fake(run, board, polls=9)
+    )
 
     def look(mine):
         raise BrokenPipeError
@@ -306,14 +311,16 @@ def test_time_left_is_that_of_the_runs_most_alike(tmp_path):
     runs = grid_lib.expand(
         "grid.json",
         {
-            "module": "glue", "flags": {"model": "tiny", "data": "sample"},
+            "module": "glue",
+            "flags": {"model": "tiny", "data": "sample"},
             "axes": {
-                "task": ["rte", "sst2"], "trainable_layers": ["all", 1],
+                "task": ["rte", "sst2"],
+                "trainable_layers": ["all", 1],
                 "seed": [0, 1],
             },
         },
         str(tmp_path),
-    )  # fmt: skip
+    )
     board = work.Board(str(tmp_path), runs)
     pace = estimate.Pace(board)
     assert pace.left(runs, 1) is None

@@ -8,8 +8,8 @@ import os
 import numpy as np
 import pytest
 
-from tf_transfer.errors import UserError
 from tf_transfer.training import checkpoint
+from tf_transfer.utils.errors import UserError
 
 # === Atomic writing ===
 
@@ -195,9 +195,11 @@ def test_where_nothing_was_saved_there_is_no_checkpoint(tmp_path):
 
 def test_only_two_checkpoints_are_kept(checkpoints):
     assert sorted(os.listdir(checkpoints.folder)) == [
-        "step-000000020.json", "step-000000020.safetensors",
-        "step-000000100.json", "step-000000100.safetensors",
-    ]  # fmt: skip
+        "step-000000020.json",
+        "step-000000020.safetensors",
+        "step-000000100.json",
+        "step-000000100.safetensors",
+    ]
 
 
 def test_what_a_kill_left_is_swept_up_by_the_next_checkpoint(checkpoints):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transfer import settings
+from tf_transfer.config import settings
 from tf_transfer.data import batches
 from tf_transfer.training import combining
 from tf_transfer.training import optimizer
@@ -19,11 +19,17 @@ BATCH = 4
 def passes(epoch=1):
     return [
         functools.partial(
-            batches.plan_epoch, np.full(size, 5), BATCH, "random", 0, epoch,
-            1, batches.BUCKETS,
+            batches.plan_epoch,
+            np.full(size, 5),
+            BATCH,
+            "random",
+            0,
+            epoch,
+            1,
+            batches.BUCKETS,
         )
         for size in SIZES
-    ]  # fmt: skip
+    ]
 
 
 def rows_of(part):
@@ -73,11 +79,17 @@ def test_tasks_are_drawn_by_size_to_the_power_of_alpha(done, share):
     sizes = (1000, 4000)
     many = [
         functools.partial(
-            batches.plan_epoch, np.full(size, 5), 1, "random", 0, 1, 1,
+            batches.plan_epoch,
+            np.full(size, 5),
+            1,
+            "random",
+            0,
+            1,
+            1,
             batches.BUCKETS,
         )
         for size in sizes
-    ]  # fmt: skip
+    ]
     draws = np.random.default_rng(0)
     plan = combining.drawn((1.0, 0.0), many, sizes, draws, done)
     assert np.mean(plan.choices) == pytest.approx(share, abs=0.02)
@@ -129,9 +141,11 @@ def test_the_order_in_which_three_gradients_meet_is_followed(seed):
         tf.constant(order, tf.int32),
     )
     np.testing.assert_allclose(
-        shares.numpy() @ gradients, surgery_in_numpy(gradients, order),
-        rtol=1e-4, atol=1e-5,
-    )  # fmt: skip
+        shares.numpy() @ gradients,
+        surgery_in_numpy(gradients, order),
+        rtol=1e-4,
+        atol=1e-5,
+    )
 
 
 def test_a_gradient_of_zero_meets_nobody():

@@ -7,18 +7,18 @@ import os
 import numpy as np
 import pytest
 
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
 from tf_transfer import glue
 from tf_transfer import text_task
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
-from tf_transfer.models import split
+from tf_transfer.feature_cache import cache as cache_lib
+from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.models import freezing
 from tf_transfer.models import tiny
-from tf_transfer.training import prefix_cache
-from tf_transfer.training import prefix_store
 from tf_transfer.training import run as run_lib
 from tf_transfer.training import strategy
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
 
 # 24 examples in three steps.
 OPTIONS = {
@@ -44,14 +44,14 @@ def two_blocks(monkeypatch):
 def work(monkeypatch):
     """For each pass of a prefix over texts: its stops, and how many texts."""
     found = []
-    original = prefix_cache.PrefixCache._outputs
+    original = cache_lib.PrefixCache._outputs
 
     def listen(self, prefix, part):
         from_disk = part.states is not None and part.states.have.all()
         found.append((prefix.stops, len(part), from_disk))
         return original(self, prefix, part)
 
-    monkeypatch.setattr(prefix_cache.PrefixCache, "_outputs", listen)
+    monkeypatch.setattr(cache_lib.PrefixCache, "_outputs", listen)
     return found
 
 
@@ -87,11 +87,11 @@ class Built:
 
     Attributes:
         states: for each text of every split its vectors, or None.
-        cost: `prefix_cache.Cost`.
+        cost: `cache_lib.Cost`.
     """
 
     states: list
-    cost: prefix_cache.Cost
+    cost: cache_lib.Cost
 
 
 @pytest.fixture
@@ -104,8 +104,8 @@ def build(tmp_path, two_blocks):
         source = sources.Source(task, settings.data, settings.cache_folder)
         devices = strategy.set_up(settings)
         network, [phase], _ = text_task.prepare(settings, task, source, devices)
-        split.freeze(network, phase.trainable)
-        cache = prefix_cache.PrefixCache(settings, devices, network)
+        freezing.freeze(network, phase.trainable)
+        cache = cache_lib.PrefixCache(settings, devices, network)
         try:
             _, objective, cost = cache.attach(
                 phase.objectives[0], phase.trainable
@@ -158,7 +158,7 @@ def entry_files(tmp_path, name):
 
 def entries(tmp_path):
     """The entries of this test's cache, with their rows."""
-    found = prefix_store.Store(str(tmp_path / "cache")).entries()
+    found = store_lib.Store(str(tmp_path / "cache")).entries()
     for entry in found:
         entry.load()
     return found

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.training.conftest import CACHED
-from tf_transfer.errors import UserError
 from tf_transfer.models import tiny
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from tests.models import encoders
-from tf_transfer import settings
-from tf_transfer.models import heads
-from tf_transfer.models import split
+from tf_transfer.config import settings
+from tf_transfer.models import freezing
+from tf_transfer.models import network as network_lib
 from tf_transfer.training import optimizer
 
 SHAPES = {"kernel": (4, 3), "bias": (3,), "gamma": (3,), "beta": (3,)}
@@ -135,9 +135,11 @@ def test_a_group_that_is_left_out_stands_still_and_counts_for_itself():
         keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
     ]
     adam = optimizer.BertAdam(
-        weights, lambda step: PEAK, settings.Settings(**options),
+        weights,
+        lambda step: PEAK,
+        settings.Settings(**options),
         groups=["", "head", "head", ""],
-    )  # fmt: skip
+    )
     for step, groups in zip(gradients, (("", "head"), ("",), ("", "head"))):
         tf.distribute.get_strategy().run(
             tf.function(adam.apply),
@@ -155,10 +157,15 @@ def test_a_group_that_is_left_out_stands_still_and_counts_for_itself():
 def test_every_choice_changes_the_weights():
     gradients = [draw(seed) for seed in (1, 2, 3)]
     choices = [
-        {}, {"bias_correction": True}, {"weight_decay": 0.0},
-        {"clip_norm": 0.1}, {"clip_norm": 0.0}, {"adam_epsilon": 0.1},
-        {"adam_beta1": 0.5}, {"adam_beta2": 0.5},
-    ]  # fmt: skip
+        {},
+        {"bias_correction": True},
+        {"weight_decay": 0.0},
+        {"clip_norm": 0.1},
+        {"clip_norm": 0.0},
+        {"adam_epsilon": 0.1},
+        {"adam_beta1": 0.5},
+        {"adam_beta2": 0.5},
+    ]
     outcomes = set()
     for changes in choices:
         adam = build(**changes)
@@ -330,15 +337,15 @@ def test_the_learning_rate_follows_its_schedule(schedule, warmup, expected):
 @pytest.mark.parametrize("layers", ["0", "1", "all"])
 def test_a_frozen_weight_has_no_slot(layers):
     encoder = encoders.bert()
-    head = heads.PooledHead(1, encoder.hidden, "cls", 0.1, 0, "float32")
-    network = heads.Network(encoder, {"rte": head})
-    trainable = split.parse(layers, "", len(encoder.blocks))
-    weights = split.freeze(network, trainable)
+    head = network_lib.PooledHead(1, encoder.hidden, "cls", 0.1, 0, "float32")
+    network = network_lib.Network(encoder, {"rte": head})
+    trainable = freezing.parse(layers, "", len(encoder.blocks))
+    weights = freezing.freeze(network, trainable)
     adam = optimizer.BertAdam(weights, None, settings.Settings())
     slots = {name for name in adam.state() if name[:2] in ("m/", "v/")}
     assert slots == {f"{s}/{weight.path}" for s in "mv" for weight in weights}
     # step, updates, good_steps and loss_scale
     assert len(adam.state()) == 4 + 2 * len(weights)
     assert len(adam.means) == len(adam.squares) == len(weights)
-    for weight in split.frozen_weights(network, trainable):
+    for weight in freezing.frozen_weights(network, trainable):
         assert f"m/{weight.path}" not in slots

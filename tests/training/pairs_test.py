@@ -13,16 +13,16 @@ from tf_transfer import text_task
 from tf_transfer.data import batches
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
-from tf_transfer.models import heads
 from tf_transfer.models import loading
+from tf_transfer.models import network as network_lib
 from tf_transfer.models import tiny
+from tf_transfer.utils.errors import UserError
 
 SBERT = {"pairs": "sbert"}
 
 
 def test_the_head_reads_both_and_their_distance():
-    head = heads.PooledHead(1, 2, "mean", 0.0, 0, "float32", sides=2)
+    head = network_lib.PooledHead(1, 2, "mean", 0.0, 0, "float32", sides=2)
     head.dense.kernel.assign([[1.0], [10.0], [2.0], [20.0], [0.5], [0.25]])
     pooled = tf.constant([[1.0, 2.0], [3.0, 4.0], [2.0, 2.0], [0.0, 8.0]])
     # u, v = (1, 2), (2, 2) and (3, 4), (0, 8)
@@ -33,19 +33,23 @@ def test_the_head_reads_both_and_their_distance():
 def test_an_example_s_two_texts_stand_one_batch_apart():
     encoder = loading.load("tiny", "", 0.0)
     examples = sources.Examples(
-        np.arange(3), [["one dog", "two", "a cat"], ["rain", "sun here", "x"]],
+        np.arange(3),
+        [["one dog", "two", "a cat"], ["rain", "sun here", "x"]],
         np.array([0, 1, 1]),
-    )  # fmt: skip
+    )
     settings = glue.GlueSettings(max_length=16, **SBERT)
     task = tasks.GLUE["rte"]
     split = text_task.tokenise(examples, encoder, settings, task, "")
     alone = [
         text_task.tokenise(
             sources.Examples(examples.ids, [column], examples.labels),
-            encoder, glue.GlueSettings(max_length=16), task, "",
+            encoder,
+            glue.GlueSettings(max_length=16),
+            task,
+            "",
         )
         for column in examples.texts
-    ]  # fmt: skip
+    ]
     assert len(split) == 3
     assert (
         split.lengths.tolist()

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transfer.errors import Interrupted
-from tf_transfer.errors import UserError
-from tf_transfer.models import prefix as prefix_lib
-from tf_transfer.training import prefix_cache
-from tests.training.conftest import CACHED
-from tests.training.conftest import OPTIONS
 from tests.training.conftest import assert_same_states
+from tests.training.conftest import CACHED
 from tests.training.conftest import entries
 from tests.training.conftest import entry_files
-
+from tests.training.conftest import OPTIONS
+from tf_transfer.feature_cache import cache as cache_lib
+from tf_transfer.feature_cache import prefix as prefix_lib
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 # === Nothing is done twice ===
 
@@ -81,8 +80,10 @@ def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(
     for layers in "210":
         build(trainable_layers=layers, cache_dtype="float16")
     assert [(stops, disk) for stops, _, disk in work] == [
-        ((0,), False), ((0, 1), True), ((0, 1, 2), True),
-    ]  # fmt: skip
+        ((0,), False),
+        ((0, 1), True),
+        ((0, 1, 2), True),
+    ]
     found = entries(tmp_path)
     keeps = {tuple(e.key["stops"]): e.key["keeps"] for e in found}
     assert keeps == {(0,): "tokens", (0, 1): "tokens", (0, 1, 2): "first"}
@@ -95,8 +96,9 @@ def test_a_shallower_cut_does_not_come_from_a_deeper(build, work):
     build()
     build(trainable_layers="2")
     assert [(stops, disk) for stops, _, disk in work] == [
-        ((1,), False), ((0,), False),
-    ]  # fmt: skip
+        ((1,), False),
+        ((0,), False),
+    ]
 
 
 # === Damage ===
@@ -173,13 +175,15 @@ def test_a_build_that_is_killed_goes_on_where_it_was(
     options = {**OPTIONS, **CACHED, "cache_dir": str(tmp_path / "cache")}
     done = subprocess.run(
         [
-            sys.executable, "-c",
+            sys.executable,
+            "-c",
             VICTIM.format(
                 count=count, out=str(tmp_path / "killed"), options=options
             ),
         ],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     again = build()
     [(_, built, _)] = work
@@ -192,7 +196,7 @@ def test_a_signal_in_a_build_keeps_what_is_built_and_leaves(
 ):
     whole = build(cache_dir=str(tmp_path / "other"))
     texts = work.pop()[1]
-    original, seen = prefix_cache.PrefixCache._check, []
+    original, seen = cache_lib.PrefixCache._check, []
 
     def check(self, *arguments):
         seen.append(arguments)
@@ -201,7 +205,7 @@ def test_a_signal_in_a_build_keeps_what_is_built_and_leaves(
         original(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(prefix_cache.PrefixCache, "_check", check)
+        patch.setattr(cache_lib.PrefixCache, "_check", check)
         with pytest.raises(Interrupted, match="the same command continues"):
             run(**CACHED)
     work.clear()

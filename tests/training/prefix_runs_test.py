@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transfer.data import batches
-from tf_transfer.models import tiny
-from tf_transfer.training import prefix_store
-from tf_transfer.training import run as run_lib
-from tests.training.conftest import CACHED
 from tests.training.conftest import assert_same
+from tests.training.conftest import CACHED
 from tests.training.conftest import entries
 from tests.training.conftest import entry_files
 from tests.training.conftest import measured
 from tests.training.conftest import settings_of
+from tf_transfer.data import batches
+from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.models import tiny
+from tf_transfer.training import run as run_lib
 
 
 def measured_once(folder, **changes):
@@ -143,9 +143,9 @@ def test_a_full_disk_is_treated_like_the_limit(
     whole, run, monkeypatch, tmp_path, capsys
 ):
     def full(*arguments):
-        raise prefix_store.DiskFull
+        raise store_lib.DiskFull
 
-    monkeypatch.setattr(prefix_store.Entry, "append", full)
+    monkeypatch.setattr(store_lib.Entry, "append", full)
     part = run(**CACHED, cache_dir=str(tmp_path / "other"), rerun=True)
     assert_same(part, whole)
     assert "the disk is full" in capsys.readouterr().out

@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 
 from tf_transfer.data.tokens import Tokens
-from tf_transfer.training import prefix_store
+from tf_transfer.feature_cache import store as store_lib
 
 HIDDEN = 8
 KEY = {
-    "code": "1", "weights": "w", "stops": [2], "keeps": "tokens",
-    "dtype": "float16", "precision": "float32", "hidden": HIDDEN,
-}  # fmt: skip
+    "code": "1",
+    "weights": "w",
+    "stops": [2],
+    "keeps": "tokens",
+    "dtype": "float16",
+    "precision": "float32",
+    "hidden": HIDDEN,
+}
 
 
 @pytest.fixture
 def store(tmp_path):
-    return prefix_store.Store(str(tmp_path))
+    return store_lib.Store(str(tmp_path))
 
 
 @pytest.fixture
@@ -56,12 +61,14 @@ def check_rows(entry, hashes, vectors):
 def test_a_row_hash_tells_ids_and_segments_apart():
     def hashes(flat, lengths, firsts):
         lengths = np.array(lengths)
-        return prefix_store.row_hashes(
+        return store_lib.row_hashes(
             Tokens(
-                np.array(flat, np.int32), np.cumsum(lengths) - lengths,
-                lengths, np.array(firsts),
+                np.array(flat, np.int32),
+                np.cumsum(lengths) - lengths,
+                lengths,
+                np.array(firsts),
             )
-        )  # fmt: skip
+        )
 
     one, other, same = hashes([1, 2, 3, 1, 2, 4, 1, 2, 3], [3, 3, 3], [3, 3, 3])
     assert one == same != other
@@ -99,7 +106,7 @@ def test_the_size_is_that_of_the_vectors_within_two_percent(entry):
     hashes = [n.to_bytes(16, "big") for n in range(300)]
     entry.append(hashes, lengths, vectors, 1.0)
     plain = sum(lengths) * HIDDEN * 2
-    rest = entry.bytes - plain - 300 * prefix_store.ROW_BYTES
+    rest = entry.bytes - plain - 300 * store_lib.ROW_BYTES
     assert rest < 2500  # names and headers, whatever is stored
     # At a real encoder's width a row's own 22 bytes are nothing.
     wide = plain * 384 / HIDDEN
@@ -183,7 +190,7 @@ def test_a_full_disk_leaves_what_was_whole(where, store, entry, monkeypatch):
         original(file)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(prefix_store.DiskFull):
+    with pytest.raises(store_lib.DiskFull):
         entry.append(*second, 1.0)
     monkeypatch.undo()
     again = store.open(KEY, "tiny")
@@ -196,7 +203,7 @@ def test_a_full_disk_leaves_what_was_whole(where, store, entry, monkeypatch):
 
 
 def _build_slowly(folder, ready):
-    entry = prefix_store.Store(folder).open(KEY, "tiny")
+    entry = store_lib.Store(folder).open(KEY, "tiny")
     with entry.building(lambda line: None):
         ready.set()
         time.sleep(1.0)
@@ -219,7 +226,7 @@ def test_one_builds_and_the_other_waits_for_it(tmp_path, store, entry):
 
 
 def _hold(folder, ready):
-    entry = prefix_store.Store(folder).open(KEY, "tiny")
+    entry = store_lib.Store(folder).open(KEY, "tiny")
     with entry.building(lambda line: None):
         ready.set()
         time.sleep(600)
@@ -291,7 +298,7 @@ def test_the_limit_without_a_flag_is_half_of_the_disk_at_most_50_gb(
     def free(amount):
         usage = type("Usage", (), {"free": amount})
         monkeypatch.setattr(
-            prefix_store.shutil, "disk_usage", lambda folder: usage
+            store_lib.shutil, "disk_usage", lambda folder: usage
         )
 
     free(10e9)
@@ -324,6 +331,6 @@ def test_a_folder_that_was_dropped_while_it_was_opened_is_made_anew(
             assert entry.drop()
         original(file, how)
 
-    monkeypatch.setattr(prefix_store.fcntl, "flock", flock)
+    monkeypatch.setattr(store_lib.fcntl, "flock", flock)
     again = store.open(entry.key, "tiny")
     assert os.path.exists(again.file("entry.json")) and not again.rows

@@ -13,8 +13,8 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from tensorboard.util import tensor_util
 
 from tests.conftest import tiny_settings
-from tf_transfer.errors import UserError
 from tf_transfer.training import records
+from tf_transfer.utils.errors import UserError
 
 IDENTITIES = {"model_identity": "tiny 1", "data_identity": "RTE sha256:0"}
 
@@ -44,14 +44,22 @@ def run(tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"lr": 2e-5}, {"seed": 1}, {"split_seed": 1}, {"batching": "grouped"},
-        {"dropout": 0.2}, {"precision": "mixed_bfloat16"},
-        {"strategy": "one_device"}, {"jit_compile": True},
-        {"deterministic": True}, {"trainable_layers": "2"},
-        {"blocks": "1-2"}, {"schedule": "linear"}, {"min_delta": 0.5},
+        {"lr": 2e-5},
+        {"seed": 1},
+        {"split_seed": 1},
+        {"batching": "grouped"},
+        {"dropout": 0.2},
+        {"precision": "mixed_bfloat16"},
+        {"strategy": "one_device"},
+        {"jit_compile": True},
+        {"deterministic": True},
+        {"trainable_layers": "2"},
+        {"blocks": "1-2"},
+        {"schedule": "linear"},
+        {"min_delta": 0.5},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_setting_that_can_change_a_number_changes_the_name(changes):
     assert name_of(**changes) != name_of()
 
@@ -59,11 +67,14 @@ def test_a_setting_that_can_change_a_number_changes_the_name(changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"out": "elsewhere"}, {"cache_dir": "cache"}, {"max_epochs": 9},
-        {"checkpoint_minutes": 1.0}, {"rerun": True},
+        {"out": "elsewhere"},
+        {"cache_dir": "cache"},
+        {"max_epochs": 9},
+        {"checkpoint_minutes": 1.0},
+        {"rerun": True},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_setting_that_changes_no_number_leaves_the_name(changes):
     settings = dataclasses.replace(tiny_settings("runs"), **changes)
     key = records.run_key(settings, IDENTITIES, 1)
@@ -154,8 +165,10 @@ def test_two_processes_cannot_have_a_run_and_a_dead_one_has_none(tmp_path):
     path = str(tmp_path / "run")
     owner = subprocess.Popen(
         [sys.executable, "-c", OWNER.format(path=path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert owner.stdout.readline() == "locked\n"
         run = records.RunDirectory(path, {})
@@ -282,12 +295,14 @@ def points(folder):
 
 def test_tensorboard_reads_what_was_logged(run):
     log(
-        run, 0,
+        run,
+        0,
         [("train/loss", 1, 0.5), ("train/loss", 2, 0.25), ("time/x", 2, 7.0)],
-    )  # fmt: skip
+    )
     assert points(run.path) == {
-        "train/loss": [(1, 0.5), (2, 0.25)], "time/x": [(2, 7.0)],
-    }  # fmt: skip
+        "train/loss": [(1, 0.5), (2, 0.25)],
+        "time/x": [(2, 7.0)],
+    }
 
 
 def test_tensorboard_has_the_hyperparameters_for_its_table(run):
@@ -305,12 +320,16 @@ def test_points_that_a_killed_process_logged_too_early_are_void(run):
     path, key = run.path, run.key
     log(run, 0, [("train/loss", step, 1.0) for step in (1, 2, 3, 4, 5)])
     log(
-        records.RunDirectory(path, key), 3,
+        records.RunDirectory(path, key),
+        3,
         [("train/loss", step, 2.0) for step in (3, 4)],
-    )  # fmt: skip
+    )
     assert points(path)["train/loss"] == [
-        (1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0),
-    ]  # fmt: skip
+        (1, 1.0),
+        (2, 1.0),
+        (3, 2.0),
+        (4, 2.0),
+    ]
 
 
 # === Without TensorFlow ===
@@ -332,8 +351,9 @@ print([name for name in ("tensorflow", "keras") if name in sys.modules])
 def test_records_are_written_without_tensorflow(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", LIGHT.format(path=str(tmp_path / "run"))],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[]\n"
     assert points(str(tmp_path / "run"))["train/loss"] == [(1, 1.0)]

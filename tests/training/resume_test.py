@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tf_transfer import glue
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
+from tf_transfer import glue
 
 # Each step is its own chunk, so that a kill can fall inside an epoch, and a
 # checkpoint follows each.
@@ -53,15 +53,24 @@ MOMENTS = {
     "inside the first epoch": ("checkpoint", "write_json", 3, True),
     "inside the second epoch": ("checkpoint", "write_json", 9, True),
     "when the arrays of a checkpoint are written, but not its JSON": (
-        "checkpoint", "write_json", 8, False,
+        "checkpoint",
+        "write_json",
+        8,
+        False,
     ),
     "between the selected weights and the checkpoint": (
-        "records", "write_model", 1, True,
+        "records",
+        "write_model",
+        1,
+        True,
     ),
     "when all is trained, but no result written": (
-        "records", "write_result", 1, False,
+        "records",
+        "write_result",
+        1,
+        False,
     ),
-}  # fmt: skip
+}
 
 
 def what_a_run_left(folder):
@@ -92,8 +101,10 @@ def assert_same(one, other):
 def start(code):
     return subprocess.Popen(
         [sys.executable, "-c", code],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from tests.conftest import tiny_settings
 from tf_transfer import text_task
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
-from tf_transfer.models import heads
-from tf_transfer.models.split import Trainable
+from tf_transfer.models import network as network_lib
+from tf_transfer.models.freezing import Trainable
 from tf_transfer.training import phases
 from tf_transfer.training import records
 from tf_transfer.training import run
@@ -29,7 +29,7 @@ def prepare(settings):
         network, [phase], _ = text_task.prepare(settings, task, source, devices)
         networks.append(network)
         objectives += phase.objectives
-    joined = heads.Network(
+    joined = network_lib.Network(
         networks[0].encoder, {**networks[0].heads, **networks[1].heads}
     )
     return devices, joined, tuple(objectives)
@@ -37,10 +37,16 @@ def prepare(settings):
 
 def phase(objectives, trainable, layers):
     return phases.Phase(
-        trainable=trainable, trainable_layers=layers, lr=1e-3, max_epochs=2,
-        objectives=objectives, score=lambda metrics: metrics["accuracy"],
-        patience=0, min_delta=0.0, select="best",
-    )  # fmt: skip
+        trainable=trainable,
+        trainable_layers=layers,
+        lr=1e-3,
+        max_epochs=2,
+        objectives=objectives,
+        score=lambda metrics: metrics["accuracy"],
+        patience=0,
+        min_delta=0.0,
+        select="best",
+    )
 
 
 def test_two_heads_train_in_turn_in_two_phases(tmp_path):

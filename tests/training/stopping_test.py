@@ -58,8 +58,10 @@ def test_patience_0_never_stops():
 
 def test_the_best_epoch_is_the_first_of_equals():
     assert best_of([0.5, 0.7, 0.7, 0.6, 0.7]) == (
-        2, 0.7, [True, True, False, False, False],
-    )  # fmt: skip
+        2,
+        0.7,
+        [True, True, False, False, False],
+    )
 
 
 def test_the_best_epoch_need_not_be_a_rise():

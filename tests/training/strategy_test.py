@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 
-from tf_transfer.errors import UserError
-from tf_transfer.training import strategy
 from tests.conftest import tiny_settings
+from tf_transfer.training import strategy
+from tf_transfer.utils.errors import UserError
 
 # For each of several runs, prints the loss of every step and the metrics. 33
 # examples in batches of 8: the last batch is short, and on two devices one of
@@ -49,9 +49,11 @@ def launch(out, runs, config=None):
         environment["TF_CONFIG"] = json.dumps(config)
     return subprocess.Popen(
         [sys.executable, "-c", RUN.format(out=str(out), runs=runs)],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         env=environment,
-    )  # fmt: skip
+    )
 
 
 def outcomes(process):
@@ -105,12 +107,14 @@ def two_devices(tmp_path_factory):
         both,
         *(
             {
-                **CACHED, **both, "cache_limit_gb": limit,
+                **CACHED,
+                **both,
+                "cache_limit_gb": limit,
                 "cache_dir": str(out / f"cache{limit}"),
             }
             for limit in LIMITS
         ),
-    ]  # fmt: skip
+    ]
     found = outcomes(launch(out, runs))
     return dict(zip(["live", *LIMITS], found, strict=True))
 

@@ -2,28 +2,31 @@
 
 import numpy as np
 
-from tf_transfer.training import surroundings
+from tf_transfer.utils import machine
 
 
 def test_a_mapped_file_is_not_our_own_memory(tmp_path):
     size = 1 << 26  # 64 MB
     with open(tmp_path / "cache", "wb") as file:
         file.truncate(size)
-    before = surroundings.own_memory()
+    before = machine.own_memory()
     mapped = np.memmap(tmp_path / "cache", np.uint8, "r")
     assert not mapped.any()  # every page was read
-    assert surroundings.own_memory() - before < size / 10
+    assert machine.own_memory() - before < size / 10
     own = np.ones(size, np.uint8)
-    assert surroundings.own_memory() - before > 0.9 * own.nbytes
+    assert machine.own_memory() - before > 0.9 * own.nbytes
 
 
 def test_runs_are_counted_without_those_who_only_wait_for_them(tmp_path):
     """A study and its two trials, a sweep and its run, and a shell."""
     commands = {
-        10: ("tf_transfer.freezing", 1), 11: ("tf_transfer.freezing", 10),
-        12: ("tf_transfer.freezing", 10), 20: ("tf_transfer.sweep", 1),
-        21: ("tf_transfer.glue", 20), 30: ("bash", 1),
-    }  # fmt: skip
+        10: ("tf_transfer.freezing", 1),
+        11: ("tf_transfer.freezing", 10),
+        12: ("tf_transfer.freezing", 10),
+        20: ("tf_transfer.sweep", 1),
+        21: ("tf_transfer.glue", 20),
+        30: ("bash", 1),
+    }
     for number, (module, parent) in commands.items():
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -32,4 +35,4 @@ def test_runs_are_counted_without_those_who_only_wait_for_them(tmp_path):
         )
         (folder / "stat").write_text(f"{number} (a ) b) S {parent} 1 1")
     (tmp_path / "40").mkdir()  # gone while we looked
-    assert surroundings.concurrent_runs(str(tmp_path)) == 3
+    assert machine.concurrent_runs(str(tmp_path)) == 3

@@ -11,14 +11,16 @@ from tf_transfer.baselines import sparse
 from tf_transfer.data import heldout
 from tf_transfer.data import metrics
 from tf_transfer.data import subsets
-from tf_transfer.errors import UserError
 from tf_transfer.training import session
-from tf_transfer.training import surroundings
-
+from tf_transfer.utils import machine
+from tf_transfer.utils.errors import UserError
 
 NOT_IN_A_FOLD = {
-    "phase": 1, "turn": None, "train_loss": None, "validation": None,
-}  # fmt: skip
+    "phase": 1,
+    "turn": None,
+    "train_loss": None,
+    "validation": None,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +63,11 @@ def _run(settings, directory, task, table, folds):
     for train, tested in _bar(folds, desc="folds", unit=" folds"):
         train = train[
             subsets.subset(
-                table.labels[train], settings.max_train_examples,
+                table.labels[train],
+                settings.max_train_examples,
                 settings.split_seed,
             )
-        ]  # fmt: skip
+        ]
         heldout.check_labels(
             train, table.labels, table.words, "max_train_examples"
         )
@@ -87,9 +90,12 @@ def _run(settings, directory, task, table, folds):
             sizes = {"train": len(train), "test": len(tested)}
             parameters = baseline.parameters
             session.open_directory(
-                directory, settings, _Machine(), {"classifier": parameters},
+                directory,
+                settings,
+                _Machine(),
+                {"classifier": parameters},
                 sizes,
-            )  # fmt: skip
+            )
             directory.start_events(0, {"approach": settings.approach})
         before = lines[-1]["elapsed_seconds"] if lines else prepared
         lines.append(
@@ -101,7 +107,7 @@ def _run(settings, directory, task, table, folds):
                 "eval_seconds": ended - trained,
                 "elapsed_seconds": before + trained,
                 "examples_per_second": len(train) / max(trained, 1e-9),
-                "peak_memory_bytes": surroundings.own_memory(),
+                "peak_memory_bytes": machine.own_memory(),
                 **NOT_IN_A_FOLD,
             }
         )
@@ -128,18 +134,29 @@ def _facts(settings, task, lines, parameters):
         for name in task.metrics
     }
     return {
-        "task": task.name, "metric": task.metric,
-        "approach": settings.approach, "trainable_layers": None, "lr": None,
-        "batch_size": None, "seed": settings.fold_seed, "validation": None,
-        "test": means, "test_last": means, "best_epoch": None,
-        "epochs_run": len(lines), "stop_reason": _stop_reason(len(lines)),
-        "phases": [], "train_seconds": lines[-1]["elapsed_seconds"],
+        "task": task.name,
+        "metric": task.metric,
+        "approach": settings.approach,
+        "trainable_layers": None,
+        "lr": None,
+        "batch_size": None,
+        "seed": settings.fold_seed,
+        "validation": None,
+        "test": means,
+        "test_last": means,
+        "best_epoch": None,
+        "epochs_run": len(lines),
+        "stop_reason": _stop_reason(len(lines)),
+        "phases": [],
+        "train_seconds": lines[-1]["elapsed_seconds"],
         "seconds_per_epoch": float(
             np.mean([line["train_seconds"] for line in lines])
         ),
-        "prefix_seconds": None, "prefix_build_seconds": None,
-        "trainable_parameters": parameters, "total_parameters": parameters,
-    }  # fmt: skip
+        "prefix_seconds": None,
+        "prefix_build_seconds": None,
+        "trainable_parameters": parameters,
+        "total_parameters": parameters,
+    }
 
 
 def _stop_reason(folds):

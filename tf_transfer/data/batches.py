@@ -11,7 +11,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.data.pieces import IGNORED
+from tf_transfer.data.word_pieces import IGNORED
 
 BUCKETS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
@@ -119,9 +119,11 @@ class Split:
             [rows + side * len(self) for side in range(self.sides)]
         )
         return Split(
-            self.tokens.take(texts), self.labels[rows], self.ids[rows],
+            self.tokens.take(texts),
+            self.labels[rows],
+            self.ids[rows],
             sides=self.sides,
-        )  # fmt: skip
+        )
 
 
 @dataclasses.dataclass
@@ -169,9 +171,15 @@ def buckets_up_to(max_length):
 
 
 def plan_epoch(
-    lengths, batch_size, batching, seed, epoch, replicas=1, buckets=BUCKETS,
+    lengths,
+    batch_size,
+    batching,
+    seed,
+    epoch,
+    replicas=1,
+    buckets=BUCKETS,
     lap=0,
-):  # fmt: skip
+):
     """Draws the batches of a training epoch.
 
     Args:

@@ -17,12 +17,12 @@ import re
 import numpy as np
 from absl import logging
 
-from tf_transfer import files
 from tf_transfer.data import entities
 from tf_transfer.data import releases
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
 
 TYPES = ("PER", "ORG", "LOC", "MISC")
 TAGS = entities.tag_names(TYPES)
@@ -122,8 +122,9 @@ def read(path):
                 raise UserError(
                     f"{path}, line {number}: {cells[-1]!r} is no tag. The last "
                     "column is O, or B- or I- and one of "
-                    + ", ".join(TYPES) + "."
-                )  # fmt: skip
+                    + ", ".join(TYPES)
+                    + "."
+                )
             places.append(number)
         words.append([cells[0] for _, cells in rows])
         tags.append([cells[-1] for _, cells in rows])
@@ -205,8 +206,10 @@ def _in_iob2(tags, source, place_of):
         raise UserError(f"{source}, {said}")
     logging.warning(
         "%s: its tags are IOB1, where entities begin with I-, as in %s. They "
-        "are read as IOB2.", source, place_of(firsts[0]),
-    )  # fmt: skip
+        "are read as IOB2.",
+        source,
+        place_of(firsts[0]),
+    )
     tagged.ids[firsts] -= 1  # from I- to B-
     return entities.decode(tagged, TAGS)
 
@@ -229,10 +232,11 @@ def _mixed(ids, firsts, is_inside, place_of):
 # === TensorFlow Datasets ===
 
 
-class _Tfds:
-    URL = "https://data.deepai.org/conll2003.zip"
-    NAMES = {"train": "train", "testa": "dev", "testb": "test"}
+TFDS_URL = "https://data.deepai.org/conll2003.zip"
+TFDS_NAMES = {"train": "train", "testa": "dev", "testb": "test"}
 
+
+class _Tfds:
     def __init__(self):
         self.release = releases.Release(
             "conll2003",
@@ -241,7 +245,7 @@ class _Tfds:
         self.identity = self.release.identity
 
     def read(self, split):
-        rows = self.release.read(self.NAMES[split], self.URL)
+        rows = self.release.read(TFDS_NAMES[split], TFDS_URL)
         names = self.release.builder.info.features["ner"].feature.names
         # An empty one stands behind the last sentence of each file.
         kept = [number for number, row in enumerate(rows) if len(row["ner"])]

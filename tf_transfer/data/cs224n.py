@@ -17,10 +17,10 @@ import sys
 import numpy as np
 from absl import logging
 
-from tf_transfer import files
 from tf_transfer.data import sources
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
 
 _PAIR = ("sentence1", "sentence2")
 
@@ -29,31 +29,56 @@ TASKS = {
     task.name: task
     for task in (
         tasks.Task(
-            "sentiment", "ids-sst", ("sentence",), "sentiment",
-            ("0", "1", "2", "3", "4"), "accuracy", "", (), also=("f1_macro",),
+            "sentiment",
+            "ids-sst",
+            ("sentence",),
+            "sentiment",
+            ("0", "1", "2", "3", "4"),
+            "accuracy",
+            "",
+            (),
+            also=("f1_macro",),
         ),
         tasks.Task(
-            "paraphrase", "quora", _PAIR, "is_duplicate", ("0", "1"),
-            "accuracy", "", (), also=("f1",),
+            "paraphrase",
+            "quora",
+            _PAIR,
+            "is_duplicate",
+            ("0", "1"),
+            "accuracy",
+            "",
+            (),
+            also=("f1",),
         ),
         tasks.Task(
-            "similarity", "sts", _PAIR, "similarity", None, "pearson", "", (),
+            "similarity",
+            "sts",
+            _PAIR,
+            "similarity",
+            None,
+            "pearson",
+            "",
+            (),
             also=("spearman",),
         ),
     )
-}  # fmt: skip
+}
 UNLABELLED = ("paraphrase",)  # files known to hold rows without a label
 
 # GLUE's, by the names and with the scores of the project's.
 NEAREST = {
     name: dataclasses.replace(
-        tasks.GLUE[glue], name=name, metric=TASKS[name].metric,
+        tasks.GLUE[glue],
+        name=name,
+        metric=TASKS[name].metric,
         also=("f1",) if glue == "sst2" else TASKS[name].also,
     )
     for name, glue in (
-        ("sentiment", "sst2"), ("paraphrase", "qqp"), ("similarity", "stsb"),
+        ("sentiment", "sst2"),
+        ("paraphrase", "qqp"),
+        ("similarity", "stsb"),
     )
-}  # fmt: skip
+}
 
 # What the project's graders read: the file, its header, a label's form. The
 # spelling is theirs.
@@ -236,8 +261,10 @@ def read(folder, task, split):
     if unlabelled:
         logging.warning(
             "%s: left out %d rows without a label, the first in line %d.",
-            path, len(unlabelled), unlabelled[0],
-        )  # fmt: skip
+            path,
+            len(unlabelled),
+            unlabelled[0],
+        )
     kind = np.float32 if task.labels is None else np.int64
     examples = sources.Examples(
         np.arange(len(texts)),

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import sklearn.model_selection
 
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 def read_ids(path, flag):
@@ -57,9 +57,11 @@ def draw(labels, groups, fraction, seed):
     first = np.unique(groups, return_index=True)[1]
     try:
         _, tested = sklearn.model_selection.train_test_split(
-            groups[first], test_size=fraction, random_state=seed,
+            groups[first],
+            test_size=fraction,
+            random_state=seed,
             stratify=labels[first],
-        )  # fmt: skip
+        )
     except ValueError as error:
         raise UserError(
             f"--test_fraction={fraction:g}: the {len(first)} different texts "

@@ -138,10 +138,19 @@ def _correlation(function, labels, logits):
 METRICS = {
     function.__name__: function
     for function in (
-        accuracy, f1, f1_hart, f1_macro, f1_other, matthews, pearson,
-        precision, recall, spearman, spearman_no_ties,
+        accuracy,
+        f1,
+        f1_hart,
+        f1_macro,
+        f1_other,
+        matthews,
+        pearson,
+        precision,
+        recall,
+        spearman,
+        spearman_no_ties,
     )
-}  # fmt: skip
+}
 
 
 def measure(names, labels, logits, prefix=""):

@@ -2,8 +2,8 @@
 
 from absl import logging
 
-from tf_transfer import network
-from tf_transfer.errors import UserError
+from tf_transfer.utils import network
+from tf_transfer.utils.errors import UserError
 
 
 class Release:

@@ -12,14 +12,13 @@ import os
 import sys
 
 import numpy as np
-
 from absl import logging
 
-from tf_transfer import files
-from tf_transfer import wheels
 from tf_transfer.data import releases
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
+from tf_transfer.utils import files
+from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
 
 SAMPLE = os.path.join(os.path.dirname(__file__), "sample")
 ROTTEN_TOMATOES_TEST_SHARE = 10  # every tenth sentence of each label
@@ -232,15 +231,16 @@ def _array(task, labels):
 # === TensorFlow Datasets ===
 
 
-class _Tfds:
-    # GLUE does not host MRPC: TFDS makes it from these files of SentEval's.
-    MRPC_URL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
-    NAMES = {
-        "dev": "validation",
-        "dev_matched": "validation_matched",
-        "dev_mismatched": "validation_mismatched",
-    }
+# GLUE does not host MRPC: TFDS makes it from these files of SentEval's.
+MRPC_URL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
+TFDS_NAMES = {
+    "dev": "validation",
+    "dev_matched": "validation_matched",
+    "dev_mismatched": "validation_mismatched",
+}
 
+
+class _Tfds:
     def __init__(self, task):
         self.task = task
         self.release = releases.Release(
@@ -251,8 +251,8 @@ class _Tfds:
         self.identity = self.release.identity
 
     def read(self, split):
-        url = self.release.builder.builder_config.data_url or self.MRPC_URL
-        rows = self.release.read(self.NAMES.get(split, split), url)
+        url = self.release.builder.builder_config.data_url or MRPC_URL
+        rows = self.release.read(TFDS_NAMES.get(split, split), url)
         rows.sort(key=lambda row: row["idx"])
         labels = [row["label"] for row in rows]
         return Examples(

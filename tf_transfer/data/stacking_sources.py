@@ -10,7 +10,7 @@ from tf_transfer.data import sources
 from tf_transfer.data import table_source
 from tf_transfer.data import tasks
 from tf_transfer.data import yahoo
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 def open_source(settings):
@@ -35,16 +35,23 @@ def _table(settings):
     """A table of one's own, of whose different texts a tenth are tested."""
     source = table_source.TableSource(
         types.SimpleNamespace(
-            task=settings.task, data=settings.data,
+            task=settings.task,
+            data=settings.data,
             text_column=settings.text_column,
-            label_column=settings.label_column, id_column="",
-            keyword_column="", encoding=settings.encoding, clean="none",
-            duplicates="group", is_sparse=False, test_ids="",
-            test_fraction=0.1, split_seed=settings.split_seed,
+            label_column=settings.label_column,
+            id_column="",
+            keyword_column="",
+            encoding=settings.encoding,
+            clean="none",
+            duplicates="group",
+            is_sparse=False,
+            test_ids="",
+            test_fraction=0.1,
+            split_seed=settings.split_seed,
         )
-    )  # fmt: skip
+    )
     try:
-        source.rows  # what is wrong with the table is said at once
+        _ = source.rows  # what is wrong with the table is said at once
     except UserError:
         raise UserError(
             f"--data={settings.data}: a tenth of its different texts should be "

@@ -10,7 +10,7 @@ from tf_transfer.data import heldout
 from tf_transfer.data import sources
 from tf_transfer.data import tables
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
 
@@ -29,13 +29,17 @@ class TableSource(sources.OneTask):
     def __init__(self, settings):
         self.settings = settings
         self.table = _read_table(
-            settings.data, _changed(settings.data),
+            settings.data,
+            _changed(settings.data),
             tables.Columns(
-                settings.text_column, settings.label_column,
-                settings.id_column, settings.keyword_column,
+                settings.text_column,
+                settings.label_column,
+                settings.id_column,
+                settings.keyword_column,
             ),
-            settings.encoding, settings.clean == "basic",
-        )  # fmt: skip
+            settings.encoding,
+            settings.clean == "basic",
+        )
         digest = hashlib.sha256(self.table.identity.encode())
         for part in (settings.duplicates, *self._split()):
             digest.update(f"\n{part}".encode())
@@ -63,10 +67,17 @@ class TableSource(sources.OneTask):
         words = self.table.words
         metrics = METRICS if len(words) == 2 else ("f1_macro",)
         return tasks.Task(
-            self.settings.task, "", (self.settings.text_column,),
-            self.settings.label_column, words, "accuracy",
-            "", (), also=metrics, development=("test",),
-        )  # fmt: skip
+            self.settings.task,
+            "",
+            (self.settings.text_column,),
+            self.settings.label_column,
+            words,
+            "accuracy",
+            "",
+            (),
+            also=metrics,
+            development=("test",),
+        )
 
     @functools.cached_property
     def groups(self):
@@ -81,14 +92,19 @@ class TableSource(sources.OneTask):
         settings, table = self.settings, self.table
         if settings.test_ids:
             tested = heldout.rows_of_ids(
-                heldout.read_ids(settings.test_ids, "test_ids"), table.ids,
-                settings.test_ids, "test_ids", settings.data,
-            )  # fmt: skip
+                heldout.read_ids(settings.test_ids, "test_ids"),
+                table.ids,
+                settings.test_ids,
+                "test_ids",
+                settings.data,
+            )
         else:
             tested = heldout.draw(
-                table.labels, self.groups, settings.test_fraction,
+                table.labels,
+                self.groups,
+                settings.test_fraction,
                 settings.split_seed,
-            )  # fmt: skip
+            )
         train, tested = heldout.divide(tested, self.groups)
         heldout.check_labels(train, table.labels, table.words)
         return train, tested
@@ -101,9 +117,10 @@ class TableSource(sources.OneTask):
         """`sources.Examples` of `train` or `test`."""
         rows = self.rows[0 if split == "train" else 1]
         return sources.Examples(
-            rows, [[self.table.texts[row] for row in rows]],
+            rows,
+            [[self.table.texts[row] for row in rows]],
             self.table.labels[rows],
-        )  # fmt: skip
+        )
 
     def folds(self):
         """(rows to train on, rows to test) of each fold."""
@@ -113,9 +130,12 @@ class TableSource(sources.OneTask):
         if settings.row_order:
             ids = heldout.read_ids(settings.row_order, "row_order")
             order = heldout.rows_of_ids(
-                ids, self.table.ids, settings.row_order, "row_order",
+                ids,
+                self.table.ids,
+                settings.row_order,
+                "row_order",
                 settings.data,
-            )  # fmt: skip
+            )
             if len(order) < len(self.table):
                 raise UserError(
                     f"--row_order={settings.row_order}: has {len(order)} ids, "
@@ -126,9 +146,13 @@ class TableSource(sources.OneTask):
         )
         for number, (train, tested) in enumerate(found, 1):
             heldout.check_fold(
-                number, settings.folds, self.table.labels, train, tested,
+                number,
+                settings.folds,
+                self.table.labels,
+                train,
+                tested,
                 self.table.words,
-            )  # fmt: skip
+            )
         return found
 
 

@@ -16,8 +16,8 @@ import urllib.parse
 
 import numpy as np
 
-from tf_transfer import files
-from tf_transfer.errors import UserError
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
 
 MOST_CLASSES = 1000
 SHOWN = 12  # columns that an error lists
@@ -86,7 +86,7 @@ def read(path, columns, encoding="utf-8", clean=False):
         for value, flag, name in (
             (row["text"].strip(), "text", columns.text),
             (label, "label", columns.label),
-        ):  # fmt: skip
+        ):
             if not value:
                 raise UserError(
                     f"{path}, line {line}, column {name!r}: is empty. Remove "

@@ -81,9 +81,14 @@ def encode(tokenize, special, texts, max_length, name=""):
     pieces, lengths, firsts = [], [], []
     total = len(texts[0])
     with tqdm.tqdm(
-        total=total, desc=f"tokenising {name}", unit=" texts", leave=False,
-        disable=None, file=sys.stderr, delay=1,
-    ) as bar:  # fmt: skip
+        total=total,
+        desc=f"tokenising {name}",
+        unit=" texts",
+        leave=False,
+        disable=None,
+        file=sys.stderr,
+        delay=1,
+    ) as bar:
         for begin in range(0, total, CHUNK):
             columns = [
                 tokenize(column[begin : begin + CHUNK]) for column in texts

@@ -10,18 +10,24 @@ import os
 
 import numpy as np
 
-from tf_transfer import files
 from tf_transfer.data import sources
 from tf_transfer.data import tables
 from tf_transfer.data import tasks
-from tf_transfer.errors import UserError
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
 
 CLASSES = (
-    "Society & Culture", "Science & Mathematics", "Health",
-    "Education & Reference", "Computers & Internet", "Sports",
-    "Business & Finance", "Entertainment & Music", "Family & Relationships",
+    "Society & Culture",
+    "Science & Mathematics",
+    "Health",
+    "Education & Reference",
+    "Computers & Internet",
+    "Sports",
+    "Business & Finance",
+    "Entertainment & Music",
+    "Family & Relationships",
     "Politics & Government",
-)  # fmt: skip
+)
 CELLS = ("class", "question title", "question content", "best answer")
 
 
@@ -52,9 +58,17 @@ class Answers(sources.OneTask):
         self.labels = tuple(names[number - 1] for number in self._numbers)
         also = "f1" if len(self.labels) == 2 else "f1_macro"
         self.task = tasks.Task(
-            "text", "", ("answer",), "class", self.labels, "accuracy", "", (),
-            also=(also,), development=("test",),
-        )  # fmt: skip
+            "text",
+            "",
+            ("answer",),
+            "class",
+            self.labels,
+            "accuracy",
+            "",
+            (),
+            also=(also,),
+            development=("test",),
+        )
         chosen = ",".join(map(str, self._numbers))
         self.identity = f"yahoo {chosen} sha256:{digest.hexdigest()}"
 

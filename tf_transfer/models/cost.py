@@ -23,9 +23,11 @@ class Shape:
         """The shape of an `Encoder`."""
         block = encoder.blocks[0]
         return cls(
-            len(encoder.blocks), encoder.hidden, block.num_heads,
+            len(encoder.blocks),
+            encoder.hidden,
+            block.num_heads,
             block.intermediate_dim,
-        )  # fmt: skip
+        )
 
 
 def block_operations(shape, texts, length, first_only=False):

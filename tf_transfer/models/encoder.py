@@ -15,12 +15,14 @@ import os
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
-import keras  # noqa: E402
-import keras_nlp  # noqa: E402
-import tensorflow as tf  # noqa: E402
+import itertools
 
-from tf_transfer.data.tokens import Special  # noqa: E402
-from tf_transfer.models import blocks  # noqa: E402
+import keras
+import keras_nlp
+import tensorflow as tf
+
+from tf_transfer.data.tokens import Special
+from tf_transfer.models import blocks
 
 
 class Encoder:
@@ -102,7 +104,7 @@ class Encoder:
         """
         ragged = self._tokenize(tf.constant(texts, tf.string))
         values, splits = ragged.values.numpy(), ragged.row_splits.numpy()
-        return [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
+        return [values[a:b] for a, b in itertools.pairwise(splits)]
 
     def embed(self, ids, segments, training):
         """Hidden states below block 1.
@@ -146,9 +148,12 @@ class Encoder:
         top = len(self.blocks)
         for number in range(first, last + 1):
             x = blocks.run(
-                self.blocks[number - 1], x, mask, training,
+                self.blocks[number - 1],
+                x,
+                mask,
+                training,
                 first_only and number == top,
-            )  # fmt: skip
+            )
         return x
 
     def __call__(self, ids, segments, mask, training, first_only=False):

@@ -10,10 +10,10 @@ import hashlib
 import json
 import os
 
-from tf_transfer import files as files_lib
-from tf_transfer import network
-from tf_transfer import wheels
-from tf_transfer.errors import UserError
+from tf_transfer.utils import files as files_lib
+from tf_transfer.utils import network
+from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
 
 TINY_VERSION = 1  # change it whenever `tiny` changes: its weights are a key
 
@@ -146,7 +146,7 @@ def _add_token_type(backbone, folder):
         if not name.endswith(".safetensors"):
             continue
         with safetensors.safe_open(os.path.join(folder, name), "numpy") as file:
-            for key in file.keys():
+            for key in file:
                 if key.endswith("embeddings.token_type_embeddings.weight"):
                     positions = backbone.embeddings.position_embedding
                     positions.position_embeddings.assign_add(

@@ -13,24 +13,28 @@ BLOCKS = 3
 HIDDEN = 32
 SEED = 20  # its weights are part of its identity, not of a run's seed
 
-WORDS = (
-    "the a an of to in and is are was were it this that not no very good bad "
-    "great poor film book day man woman child they he she we you i with for "
-    "on at by from as but or if do does did what who how when where why all "
-    "some one two more most never always house dog cat car water time year"
-).split()
+WORDS = """
+the a an of to in and is are was were it this that not no very good bad great
+poor film book day man woman child they he she we you i with for on at by from
+as but or if do does did what who how when where why all some one two more most
+never always house dog cat car water time year
+""".split()
 
 
 def vocabulary():
     """The words and letters that `tiny` knows, ids by position."""
     letters = string.ascii_lowercase + string.digits
     return [
-        "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]",
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
         *(letter for letter in letters if letter not in WORDS),
         *(f"##{letter}" for letter in letters),
         *string.punctuation,
         *WORDS,
-    ]  # fmt: skip
+    ]
 
 
 def build(dropout, dtype="float32"):

@@ -55,8 +55,10 @@ def build(encoder, trainable, classes, settings):
         module.requires_grad_(False)
     optimizer = torch.optim.AdamW(
         [p for p in model.parameters() if p.requires_grad],
-        lr=settings.lr, weight_decay=settings.weight_decay, fused=True,
-    )  # fmt: skip
+        lr=settings.lr,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
     return model, optimizer
 
 

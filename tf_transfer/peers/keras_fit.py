@@ -7,8 +7,8 @@ import keras_nlp
 import numpy as np
 
 from tf_transfer.data import batches
-from tf_transfer.models import heads
-from tf_transfer.models import split
+from tf_transfer.models import freezing
+from tf_transfer.models import network as network_lib
 
 
 def build(encoder, trainable, classes, settings):
@@ -18,15 +18,18 @@ def build(encoder, trainable, classes, settings):
         encoder.backbone, num_classes=classes, dropout=settings.head_dropout
     )
     # A network of the encoder and its pooler, for the pooler's sake.
-    split.freeze(heads.Network(encoder, {}, uses_pooler=True), trainable)
+    freezing.freeze(
+        network_lib.Network(encoder, {}, uses_pooler=True), trainable
+    )
     classifier.compile(
         keras.optimizers.AdamW(
-            settings.lr, weight_decay=settings.weight_decay,
+            settings.lr,
+            weight_decay=settings.weight_decay,
             global_clipnorm=settings.clip_norm or None,
         ),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=settings.jit_compile,
-    )  # fmt: skip
+    )
     return classifier
 
 

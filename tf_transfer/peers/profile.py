@@ -9,11 +9,23 @@ import tensorflow as tf
 
 PRODUCTS = ("MatMul", "Conv")
 _NOT_OPERATIONS = (
-    "EagerExecute", "EagerKernelExecute", "Run", "Process", "DoCompute",
-    "PrefetchProduce", "PrefetchConsume", "Prefetch", "ParallelMapV2",
-    "ParallelMapProduce", "ParallelMapConsume", "Root", "RootDataset",
-    "FunctionRun", "MakeIterator", "ParallelFor",
-)  # fmt: skip
+    "EagerExecute",
+    "EagerKernelExecute",
+    "Run",
+    "Process",
+    "DoCompute",
+    "PrefetchProduce",
+    "PrefetchConsume",
+    "Prefetch",
+    "ParallelMapV2",
+    "ParallelMapProduce",
+    "ParallelMapConsume",
+    "Root",
+    "RootDataset",
+    "FunctionRun",
+    "MakeIterator",
+    "ParallelFor",
+)
 
 
 def operations(run):

@@ -96,20 +96,26 @@ def _saved(datasets, published, size):
     theirs = published["time_saved"][size]
     return _judged(
         f"On {size} tasks this saves time: {_each(theirs, '{:g} %')}",
-        _averages(datasets, size), "saved", theirs,
+        _averages(datasets, size),
+        "saved",
+        theirs,
         lambda saved, published: saved >= published / 2,
-        "{:.1f} %", "it holds from half of theirs on",
-    )  # fmt: skip
+        "{:.1f} %",
+        "it holds from half of theirs on",
+    )
 
 
 def _lost(datasets, published, size):
     theirs = published["score_lost"][size]
     return _judged(
         f"On {size} tasks it costs points: {_each(theirs, '{:g}')}",
-        _averages(datasets, size), "lost", theirs,
+        _averages(datasets, size),
+        "lost",
+        theirs,
         lambda lost, published: lost <= published + SPREAD,
-        "{:.2f}", f"it holds up to {SPREAD:g} point more than theirs",
-    )  # fmt: skip
+        "{:.2f}",
+        f"it holds up to {SPREAD:g} point more than theirs",
+    )
 
 
 def _judged(claim, found, figure, theirs, holds, form, rule):
@@ -194,10 +200,11 @@ def _rate(datasets, published, kind, other):
         return Verdict(claim, UNKNOWN, "")
     mean = plain.mean(drops)
     return Verdict(
-        claim, HOLDS if mean >= lower / 2 else FAILS,
+        claim,
+        HOLDS if mean >= lower / 2 else FAILS,
         f"Here {mean:.1f} % over {len(drops)} pairs; it holds from half of "
         "theirs on.",
-    )  # fmt: skip
+    )
 
 
 def _rate_times(datasets):
@@ -216,11 +223,12 @@ def _rate_times(datasets):
         return Verdict(claim, UNKNOWN, "")
     middle = plain.median(ratios)
     return Verdict(
-        claim, HOLDS if middle <= CONSIDERABLE else FAILS,
+        claim,
+        HOLDS if middle <= CONSIDERABLE else FAILS,
         f"Here the time to the stopping point is {middle:.1f} % longer at the "
         f"slower rate, the median of {len(ratios)} pairs; it holds up to "
         f"{CONSIDERABLE:g} %.",
-    )  # fmt: skip
+    )
 
 
 def _fixed_times_small(datasets):
@@ -275,10 +283,12 @@ def _fixed_times_large(datasets, task, figures):
     if not ahead:
         return Verdict(claim, UNKNOWN, "")
     return Verdict(
-        claim, HOLDS if min(ahead) > 0 else FAILS,
+        claim,
+        HOLDS if min(ahead) > 0 else FAILS,
         "Here at quarters of the longest run "
-        + ", ".join(f"{value:+.2f}" for value in ahead) + ".",
-    )  # fmt: skip
+        + ", ".join(f"{value:+.2f}" for value in ahead)
+        + ".",
+    )
 
 
 def _budget(datasets, published):
@@ -299,11 +309,12 @@ def _budget(datasets, published):
         if mine and theirs:
             found = mine.mean - theirs.mean
             return Verdict(
-                claim, HOLDS if found >= ahead / 2 else FAILS,
+                claim,
+                HOLDS if found >= ahead / 2 else FAILS,
                 f"Here, within {hours}/{epoch} of an epoch of fine-tuning "
                 f"({budget:,.0f} s), {found:+.2f}; it holds from half of "
                 "theirs on.",
-            )  # fmt: skip
+            )
     return Verdict(claim, UNKNOWN, "")
 
 

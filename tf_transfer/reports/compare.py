@@ -76,9 +76,11 @@ def average(datasets, size, way):
         saved.append(time_saved(cell, base))
         seeds.append(min(cell.score.n, base.score.n))
     return Average(
-        tuple(tasks), min(seeds, default=0), statistics.mean_of(saved),
+        tuple(tasks),
+        min(seeds, default=0),
+        statistics.mean_of(saved),
         statistics.mean_of(lost),
-    )  # fmt: skip
+    )
 
 
 def quarters(dataset):

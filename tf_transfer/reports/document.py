@@ -10,7 +10,7 @@ import html
 import io
 import re
 
-from tf_transfer import text
+from tf_transfer.utils import formatting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ def plain(parts):
             written.append("\n".join(f"- {item}" for item in part.items))
         elif isinstance(part, Table):
             rows = [part.columns, *part.rows]
-            written.append(f"{part.caption}\n\n{text.aligned(rows)}")
+            written.append(f"{part.caption}\n\n{formatting.aligned(rows)}")
     return "\n\n".join(written).replace("**", "").replace("`", "") + "\n"
 
 
@@ -171,7 +171,7 @@ def _inline(text):
         f"<code>{piece}</code>" if number % 2 else piece
         for number, piece in enumerate(pieces)
     )
-    pieces = text.split("**")
+    pieces = formatting.split("**")
     return "".join(
         f"<b>{piece}</b>" if number % 2 else piece
         for number, piece in enumerate(pieces)

@@ -8,26 +8,33 @@ import io
 import matplotlib
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
-from tf_transfer.reports import document  # noqa: E402
-from tf_transfer.reports import studies  # noqa: E402
+from tf_transfer.reports import document
+from tf_transfer.reports import studies
 
 COLOURS = {
-    "fine_tuning": "#000000", "last_1": "#E69F00", "last_2": "#56B4E9",
-    "last_3": "#009E73", "last_4": "#D55E00", "last_0": "#CC79A7",
-}  # fmt: skip
+    "fine_tuning": "#000000",
+    "last_1": "#E69F00",
+    "last_2": "#56B4E9",
+    "last_3": "#009E73",
+    "last_4": "#D55E00",
+    "last_0": "#CC79A7",
+}
 OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
 TURN_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442")
 MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
 ADAPTATION_COLOURS = {
-    "finetune-only": "#000000", "stack-only": "#E69F00",
-    "stack-and-finetune": "#0072B2", "joint": "#CC79A7",
-}  # fmt: skip
+    "finetune-only": "#000000",
+    "stack-only": "#E69F00",
+    "stack-and-finetune": "#0072B2",
+    "joint": "#CC79A7",
+}
 HEAD_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 SPLIT_STYLES = {  # of curves on both
-    "training sample": ("#E69F00", "s"), "validation": ("#0072B2", "o"),
-}  # fmt: skip
+    "training sample": ("#E69F00", "s"),
+    "validation": ("#0072B2", "o"),
+}
 MOST_MARKED = 100  # points of a line that markers do not hide
 DPI = 130
 
@@ -54,9 +61,12 @@ def _panels(count, height=3.3):
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)
     figure, axes = plt.subplots(
-        rows, columns, squeeze=False, layout="constrained",
+        rows,
+        columns,
+        squeeze=False,
+        layout="constrained",
         figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
-    )  # fmt: skip
+    )
     for spare in axes.flat[count:]:
         spare.set_visible(False)
     return figure, list(axes.flat[:count])
@@ -91,9 +101,12 @@ def _written(figure, handles, name, caption):
         entry = max(1.8, 0.7 + 0.075 * max(map(len, handles)))  # inches
         columns = max(1, int(figure.get_figwidth() // entry))
         figure.legend(
-            handles.values(), handles.keys(), loc="outside lower center",
-            ncols=min(len(handles), columns), frameon=False,
-        )  # fmt: skip
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=min(len(handles), columns),
+            frameon=False,
+        )
     pictures = {}
     for kind in ("png", "svg"):
         buffer = io.BytesIO()
@@ -132,16 +145,20 @@ def score_against_time(study, datasets):
             seconds,
             [s - d for s, d in zip(scores, spread)],
             [s + d for s, d in zip(scores, spread)],
-            color=colour(way), alpha=0.15, linewidth=0,
-        )  # fmt: skip
+            color=colour(way),
+            alpha=0.15,
+            linewidth=0,
+        )
         return line
 
     return _figure(
-        datasets, f"score_against_time_{study.name}",
+        datasets,
+        f"score_against_time_{study.name}",
         "Test score after each epoch against training time; bands are one "
         "standard deviation over seeds",
-        "training time, s", draw,
-    )  # fmt: skip
+        "training time, s",
+        draw,
+    )
 
 
 def fronts(study, datasets, on_front):
@@ -165,21 +182,30 @@ def fronts(study, datasets, on_front):
                 for other in on_front(cell.dataset)
             )
             axis.step(
-                *zip(*front), where="post", color="#888888", linewidth=1,
+                *zip(*front),
+                where="post",
+                color="#888888",
+                linewidth=1,
                 zorder=0,
-            )  # fmt: skip
+            )
         return axis.errorbar(
-            cell.seconds.mean, cell.score.mean,
-            xerr=cell.seconds.deviation, yerr=cell.score.deviation,
-            capsize=3, elinewidth=1, **{**_style(way), "linestyle": "none"},
-        )  # fmt: skip
+            cell.seconds.mean,
+            cell.score.mean,
+            xerr=cell.seconds.deviation,
+            yerr=cell.score.deviation,
+            capsize=3,
+            elinewidth=1,
+            **{**_style(way), "linestyle": "none"},
+        )
 
     return _figure(
-        datasets, f"pareto_{study.name}",
+        datasets,
+        f"pareto_{study.name}",
         "Test score against time to the stopping point; the line joins what "
         "nothing else beats in both; bars are one standard deviation",
-        "time to the stopping point, s", draw,
-    )  # fmt: skip
+        "time to the stopping point, s",
+        draw,
+    )
 
 
 def relative_scores(study, curves):
@@ -198,10 +224,12 @@ def relative_scores(study, curves):
     handles = {}
     for (name, mode), points in curves.items():
         [line] = axis.plot(
-            *zip(*sorted(points)), linestyle=lines[mode],
-            marker="" if mode == "published" else "o", markersize=4,
+            *zip(*sorted(points)),
+            linestyle=lines[mode],
+            marker="" if mode == "published" else "o",
+            markersize=4,
             color=palette[names.index(name) % len(palette)],
-        )  # fmt: skip
+        )
         handles[name + ("" if mode == "live" else f", {mode}")] = line
     axis.axhline(0, color="#888888", linewidth=1, zorder=0)
     axis.set_xlabel(f"frozen blocks of {study.blocks}")
@@ -210,9 +238,11 @@ def relative_scores(study, curves):
     axis.spines[["top", "right"]].set_visible(False)
     axis.xaxis.get_major_locator().set_params(integer=True)
     return _written(
-        figure, handles, f"relative_scores_{study.name}",
+        figure,
+        handles,
+        f"relative_scores_{study.name}",
         "Relative score against the number of frozen blocks, mean over trials",
-    )  # fmt: skip
+    )
 
 
 def boxes(name, caption, panels):
@@ -225,10 +255,12 @@ def boxes(name, caption, panels):
     figure, axes = _panels(len(panels), height=1.2 + 0.45 * labels)
     for axis, (metric, values) in zip(axes, panels.items()):
         axis.boxplot(
-            list(values.values()), orientation="horizontal",
-            tick_labels=list(values), widths=0.55,
+            list(values.values()),
+            orientation="horizontal",
+            tick_labels=list(values),
+            widths=0.55,
             medianprops={"color": COLOURS["last_4"]},
-        )  # fmt: skip
+        )
         axis.invert_yaxis()
         axis.set_xlabel(f"{metric}, points")
         axis.grid(alpha=0.25, axis="x")
@@ -251,11 +283,15 @@ def by_size(name, caption, curves):
     for number, (label, curve) in enumerate(curves.items()):
         sizes = sorted(curve)
         handles[label] = axis.errorbar(
-            sizes, [curve[size].mean for size in sizes],
+            sizes,
+            [curve[size].mean for size in sizes],
             yerr=[curve[size].deviation or 0.0 for size in sizes],
-            capsize=3, elinewidth=1, marker="o", markersize=4,
+            capsize=3,
+            elinewidth=1,
+            marker="o",
+            markersize=4,
             color=palette[number % len(palette)],
-        )  # fmt: skip
+        )
     axis.set_xscale("log")
     axis.set_xlabel("training examples")
     axis.set_ylabel("test score, points")
@@ -289,9 +325,13 @@ def heat_map(name, caption, rows, columns, unit):
         for column, value in enumerate(row):
             if value is not None:
                 axis.text(
-                    column, place, f"{value:+z.2f}", ha="center", va="center",
+                    column,
+                    place,
+                    f"{value:+z.2f}",
+                    ha="center",
+                    va="center",
                     color="white" if abs(value) > 0.55 * most else "black",
-                )  # fmt: skip
+                )
     axis.set_xticks(range(len(columns)), columns)
     axis.set_yticks(range(len(rows)), list(rows))
     axis.tick_params(length=0)
@@ -308,9 +348,13 @@ def over_turns(name, caption, turns, scores):
         scores: dict from a label to the scores after each turn.
     """
     figure, axes = plt.subplots(
-        len(scores), 1, sharex=True, squeeze=False, layout="constrained",
+        len(scores),
+        1,
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
         figsize=(9.0, 1.8 * len(scores) + 0.9),
-    )  # fmt: skip
+    )
     an_epoch = len(set(turns))
     ends = [number / an_epoch for number in range(1, len(turns) + 1)]
     colours = dict(zip(sorted(set(turns)), TURN_COLOURS))
@@ -318,13 +362,20 @@ def over_turns(name, caption, turns, scores):
     for axis, (label, values) in zip(axes[:, 0], scores.items()):
         for end, turn in zip(ends, turns):
             handles[f"turn of {turn}"] = axis.axvspan(
-                end - 1 / an_epoch, end, color=colours[turn], alpha=0.3,
+                end - 1 / an_epoch,
+                end,
+                color=colours[turn],
+                alpha=0.3,
                 linewidth=0,
-            )  # fmt: skip
+            )
         axis.plot(
-            ends, values, color="black", marker="o", clip_on=False,
+            ends,
+            values,
+            color="black",
+            marker="o",
+            clip_on=False,
             markersize=3.5 if len(turns) <= MOST_MARKED else 0,
-        )  # fmt: skip
+        )
         axis.set_ylabel(f"{label},\npoints")
         axis.set_xlim(0, ends[-1])
         axis.grid(alpha=0.25)
@@ -357,14 +408,20 @@ def over_phases(name, caption, panels):
             epochs = [done + n for n in range(1, len(scores["validation"]) + 1)]
             handles |= _draw_phase(axis, epochs, scores, before)
             before = (
-                epochs[kept - 1], {s: scores[s][kept - 1] for s in SPLIT_STYLES}
-            )  # fmt: skip
+                epochs[kept - 1],
+                {s: scores[s][kept - 1] for s in SPLIT_STYLES},
+            )
             handles["kept epoch"] = _ring(axis, *before)
             axis.text(
-                done + 0.06 if is_last else epochs[-1] - 0.06, 1.01, phase,
-                transform=axis.get_xaxis_transform(), fontsize=8, va="bottom",
-                ha="left" if is_last else "right", color="#555555",
-            )  # fmt: skip
+                done + 0.06 if is_last else epochs[-1] - 0.06,
+                1.01,
+                phase,
+                transform=axis.get_xaxis_transform(),
+                fontsize=8,
+                va="bottom",
+                ha="left" if is_last else "right",
+                color="#555555",
+            )
             done = epochs[-1]
             if not is_last:
                 axis.axvline(done, color="#888888", linewidth=1, linestyle=":")
@@ -385,17 +442,25 @@ def _draw_phase(axis, epochs, scores, before):
         if before:
             epoch, left = before
             axis.plot(
-                [epoch, epochs[0]], [left[split], scores[split][0]],
-                color=colour, linewidth=0.8, linestyle=(0, (2, 2)),
-            )  # fmt: skip
+                [epoch, epochs[0]],
+                [left[split], scores[split][0]],
+                color=colour,
+                linewidth=0.8,
+                linestyle=(0, (2, 2)),
+            )
     return handles
 
 
 def _ring(axis, epoch, scores):
     return axis.plot(
-        epoch, scores["validation"], marker="o", markersize=12,
-        markerfacecolor="none", color="#009E73", linestyle="none",
-    )[0]  # fmt: skip
+        epoch,
+        scores["validation"],
+        marker="o",
+        markersize=12,
+        markerfacecolor="none",
+        color="#009E73",
+        linestyle="none",
+    )[0]
 
 
 def _finish(axis, title, what, over, pad=6):
@@ -442,12 +507,25 @@ def _draw_course(axis, cell, colour, marker):
     """A dot an epoch, and a large mark at the end."""
     seconds, scores, _ = curve(cell)
     axis.plot(
-        seconds, scores, color=colour, linewidth=1, alpha=0.55, marker=".",
-        markersize=4, linestyle="--" if cell.cached else "-",
-    )  # fmt: skip
+        seconds,
+        scores,
+        color=colour,
+        linewidth=1,
+        alpha=0.55,
+        marker=".",
+        markersize=4,
+        linestyle="--" if cell.cached else "-",
+    )
     axis.errorbar(
-        cell.seconds.mean, cell.score.mean,
-        xerr=cell.seconds.deviation, yerr=cell.score.deviation,
-        color=colour, marker=marker, markersize=7, capsize=2, elinewidth=1,
-        markerfacecolor="white" if cell.cached else colour, linestyle="none",
-    )  # fmt: skip
+        cell.seconds.mean,
+        cell.score.mean,
+        xerr=cell.seconds.deviation,
+        yerr=cell.score.deviation,
+        color=colour,
+        marker=marker,
+        markersize=7,
+        capsize=2,
+        elinewidth=1,
+        markerfacecolor="white" if cell.cached else colour,
+        linestyle="none",
+    )

@@ -7,6 +7,7 @@ begins from the selected weights of the phase before, not from its last.
 """
 
 import collections
+import itertools
 
 from tf_transfer.data import cs224n
 from tf_transfer.reports import figures
@@ -19,9 +20,10 @@ from tf_transfer.reports.words import spread
 
 METRICS = {name: f"{name}_{task.metric}" for name, task in cs224n.TASKS.items()}
 SHOWN = {  # tasks, and what the figures call their scores
-    "sentiment": "SST accuracy", "paraphrase": "Quora accuracy",
+    "sentiment": "SST accuracy",
+    "paraphrase": "Quora accuracy",
     "similarity": "STS r",
-}  # fmt: skip
+}
 
 
 def parts(name, cells, preferred=None):
@@ -39,10 +41,11 @@ def parts(name, cells, preferred=None):
     shown, changes = max(
         found,
         key=lambda pair: (
-            pair[0] is preferred, len(pair[0].records),
+            pair[0] is preferred,
+            len(pair[0].records),
             -len(pair[0].records[0]["turns"]),
         ),
-    )  # fmt: skip
+    )
     called = studies.way_name(shown.way)
     return [
         Heading(3, "What a turn of one task does to the others"),
@@ -57,7 +60,7 @@ def changes_of(record):
     """Dict from (task in turn, task) to the changes in points, a list."""
     found = collections.defaultdict(list)
     turns = record["turns"]
-    for before, after in zip(turns, turns[1:]):
+    for before, after in itertools.pairwise(turns):
         for task, metric in METRICS.items():
             change = after["validation"][metric] - before["validation"][metric]
             found[after["turn"], task].append(100 * change)
@@ -81,10 +84,12 @@ def _table(name, found):
                 continue
             rows.append(
                 (
-                    studies.way_name(cell.way), turn, str(len(cell.records)),
+                    studies.way_name(cell.way),
+                    turn,
+                    str(len(cell.records)),
                     *(spread(changes[turn, t], sign="+") for t in METRICS),
                 )
-            )  # fmt: skip
+            )
     caption = (
         "Change of each task's score on dev, in points, over a turn of one "
         "task: mean over all turns but a phase's first; deviation over n runs"
@@ -122,10 +127,12 @@ def _heat_map(name, changes, called):
         for turn in METRICS
     ]
     return figures.heat_map(
-        f"forgetting_{name}", caption,
+        f"forgetting_{name}",
+        caption,
         {f"a turn of\n{turn}": row for turn, row in zip(METRICS, values)},
-        list(SHOWN.values()), "change, points",
-    )  # fmt: skip
+        list(SHOWN.values()),
+        "change, points",
+    )
 
 
 def _curves(name, cell, called):

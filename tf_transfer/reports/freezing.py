@@ -43,11 +43,14 @@ def _search(study):
         best = dataset.best((studies.BASE, False))
         rows += [
             (
-                dataset.name, f"{cell.lr:g}", spread(cell.validation),
-                str(len(cell.records)), "best" if cell is best else "",
+                dataset.name,
+                f"{cell.lr:g}",
+                spread(cell.validation),
+                str(len(cell.records)),
+                "best" if cell is best else "",
             )
             for cell in cells
-        ]  # fmt: skip
+        ]
     caption = "The search: validation scores of training everything, in points"
     columns = ("task", "lr", "validation", "trials", "")
     return [
@@ -76,13 +79,15 @@ def _parameters(study, published):
     )
     rows = [
         (
-            name, f"{count:,}", percent(100 * count / total),
+            name,
+            f"{count:,}",
+            percent(100 * count / total),
             f"{theirs[number]:,}" if theirs else "",
         )
         for number, (name, count) in enumerate(
             [*encoder.items(), ("total", total)]
         )
-    ]  # fmt: skip
+    ]
     caption = f"Parameters of {study.model}, {study.blocks} blocks"
     columns = ("part", "parameters", "share", "the paper's architecture")
     table = Table(f"parameters_{study.name}", caption, columns, rows)
@@ -204,8 +209,11 @@ def _saved(rows):
     """What the frozen runs of a task took cached, against live."""
     for live, cached in itertools.permutations(rows, 2):
         if (live.name, live.lr, live.mode, cached.mode) != (
-            cached.name, cached.lr, "live", "cached",
-        ):  # fmt: skip
+            cached.name,
+            cached.lr,
+            "live",
+            "cached",
+        ):
             continue
         both = [
             blocks

@@ -22,14 +22,22 @@ from tf_transfer.reports.words import points
 from tf_transfer.reports.words import spread
 
 PUBLISHED_NAMES = {
-    "bert_base_en_uncased": "bert-base", "roberta_base_en": "roberta-base",
-    "bert_large_en_uncased": "bert-large", "roberta_large_en": "roberta-large",
-}  # fmt: skip
+    "bert_base_en_uncased": "bert-base",
+    "roberta_base_en": "roberta-base",
+    "bert_large_en_uncased": "bert-large",
+    "roberta_large_en": "roberta-large",
+}
 PUBLISHED_TASKS = {
-    "cola": "CoLA", "sst2": "SST-2", "mrpc": "MRPC", "stsb": "STS-B",
-    "qqp": "QQP", "mnli": "MNLI", "mnli, mismatched": "MNLI-MM",
-    "qnli": "QNLI", "rte": "RTE",
-}  # fmt: skip
+    "cola": "CoLA",
+    "sst2": "SST-2",
+    "mrpc": "MRPC",
+    "stsb": "STS-B",
+    "qqp": "QQP",
+    "mnli": "MNLI",
+    "mnli, mismatched": "MNLI-MM",
+    "qnli": "QNLI",
+    "rte": "RTE",
+}
 MISMATCHED = "mismatched_accuracy"
 
 
@@ -124,15 +132,22 @@ def _rows_of(dataset, cached, cells, known, published):
 
     def row(suffix, metric, trials, majority):
         return Row(
-            dataset.name + suffix, dataset.task, metric, cached, cells, trials,
+            dataset.name + suffix,
+            dataset.task,
+            metric,
+            cached,
+            cells,
+            trials,
             majority,
             theirs.get(PUBLISHED_TASKS.get(dataset.task + suffix), {}),
-        )  # fmt: skip
+        )
 
     yield row(
-        "", dataset.metric,
-        {blocks: cell.scores for blocks, cell in cells.items()}, majority,
-    )  # fmt: skip
+        "",
+        dataset.metric,
+        {blocks: cell.scores for blocks, cell in cells.items()},
+        majority,
+    )
     mismatched = {
         blocks: [100 * record["metrics"][MISMATCHED] for record in cell.records]
         for blocks, cell in cells.items()
@@ -189,10 +204,19 @@ def operating_points(study, rows, options):
         "blocks. *: the majority class alone passes"
     )
     columns = (
-        "task", "lr", "frozen blocks", "keeps", "trained blocks", "score",
-        "of all", "majority", "s an epoch", "of all's", "memory, GB",
+        "task",
+        "lr",
+        "frozen blocks",
+        "keeps",
+        "trained blocks",
+        "score",
+        "of all",
+        "majority",
+        "s an epoch",
+        "of all's",
+        "memory, GB",
         "published",
-    )  # fmt: skip
+    )
     table = Table(
         f"operating_points_{study.name}", caption, columns, tuple(lines)
     )
@@ -217,11 +241,16 @@ def _point(row, label, blocks, published_blocks):
     cell, full = row.cells[blocks], row.cells[operating.ALL]
     score = statistics.mean_of(row.trials[blocks])
     return (
-        *first, str(blocks), spread(score),
+        *first,
+        str(blocks),
+        spread(score),
         percent(100 * score.mean / row.full) if row.full > 0 else "",
-        points(row.majority), spread(cell.seconds_per_epoch, 1),
-        percent(epoch_share(cell, full)), _memory(cell), known,
-    )  # fmt: skip
+        points(row.majority),
+        spread(cell.seconds_per_epoch, 1),
+        percent(epoch_share(cell, full)),
+        _memory(cell),
+        known,
+    )
 
 
 def _memory(cell):
@@ -256,16 +285,19 @@ def _all_numbers(study, row, rows, options):
         lines.append(
             (
                 "0" if is_all else str(study.blocks - blocks),
-                str(blocks), spread(statistics.mean_of(row.trials[blocks])),
+                str(blocks),
+                spread(statistics.mean_of(row.trials[blocks])),
                 str(len(cell.records)),
                 points(operating.authors_mean(row.trials[blocks])),
                 points(mine - row.full),
                 percent(100 * mine / row.full) if row.full > 0 else "",
-                points(theirs), spread(cell.seconds_per_epoch, 1),
-                spread(cell.seconds, 1), _memory(cell),
+                points(theirs),
+                spread(cell.seconds_per_epoch, 1),
+                spread(cell.seconds, 1),
+                _memory(cell),
                 f"{cell.records[0]['trainable_parameters']:,}",
             )
-        )  # fmt: skip
+        )
     name = f"{row.name}, frozen blocks {row.mode}{_rate(row, rows, ', ')}"
     caption = (
         f"{name}: {row.metric} in points, learning rate "
@@ -273,15 +305,25 @@ def _all_numbers(study, row, rows, options):
         f"{points(row.majority) or 'what is not known'}"
     )
     columns = (
-        "frozen", "trained", "score", "trials", "authors' averaging",
-        "relative score", "of all", "published", "s an epoch", "time, s",
-        "memory, GB", "trained parameters",
-    )  # fmt: skip
+        "frozen",
+        "trained",
+        "score",
+        "trials",
+        "authors' averaging",
+        "relative score",
+        "of all",
+        "published",
+        "s an epoch",
+        "time, s",
+        "memory, GB",
+        "trained parameters",
+    )
     table = Table(
         f"freezing_{study.name}_{row.name}_{row.mode}" + _rate(row, rows, "_"),
-        caption, columns,
+        caption,
+        columns,
         tuple(lines),
-    )  # fmt: skip
+    )
     return [
         Heading(3, name),
         _without_empty_columns(table),
@@ -304,9 +346,11 @@ def _sentences(study, row, options):
         if untried:
             numbers = ", ".join(map(str, range(point - untried, point)))
             said += f"; {numbers} not tried"
-        said += "; no interval of one trial" if is_one else (
-            f"; {_sureness(row, quality, point, options.level)}"
-        )  # fmt: skip
+        said += (
+            "; no interval of one trial"
+            if is_one
+            else (f"; {_sureness(row, quality, point, options.level)}")
+        )
         if row.majority_passes(quality):
             said += (
                 "; **the majority class alone passes**, so this says nothing"

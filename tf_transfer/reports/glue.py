@@ -24,9 +24,15 @@ from tf_transfer.reports.words import spread
 
 MINILM_KNOWS = ("qqp", "mnli")  # it was tuned on them before
 TABLE_NUMBERS = {
-    "mnli": 2, "qqp": 3, "qnli": 4, "sst2": 5, "cola": 6, "stsb": 7,
-    "mrpc": 8, "rte": 9,
-}  # fmt: skip
+    "mnli": 2,
+    "qqp": 3,
+    "qnli": 4,
+    "sst2": 5,
+    "cola": 6,
+    "stsb": 7,
+    "mrpc": 8,
+    "rte": 9,
+}
 INFERRED = (
     "The numbers of the paper's tables 3, 4 and 9 are inferred from the order "
     "of its tasks."
@@ -115,27 +121,41 @@ class GlueReport:
             )
         )
         columns = (
-            "task", "trains", "lr", "majority", "score", "n",
-            "against fine-tuning", "Welch p",
-            "bootstrap 95 %" + self.note(
+            "task",
+            "trains",
+            "lr",
+            "majority",
+            "score",
+            "n",
+            "against fine-tuning",
+            "Welch p",
+            "bootstrap 95 %"
+            + self.note(
                 "Paired, over test examples: both sides are scored on the "
                 f"same {statistics.RESAMPLES:,} samples of the test set, each "
                 "side as the mean of its seeds. It knows the luck of the test "
-                "set, Welch's test that of the seeds. \"Not significant\" "
+                'set, Welch\'s test that of the seeds. "Not significant" '
                 "stands where either says so."
             ),
-            "time, s", "time saved", "s an epoch", "share of an epoch",
-            "epochs", "prefix, s" + self.note(
+            "time, s",
+            "time saved",
+            "s an epoch",
+            "share of an epoch",
+            "epochs",
+            "prefix, s"
+            + self.note(
                 "Of cached runs: the original cost of building the prefix "
                 "cache, whoever built it. It is part of the time to the "
                 "stopping point and not of an epoch."
-            ), "trained parameters",
-        )  # fmt: skip
+            ),
+            "trained parameters",
+        )
         table = Table(f"overview_{self.study.name}", caption, columns, rows)
         return [
-            Heading(3, "Score and cost at the stopping point"), table,
+            Heading(3, "Score and cost at the stopping point"),
+            table,
             *self.other_metrics(),
-        ]  # fmt: skip
+        ]
 
     def other_metrics(self):
         """What is measured beside the headline metric, where anything is."""
@@ -147,11 +167,13 @@ class GlueReport:
                     if name != dataset.metric:
                         rows.append(
                             (
-                                dataset.name, studies.way_name(way), name,
+                                dataset.name,
+                                studies.way_name(way),
+                                name,
                                 spread(cell.metric(name)),
                                 str(len(cell.records)),
                             )
-                        )  # fmt: skip
+                        )
         if not rows:
             return []
         caption = "Beside the headline metric, in points"
@@ -207,10 +229,13 @@ class GlueReport:
             share = percent(compare.epoch_share(cell, base))
         epoch = cell.seconds_per_epoch
         return (
-            spread(cell.seconds, 1), saved, spread(epoch, 1), share,
+            spread(cell.seconds, 1),
+            saved,
+            spread(epoch, 1),
+            share,
             self._epochs(cell),
             spread(cell.mean("prefix_build_seconds"), 1),
-        )  # fmt: skip
+        )
 
     def _epochs(self, cell):
         text = f"{cell.mean('epochs_run').mean:.1f}"
@@ -240,12 +265,14 @@ class GlueReport:
                 rows.append(
                     (
                         f"{size}, {studies.way_name(way)}",
-                        str(found.count), ", ".join(found.tasks),
+                        str(found.count),
+                        ", ".join(found.tasks),
                         spread(found.saved, 1, " %"),
                         saved and f"{saved:g} %",
-                        spread(found.lost), lost and f"{lost:g}",
+                        spread(found.lost),
+                        lost and f"{lost:g}",
                     )
-                )  # fmt: skip
+                )
         rows += self._single_tasks()
         if not rows:
             return []
@@ -258,10 +285,14 @@ class GlueReport:
             self.note(text) for text in self.published.get("footnotes", ())
         )
         columns = (
-            "tasks, trains", "n tasks", "which", "time saved",
-            "time saved, Wang" + notes, "score lost, points",
+            "tasks, trains",
+            "n tasks",
+            "which",
+            "time saved",
+            "time saved, Wang" + notes,
+            "score lost, points",
             "score lost, Wang",
-        )  # fmt: skip
+        )
         rows = [tuple(cell or "" for cell in row) for row in rows]
         return [
             Heading(3, "Time saved and score lost"),
@@ -281,11 +312,14 @@ class GlueReport:
                     rows.append(
                         (
                             f"{task}, {studies.way_name(way)}",
-                            str(found.count), ", ".join(found.tasks),
-                            spread(found.saved, 1, " %"), f"{theirs:g} %",
-                            spread(found.lost), None,
+                            str(found.count),
+                            ", ".join(found.tasks),
+                            spread(found.saved, 1, " %"),
+                            f"{theirs:g} %",
+                            spread(found.lost),
+                            None,
                         )
-                    )  # fmt: skip
+                    )
         return rows
 
     def _published(self, what, size, way):
@@ -310,9 +344,10 @@ class GlueReport:
             rows = []
             for cell in cells:
                 row = [
-                    studies.way_name(cell.way), f"{cell.lr:g}",
+                    studies.way_name(cell.way),
+                    f"{cell.lr:g}",
                     str(len(cell.records)),
-                ]  # fmt: skip
+                ]
                 for number in range(1, longest + 1):
                     score, seconds = cell.at_epoch(number)
                     text = ""
@@ -340,10 +375,12 @@ class GlueReport:
             columns += [f"epoch {n}" for n in range(1, longest + 1)]
             parts.append(
                 Table(
-                    f"epochs_{self.study.name}_{dataset.name}", caption,
-                    tuple(columns), rows,
+                    f"epochs_{self.study.name}_{dataset.name}",
+                    caption,
+                    tuple(columns),
+                    rows,
                 )
-            )  # fmt: skip
+            )
         return parts
 
     # === The two learning rates ===
@@ -362,20 +399,28 @@ class GlueReport:
                     rows.append(
                         (
                             self._dataset_name(dataset),
-                            studies.way_name(way), f"{cell.lr:g}",
-                            spread(cell.score), str(len(cell.records)),
+                            studies.way_name(way),
+                            f"{cell.lr:g}",
+                            spread(cell.score),
+                            str(len(cell.records)),
                             "better" if cell is best else percent(drop),
                             spread(cell.seconds_per_epoch, 1),
                             spread(cell.seconds, 1),
                         )
-                    )  # fmt: skip
+                    )
         if not rows:
             return []
         caption = "The learning rates of an approach beside each other"
         columns = (
-            "task", "trains", "lr", "score", "n", "lower than at the better by",
-            "s an epoch", "time, s",
-        )  # fmt: skip
+            "task",
+            "trains",
+            "lr",
+            "score",
+            "n",
+            "lower than at the better by",
+            "s an epoch",
+            "time, s",
+        )
         table = Table(f"rates_{self.study.name}", caption, columns, rows)
         return [Heading(3, "Learning rates"), table]
 
@@ -397,12 +442,15 @@ class GlueReport:
             front = compare.on_front(dataset)
             rows += [
                 (
-                    dataset.name, studies.way_name(cell.way), f"{cell.lr:g}",
-                    spread(cell.seconds, 1), spread(cell.score),
+                    dataset.name,
+                    studies.way_name(cell.way),
+                    f"{cell.lr:g}",
+                    spread(cell.seconds, 1),
+                    spread(cell.score),
                     str(len(cell.records)),
                 )
                 for cell in sorted(front, key=lambda c: c.seconds.mean)
-            ]  # fmt: skip
+            ]
         if not rows:
             return []
         caption = (
@@ -440,10 +488,11 @@ class GlueReport:
                 ]
                 rows.append(
                     (
-                        f"{budget:,.0f} s", *cells,
+                        f"{budget:,.0f} s",
+                        *cells,
                         studies.way_name(best) if best else "none",
                     )
-                )  # fmt: skip
+                )
             if not rows:
                 continue
             caption = (
@@ -456,10 +505,12 @@ class GlueReport:
             names = [studies.way_name(way) for way in dataset.ways()]
             parts.append(
                 Table(
-                    f"fixed_times_{self.study.name}_{dataset.name}", caption,
-                    ("within", *names, "best"), rows,
+                    f"fixed_times_{self.study.name}_{dataset.name}",
+                    caption,
+                    ("within", *names, "best"),
+                    rows,
                 )
-            )  # fmt: skip
+            )
         return [Heading(3, "Within a fixed time"), *parts] if parts else []
 
     # === The paper's claims ===

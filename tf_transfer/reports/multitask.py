@@ -20,9 +20,9 @@ from tf_transfer.reports.document import Heading
 from tf_transfer.reports.document import Items
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
-from tf_transfer.reports.multitask_ways import SCORES
 from tf_transfer.reports.multitask_ways import amount
 from tf_transfer.reports.multitask_ways import difference
+from tf_transfer.reports.multitask_ways import SCORES
 from tf_transfer.reports.multitask_ways import scores
 from tf_transfer.reports.multitask_ways import usual_here
 from tf_transfer.reports.multitask_ways import way_of
@@ -106,11 +106,12 @@ def _meeting(cells, wanted, usual):
     return max(
         (cell for cell in cells if _meets(way_of(cell), here, wanted, usual)),
         key=lambda cell: (
-            way_of(cell)["order"] == wanted["order"], len(cell.records),
+            way_of(cell)["order"] == wanted["order"],
+            len(cell.records),
             not cell.cached,
         ),
         default=None,
-    )  # fmt: skip
+    )
 
 
 def _meets(way, here, wanted, usual):
@@ -185,9 +186,12 @@ def _line(row):
         return (row.name, "not run", "", *_paired([""] * 4, theirs), "")
     here = amount(way_of(row.cell)) + ("; cached" if row.cell.cached else "")
     return (
-        row.name, here, str(len(row.cell.records)),
-        *_paired(scores(row.cell), theirs), spread(row.cell.seconds, 1),
-    )  # fmt: skip
+        row.name,
+        here,
+        str(len(row.cell.records)),
+        *_paired(scores(row.cell), theirs),
+        spread(row.cell.seconds, 1),
+    )
 
 
 def _how_rows_are_met(cells, usual):
@@ -255,10 +259,11 @@ def _differing(study, dataset, cells, published):
         here = usual_here(cells, train)
         ours |= {f"{name}{words}": value for name, value in here.items()}
     theirs |= {
-        "lr": usual["lr"], "epochs": usual["epochs"],
+        "lr": usual["lr"],
+        "epochs": usual["epochs"],
         "lr, output layers alone": published["head_lr"],
         "epochs, output layers alone": usual["epochs"],
-    }  # fmt: skip
+    }
     for name, size in published["sizes"].items():
         if abs(dataset.sizes.get(name, 0) - size) > ALIKE * size:
             words = f"examples, {name.replace('_', ' ')}"

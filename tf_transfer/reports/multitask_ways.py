@@ -7,7 +7,7 @@ by its way, a dict. Only runs of one way are averaged.
 import collections
 import json
 
-from tf_transfer import settings as settings_lib
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.reports import compare
 from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
@@ -17,28 +17,45 @@ from tf_transfer.reports.words import percent
 from tf_transfer.reports.words import spread
 
 SCORES = {  # metrics, and what the tables call them
-    "overall": "overall", "sentiment_accuracy": "SST",
-    "paraphrase_accuracy": "Quora", "similarity_pearson": "STS r",
-}  # fmt: skip
+    "overall": "overall",
+    "sentiment_accuracy": "SST",
+    "paraphrase_accuracy": "Quora",
+    "similarity_pearson": "STS r",
+}
 OF_LAST_PHASE = "`s an epoch`: of the last phase, its first epoch included"
 TRAINS = {
-    "head": "output layers", "all": "everything",
+    "head": "output layers",
+    "all": "everything",
     "head_then_all": "output layers, then everything",
-}  # fmt: skip
+}
 READS = {
-    "cls": "[CLS]", "mean": "mean", "cls_for_sentiment": "[CLS] for sentiment",
-}  # fmt: skip
+    "cls": "[CLS]",
+    "mean": "mean",
+    "cls_for_sentiment": "[CLS] for sentiment",
+}
 COMBINES = {
-    "in_turn": "in turn", "sum": "sum of losses", "pcgrad": "PCGrad",
+    "in_turn": "in turn",
+    "sum": "sum of losses",
+    "pcgrad": "PCGrad",
     "sampled": "sampled",
-}  # fmt: skip
+}
 ORDER = "paraphrase,similarity,sentiment"
 # What may differ between the runs of a study, and what runs had whose keys do
 # not tell.
 VARIED = (
-    "train", "pooling", "pairs", "order", "combine", "loss_weights", "alpha",
-    "last_alpha", "layer_decay", "lr", "head_lr", "head_epochs",
-)  # fmt: skip
+    "train",
+    "pooling",
+    "pairs",
+    "order",
+    "combine",
+    "loss_weights",
+    "alpha",
+    "last_alpha",
+    "layer_decay",
+    "lr",
+    "head_lr",
+    "head_epochs",
+)
 UNSAID = {
     **dict.fromkeys(("alpha", "last_alpha", "head_lr", "head_epochs")),
     **settings_lib.CAME_LATER,
@@ -173,16 +190,23 @@ def all_ways(name, cells):
     ordered = sorted(cells, key=lambda cell: -cell.metric("overall").mean)
     rows = [
         (
-            studies.way_name(cell.way), str(len(cell.records)), *scores(cell),
-            spread(cell.seconds, 1), spread(last_phase(cell), 1),
+            studies.way_name(cell.way),
+            str(len(cell.records)),
+            *scores(cell),
+            spread(cell.seconds, 1),
+            spread(last_phase(cell), 1),
             f"{cell.records[0]['trainable_parameters']:,}",
         )
         for cell in ordered
-    ]  # fmt: skip
+    ]
     columns = (
-        "trains", "n", *SCORES.values(), "time, s", "s an epoch",
+        "trains",
+        "n",
+        *SCORES.values(),
+        "time, s",
+        "s an epoch",
         "trained parameters",
-    )  # fmt: skip
+    )
     caption = (
         "Dev, in points, mean and deviation over n seeds, the best first. "
         + OF_LAST_PHASE
@@ -205,9 +229,15 @@ def combined(name, cells):
             continue
         group.sort(key=_place_of_combination)
         columns = (
-            "tasks", "n", *SCORES.values(), "against the first", "time, s",
-            "s an epoch", "of the first's", "memory, GB",
-        )  # fmt: skip
+            "tasks",
+            "n",
+            *SCORES.values(),
+            "against the first",
+            "time, s",
+            "s an epoch",
+            "of the first's",
+            "memory, GB",
+        )
         parts.append(
             Table(
                 f"combined_{name}_{len(parts) + 1}",
@@ -242,8 +272,12 @@ def _gain(cell, base):
         gain = difference(cell, base).text
     memory = max(record["memory"] for record in cell.records)
     return (
-        ", ".join([combination(way), *_order(way)]), str(len(cell.records)),
-        *scores(cell), gain, spread(cell.seconds, 1),
-        spread(epoch, 1), percent(compare.share(epoch, last_phase(base))),
+        ", ".join([combination(way), *_order(way)]),
+        str(len(cell.records)),
+        *scores(cell),
+        gain,
+        spread(cell.seconds, 1),
+        spread(epoch, 1),
+        percent(compare.share(epoch, last_phase(base))),
         f"{memory / 1e9:.2f}",
-    )  # fmt: skip
+    )

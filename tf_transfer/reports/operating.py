@@ -9,7 +9,7 @@ import dataclasses
 
 import numpy as np
 
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 ALL = "all"
 QUALITIES = (0.9, 0.95)

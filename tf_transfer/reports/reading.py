@@ -12,9 +12,9 @@ import zlib
 import numpy as np
 
 from tf_transfer.data import metrics
-from tf_transfer.errors import UserError
 from tf_transfer.training import records
 from tf_transfer.training.progress import SAMPLE
+from tf_transfer.utils.errors import UserError
 
 # What may differ between runs that are set side by side; everything else of
 # the key says that they belong to different studies.
@@ -277,9 +277,13 @@ class Predictions:
         except FileNotFoundError:
             return None
         except (
-            OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile,
+            OSError,
+            ValueError,
+            KeyError,
+            EOFError,
+            zipfile.BadZipFile,
             zlib.error,
-        ):  # fmt: skip
+        ):
             self.damaged.add(record["path"])
             return None
 

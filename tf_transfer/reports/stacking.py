@@ -75,9 +75,13 @@ def _scores(name, dataset, known, published):
         majorities = runs.majorities(known, names)
         rows.append(("the majority class", "", "", "", *majorities, ""))
     columns = (
-        "head", "adaptation", "rates and epochs", "n", *names.values(),
+        "head",
+        "adaptation",
+        "rates and epochs",
+        "n",
+        *names.values(),
         f"{names[dataset.metric]} against finetune-only",
-    )  # fmt: skip
+    )
     title = published.get("tables", {}).get(dataset.task, dataset.name)
     caption = (
         f"{title}. Here: `{_data(dataset)}`, {known.get('test', '?')} test "

@@ -27,20 +27,29 @@ def costs(name, dataset):
     base = runs.best(cells, runs.BASE)
     rows = [
         (
-            runs.head_of(cell), runs.adaptation_of(cell), runs.rates(cell),
-            str(len(cell.timed)), spread(cell.seconds, 1),
+            runs.head_of(cell),
+            runs.adaptation_of(cell),
+            runs.rates(cell),
+            str(len(cell.timed)),
+            spread(cell.seconds, 1),
             percent(_share(cell, base)),
             spread(cell.mean("prefix_build_seconds", timed=True), 1),
             *(spread(_of_phase(cell, phase), 1) for phase in PHASES),
             f"{cell.records[0]['trainable_parameters']:,}",
         )
         for cell in cells
-    ]  # fmt: skip
+    ]
     columns = (
-        "head", "adaptation", "rates and epochs", "n timed", "time, s",
-        "of finetune-only's", "prefix, s",
-        *(f"{phase}, s" for phase in PHASES.values()), "trained parameters",
-    )  # fmt: skip
+        "head",
+        "adaptation",
+        "rates and epochs",
+        "n timed",
+        "time, s",
+        "of finetune-only's",
+        "prefix, s",
+        *(f"{phase}, s" for phase in PHASES.values()),
+        "trained parameters",
+    )
     caption = (
         f"{dataset.name}: seconds of training, in all and by phase, and what "
         "the last phase trains. `prefix`: building the cache, in the time in "

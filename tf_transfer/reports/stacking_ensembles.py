@@ -10,7 +10,6 @@ import json
 
 from tf_transfer.data import ensembles
 from tf_transfer.data import metrics
-from tf_transfer.errors import UserError
 from tf_transfer.reports import compare
 from tf_transfer.reports import reading
 from tf_transfer.reports import stacking_runs as runs
@@ -18,6 +17,7 @@ from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.words import spread
+from tf_transfer.utils.errors import UserError
 
 # The paper's ensemble: BERT, BERT + DenseNet, BERT + Highway LSTM.
 MEMBERS = (
@@ -81,9 +81,11 @@ def member(record, output):
     """
     key = record["key"]
     return ensembles.Member(
-        record["path"], f"{record['task']} {key['data_identity']}",
-        {name: key.get(name) for name in SPLITTING}, *output,
-    )  # fmt: skip
+        record["path"],
+        f"{record['task']} {key['data_identity']}",
+        {name: key.get(name) for name in SPLITTING},
+        *output,
+    )
 
 
 def _measured(record):
@@ -102,9 +104,11 @@ def _trios(records):
         if record["task"] != "text" or pair not in MEMBERS:
             continue
         shared = [
-            reading.study_of(record), record["key"]["data_identity"],
-            record["seed"], record["lr"],
-        ]  # fmt: skip
+            reading.study_of(record),
+            record["key"]["data_identity"],
+            record["seed"],
+            record["lr"],
+        ]
         base = json.dumps(shared, sort_keys=True)
         if pair == runs.BASE:
             bases[base] = record
@@ -199,9 +203,13 @@ def parts(name, dataset, joined, known):
             "is that of all three"
         )
         columns = (
-            "", "n", *names.values(), "against finetune-only",
-            "against the best member", "time, s",
-        )  # fmt: skip
+            "",
+            "n",
+            *names.values(),
+            "against finetune-only",
+            "against the best member",
+            "time, s",
+        )
         found.append(
             Table(f"ensemble_{name}_{number}", caption, columns, tuple(rows))
         )
@@ -220,10 +228,14 @@ def _rows_of_ensemble(ensemble, names):
             gain = compare.difference(members[number], members[0]).text
         rows.append(
             (
-                runs.named(*pair), count, *_spreads(scores), gain, "",
+                runs.named(*pair),
+                count,
+                *_spreads(scores),
+                gain,
+                "",
                 spread(ensemble.seconds([number]), 1),
             )
-        )  # fmt: skip
+        )
     for how, words in WAYS.items():
         scores = [ensemble.values(how, metric) for metric in names]
         accuracies = ensemble.values(how, "accuracy")
@@ -233,10 +245,13 @@ def _rows_of_ensemble(ensemble, names):
         ]
         rows.append(
             (
-                words, count, *_spreads(scores), *gains,
+                words,
+                count,
+                *_spreads(scores),
+                *gains,
                 spread(ensemble.seconds(range(3)), 1),
             )
-        )  # fmt: skip
+        )
     return rows
 
 

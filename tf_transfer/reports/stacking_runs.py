@@ -10,23 +10,29 @@ from tf_transfer.reports import reading
 from tf_transfer.reports.words import points
 
 HEADS = {
-    "dense": "two dense layers", "bilstm": "BiLSTM", "densenet": "DenseNet",
-    "highway": "Highway LSTM", "bimpm": "BiMPM",
+    "dense": "two dense layers",
+    "bilstm": "BiLSTM",
+    "densenet": "DenseNet",
+    "highway": "Highway LSTM",
+    "bimpm": "BiMPM",
     "bimpm_without_context": "BiMPM without its first BiLSTM",
     "sim_transformer": "Sim-Transformer",
-}  # fmt: skip
+}
 ADAPTATIONS = ("finetune_only", "stack_only", "stack_and_finetune", "joint")
 BASE = ("dense", "finetune_only")
 FIRST_PHASE = ("head_lr", "phase_one_epochs", "phase_one_gap")
 VARIED = ("head", "adaptation", *FIRST_PHASE)
 SHOWN = {  # metrics, and what the tables call them
     "ner": {
-        "accuracy": "accuracy", "f1": "entity F1", "token_f1": "token F1",
-        "precision": "precision", "recall": "recall",
+        "accuracy": "accuracy",
+        "f1": "entity F1",
+        "token_f1": "token F1",
+        "precision": "precision",
+        "recall": "recall",
     },
     "text": {"accuracy": "accuracy", "f1": "F1", "f1_macro": "macro F1"},
     "pairs": {"accuracy": "accuracy", "f1": "F1"},
-}  # fmt: skip
+}
 
 
 def prepared(records):
@@ -130,9 +136,12 @@ def ordered(cells):
     def place(cell):
         head, adaptation = pair_of(cell)
         return (
-            heads.index(head) if head in heads else len(heads), head,
-            ADAPTATIONS.index(adaptation), cell.cached, rates(cell),
-        )  # fmt: skip
+            heads.index(head) if head in heads else len(heads),
+            head,
+            ADAPTATIONS.index(adaptation),
+            cell.cached,
+            rates(cell),
+        )
 
     return sorted(cells, key=place)
 

@@ -59,9 +59,12 @@ def welch(one, other):
         found = scipy.stats.ttest_ind(one, other, equal_var=False)
         interval = found.confidence_interval(1 - LEVEL)
     return Welch(
-        float(found.statistic), float(found.df), float(found.pvalue),
-        float(interval.low), float(interval.high),
-    )  # fmt: skip
+        float(found.statistic),
+        float(found.df),
+        float(found.pvalue),
+        float(interval.low),
+        float(interval.high),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,9 +140,11 @@ def _accuracy(labels, output, times):
 def _confusion(labels, output, times):
     labels, output = labels == 1, output == 1
     return (
-        times @ (labels & output), times @ (~labels & output),
-        times @ (labels & ~output), times @ (~labels & ~output),
-    )  # fmt: skip
+        times @ (labels & output),
+        times @ (~labels & output),
+        times @ (labels & ~output),
+        times @ (~labels & ~output),
+    )
 
 
 def _f1(labels, output, times):
@@ -152,10 +157,9 @@ def _matthews(labels, output, times):
     return _ratio(
         hit * right - false * missed,
         np.sqrt(
-            (hit + false) * (hit + missed)
-            * (right + false) * (right + missed)
+            (hit + false) * (hit + missed) * (right + false) * (right + missed)
         ),
-    )  # fmt: skip
+    )
 
 
 def _pearson(labels, output, times):
@@ -186,10 +190,9 @@ def _correlation(one, other, times):
     return _ratio(
         (weighted * other).sum(axis=1),
         np.sqrt(
-            (weighted * one).sum(axis=1)
-            * (times * other * other).sum(axis=1)
+            (weighted * one).sum(axis=1) * (times * other * other).sum(axis=1)
         ),
-    )  # fmt: skip
+    )
 
 
 def _ratio(above, below):
@@ -204,10 +207,12 @@ def _each(score):
 
 
 SCORES = {
-    "accuracy": _each(_accuracy), "f1": _each(_f1),
-    "matthews": _each(_matthews), "pearson": _each(_pearson),
+    "accuracy": _each(_accuracy),
+    "f1": _each(_f1),
+    "matthews": _each(_matthews),
+    "pearson": _each(_pearson),
     "spearman": _spearman,
-}  # fmt: skip
+}
 
 
 # === Choices among many ===

@@ -289,9 +289,14 @@ def _study(name, records):
         is_timed = _timing(some)
         untimed += sum(not is_timed(record) for record in some)
         dataset = Dataset(
-            name_here, task, first["metric"], identity, first["data"],
-            first["sizes"], {},
-        )  # fmt: skip
+            name_here,
+            task,
+            first["metric"],
+            identity,
+            first["data"],
+            first["sizes"],
+            {},
+        )
         cells = collections.defaultdict(list)
         for record in some:
             key = (record["approach"], record["cached"], record["lr"])
@@ -300,9 +305,13 @@ def _study(name, records):
             for dtype, same in _by_dtype(members).items():
                 label = approach if not dtype else f"{approach}, {dtype}"
                 dataset.cells[label, cached, lr] = Cell(
-                    dataset, label, cached, lr, same,
+                    dataset,
+                    label,
+                    cached,
+                    lr,
+                    same,
                     [record for record in same if is_timed(record)],
-                )  # fmt: skip
+                )
         datasets.append(dataset)
     return Study(name, reading.study_of(records[0]), datasets, untimed, records)
 

@@ -8,15 +8,15 @@ import dataclasses
 import json
 import time
 
-from tf_transfer import text
 from tf_transfer.data import cs224n
-from tf_transfer.errors import UserError
 from tf_transfer.reports import compare
 from tf_transfer.reports import reading
 from tf_transfer.reports import sections
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import stacking_runs
 from tf_transfer.reports import statistics
+from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import UserError
 
 VERSION = 2
 COMPARED = ("glue",)  # modules whose reports test differences of predictions
@@ -221,9 +221,19 @@ def _outputs(cell, predictions):
 # === The short table on the screen ===
 
 COLUMNS = (
-    "task", "approach", "lr", "batch", "seed", "metric", "validation", "test",
-    "epochs", "s/epoch", "trained", "share",
-)  # fmt: skip
+    "task",
+    "approach",
+    "lr",
+    "batch",
+    "seed",
+    "metric",
+    "validation",
+    "test",
+    "epochs",
+    "s/epoch",
+    "trained",
+    "share",
+)
 
 
 def screen_table(found):
@@ -231,10 +241,13 @@ def screen_table(found):
     ordered = sorted(
         found,
         key=lambda r: (
-            r["task"], -r["trainable_parameters"], r["lr"], r["seed"]
+            r["task"],
+            -r["trainable_parameters"],
+            r["lr"],
+            r["seed"],
         ),
-    )  # fmt: skip
-    return text.aligned([COLUMNS, *map(_screen_row, ordered)])
+    )
+    return formatting.aligned([COLUMNS, *map(_screen_row, ordered)])
 
 
 def _screen_row(record):
@@ -245,10 +258,16 @@ def _screen_row(record):
     trained = record["trainable_parameters"]
     cached = " cached" if record["cached"] else ""
     return (
-        record["task"], record["approach"] + cached,
+        record["task"],
+        record["approach"] + cached,
         f"{record['lr']:g}" if record["lr"] else "-",
-        str(record["key"].get("batch_size", "-")), str(record["seed"]),
-        record["metric"], score("validation"), score("test"),
-        str(record["epochs_run"]), f"{seconds:.1f}" if seconds else "-",
-        f"{trained:,}", f"{trained / record['total_parameters']:.1%}",
-    )  # fmt: skip
+        str(record["key"].get("batch_size", "-")),
+        str(record["seed"]),
+        record["metric"],
+        score("validation"),
+        score("test"),
+        str(record["epochs_run"]),
+        f"{seconds:.1f}" if seconds else "-",
+        f"{trained:,}",
+        f"{trained / record['total_parameters']:.1%}",
+    )

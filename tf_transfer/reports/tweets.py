@@ -22,10 +22,14 @@ from tf_transfer.reports.words import spread
 SPARSE = ("tfidf", "count", "hash")
 NAMES = {"fine_tuning": "unfrozen", "last_2": "last two blocks"}
 SHOWN = {  # metrics of two labels, and what the tables call them
-    "accuracy": "accuracy", "f1": "F1", "f1_other": "F1 of the other label",
-    "f1_macro": "macro F1", "f1_hart": "the paper's F1",
-    "precision": "precision", "recall": "recall",
-}  # fmt: skip
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "f1_other": "F1 of the other label",
+    "f1_macro": "macro F1",
+    "f1_hart": "the paper's F1",
+    "precision": "precision",
+    "recall": "recall",
+}
 # Of the paper's tweets: what is trained on and tested, and at what rate.
 PAPER_SIZES = (6851, 762)
 PAPER_LR = 5e-5
@@ -120,10 +124,12 @@ def _ordered(cells):
     return sorted(
         cells,
         key=lambda cell: (
-            -cell.records[0]["trainable_parameters"], cell.lr, cell.cached,
+            -cell.records[0]["trainable_parameters"],
+            cell.lr,
+            cell.cached,
             cell.approach,
         ),
-    )  # fmt: skip
+    )
 
 
 def _called(cell):
@@ -173,28 +179,34 @@ def _sparse(study, published):
                 (
                     cell.approach,
                     *(spread(statistics.mean_of(folds[n])) for n in names),
-                    f"{one['seconds']:.1f}", f"{one['trainable_parameters']:,}",
+                    f"{one['seconds']:.1f}",
+                    f"{one['trainable_parameters']:,}",
                     f"{known[0]:.1f}" if known else "",
                     f"{known[1]:.1f}" if known else "",
                 )
-            )  # fmt: skip
+            )
         caption = (
             f"{dataset.name}: logistic regression, in points; mean and "
             "deviation over folds"
         )
         columns = (
-            "features", *(SHOWN[n] for n in names), "time, s", "parameters",
-            "published accuracy", "published F1",
-        )  # fmt: skip
+            "features",
+            *(SHOWN[n] for n in names),
+            "time, s",
+            "parameters",
+            "published accuracy",
+            "published F1",
+        )
         name = f"sparse_{study.name}_{dataset.name}"
         parts.append(Table(name, caption, columns, tuple(rows)))
         if study.settings["folds"] and boxes:
             parts.append(
                 figures.boxes(
-                    name, "Accuracy and F1 over the folds, as the paper's "
-                    "figure 1", _two_panels(boxes),
+                    name,
+                    "Accuracy and F1 over the folds, as the paper's figure 1",
+                    _two_panels(boxes),
                 )
-            )  # fmt: skip
+            )
     return parts
 
 
@@ -231,24 +243,31 @@ def _encoders(study, dataset, cells, known, summary, published):
         accuracies = sorted(_values(cell, "accuracy"))
         rows.append(
             (
-                _called(cell), str(len(cell.records)),
+                _called(cell),
+                str(len(cell.records)),
                 *(spread(statistics.mean_of(_values(cell, n))) for n in names),
                 f"{accuracies[0]:.1f} to {accuracies[-1]:.1f}",
-                spread(cell.seconds, 1), _half_point(cell, best),
+                spread(cell.seconds, 1),
+                _half_point(cell, best),
                 f"{cell.records[0]['trainable_parameters']:,}",
                 f"{theirs[0]:.1f}" if theirs else "",
                 f"{theirs[1]:.1f} ({theirs[5]:.2f})" if theirs else "",
             )
-        )  # fmt: skip
+        )
     for record in baselines:
         rows.append(
             (
-                _baseline_name(record), "1",
-                *(points(100 * record["metrics"][n]) for n in names), "",
-                f"{record['seconds']:.1f}", "",
-                f"{record['trainable_parameters']:,}", "", "",
+                _baseline_name(record),
+                "1",
+                *(points(100 * record["metrics"][n]) for n in names),
+                "",
+                f"{record['seconds']:.1f}",
+                "",
+                f"{record['trainable_parameters']:,}",
+                "",
+                "",
             )
-        )  # fmt: skip
+        )
     majority = known.get("majority")
     said = "not known" if majority is None else points(100 * majority)
     caption = (
@@ -259,10 +278,16 @@ def _encoders(study, dataset, cells, known, summary, published):
         "one of the same runs"
     )
     columns = (
-        "trains, lr", "trials", *(SHOWN[n] for n in names), "accuracies",
-        "time, s", "s for half a point", "trained parameters",
-        "published accuracy", "published F1",
-    )  # fmt: skip
+        "trains, lr",
+        "trials",
+        *(SHOWN[n] for n in names),
+        "accuracies",
+        "time, s",
+        "s for half a point",
+        "trained parameters",
+        "published accuracy",
+        "published F1",
+    )
     name = f"encoders_{study.name}_{dataset.name}"
     boxes = {
         _called(cell): {n: _values(cell, n) for n in names}
@@ -272,10 +297,11 @@ def _encoders(study, dataset, cells, known, summary, published):
         Heading(3, f"Frozen and trained, {dataset.name}"),
         Table(name, caption, columns, tuple(rows)),
         figures.boxes(
-            name, "Accuracy and F1 over the trials, as the paper's figure 2",
+            name,
+            "Accuracy and F1 over the trials, as the paper's figure 2",
             _two_panels(boxes),
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _baseline_name(record):
@@ -332,20 +358,24 @@ def _tests(study, dataset, cells, published):
             )
         rows.append(
             (
-                _called(one), _called(other), f"{test.t:.2f}",
-                f"{test.degrees:.1f}", f"{test.p:.3f}",
+                _called(one),
+                _called(other),
+                f"{test.t:.2f}",
+                f"{test.degrees:.1f}",
+                f"{test.p:.3f}",
                 "t = {}, df = {}, p = {}".format(*theirs) if theirs else "",
             )
-        )  # fmt: skip
+        )
     if not rows:
         return []
     return [
         Table(
             f"tests_{study.name}_{dataset.name}",
             "Welch's t-tests of accuracy over trials",
-            ("one", "other", "t", "df", "p", "published"), tuple(rows),
+            ("one", "other", "t", "df", "p", "published"),
+            tuple(rows),
         )
-    ]  # fmt: skip
+    ]
 
 
 # === The grid that the paper names as future work; training-set sizes ===
@@ -377,9 +407,10 @@ def _rates(study, dataset):
                 f"rates_{name}_{dataset.name}",
                 f"Test accuracy in points after training on {examples}, mean "
                 "and deviation over trials",
-                ("lr", *columns), tuple(rows),
+                ("lr", *columns),
+                tuple(rows),
             )
-        )  # fmt: skip
+        )
     heading = Heading(4, "Learning rates and trained blocks")
     return [heading, *parts] if parts else []
 

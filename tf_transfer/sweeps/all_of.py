@@ -1,8 +1,8 @@
 """All of a list of runs, shown while it goes on."""
 
-from tf_transfer.errors import UserError
 from tf_transfer.sweeps import display as display_lib
 from tf_transfer.sweeps import work
+from tf_transfer.utils.errors import UserError
 
 
 def run(runs, out, jobs=1, limit=0, retry_failed=False):

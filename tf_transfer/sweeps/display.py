@@ -5,9 +5,9 @@ import os
 import sys
 import time
 
-from tf_transfer import text
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import work
+from tf_transfer.utils import formatting
 
 REDRAW_SECONDS = 1.0
 
@@ -80,10 +80,13 @@ class Display:
         words += [
             f"{count[state]} {state}"
             for state in (
-                work.RUNNING, work.ELSEWHERE, work.FAILED, work.TO_COME
+                work.RUNNING,
+                work.ELSEWHERE,
+                work.FAILED,
+                work.TO_COME,
             )
             if count[state]
-        ]  # fmt: skip
+        ]
         open_ = [
             run
             for run in self.board.runs
@@ -91,7 +94,7 @@ class Display:
         ]
         left = self.pace.left(open_, self.jobs)
         if left is not None:
-            words.append(f"about {text.duration(left)} left")
+            words.append(f"about {formatting.duration(left)} left")
         return ", ".join(words)
 
     def _erase(self):
@@ -120,12 +123,8 @@ def table(runs, states):
         cached = " cached" if run.settings.runs_cached else ""
         task = getattr(run.settings, "task", run.module)
         count[task, run.settings.approach + cached][states[run.name]] += 1
-    shown = (
-        work.DONE, work.RUNNING, work.ELSEWHERE, work.FAILED, work.TO_COME
-    )  # fmt: skip
+    shown = (work.DONE, work.RUNNING, work.ELSEWHERE, work.FAILED, work.TO_COME)
     rows = [("task", "approach", *shown)]
     for (task, approach), states in count.items():
-        rows.append(
-            (task, approach, *(str(states[s] or "-") for s in shown))
-        )  # fmt: skip
-    return text.aligned(rows)
+        rows.append((task, approach, *(str(states[s] or "-") for s in shown)))
+    return formatting.aligned(rows)

@@ -141,11 +141,19 @@ class Counter:
         from tf_transfer.training import strategy
 
         settings = dataclasses.replace(
-            run.settings, trainable_layers="all", blocks="", lr=1e-5, seed=0,
-            strategy="default", frozen_prefix="live", cpu_devices=1,
-            batch_size=1, schedule="constant", warmup_fraction=0.0,
+            run.settings,
+            trainable_layers="all",
+            blocks="",
+            lr=1e-5,
+            seed=0,
+            strategy="default",
+            frozen_prefix="live",
+            cpu_devices=1,
+            batch_size=1,
+            schedule="constant",
+            warmup_fraction=0.0,
             deterministic=False,
-        )  # fmt: skip
+        )
         if settings not in self._prepared:
             module = importlib.import_module(f"tf_transfer.{run.module}")
             network, phases, _ = module.build(
@@ -181,9 +189,14 @@ class _Needed:
                 objective.name, trainable, settings.cache_dtype
             )
         self.plan = batches.plan_epoch(
-            objective.train.lengths, settings.batch_size, settings.batching,
-            0, 1, 1, buckets,
-        )  # fmt: skip
+            objective.train.lengths,
+            settings.batch_size,
+            settings.batching,
+            0,
+            1,
+            1,
+            buckets,
+        )
         self.evaluations = [
             batches.plan_evaluation(
                 part.lengths, batches.EVALUATION_BATCH, 1, buckets

@@ -17,8 +17,8 @@ import itertools
 import json
 import re
 
-from tf_transfer import command_line
-from tf_transfer.errors import UserError
+from tf_transfer.config import command_line
+from tf_transfer.utils.errors import UserError
 
 MODULES = (
     "glue",
@@ -179,10 +179,12 @@ def expand(path, grid, out, cache_dir=""):
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
         planned = Planned(
-            grid["module"], tuple(words),
+            grid["module"],
+            tuple(words),
             {name: _text(value) for name, value in point.items()},
-            settings, directory,
-        )  # fmt: skip
+            settings,
+            directory,
+        )
         other = found.setdefault(planned.directory.path, planned)
         _check_same(path, other, planned)
     if not found:
@@ -267,9 +269,13 @@ def warm_order(runs):
         depth = 0
         if settings.runs_cached:
             shared = (
-                settings.model, settings.data, getattr(settings, "task", ""),
-                settings.max_length, settings.precision, settings.cache_dtype,
-            )  # fmt: skip
+                settings.model,
+                settings.data,
+                getattr(settings, "task", ""),
+                settings.max_length,
+                settings.precision,
+                settings.cache_dtype,
+            )
             depth = _depth(settings)
         first = firsts.setdefault(shared, position)
         keyed.append((first, depth, position, run))

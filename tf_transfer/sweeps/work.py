@@ -15,16 +15,20 @@ import subprocess
 import sys
 import time
 
-from tf_transfer.errors import Interrupted
-from tf_transfer.errors import UserError
 from tf_transfer.sweeps import claims as claims_lib
 from tf_transfer.training import checkpoint
 from tf_transfer.training import records
-from tf_transfer.training import surroundings
+from tf_transfer.utils import machine
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 DONE, RUNNING, ELSEWHERE, FAILED, TO_COME = (
-    "done", "running", "elsewhere", "failed", "to come",
-)  # fmt: skip
+    "done",
+    "running",
+    "elsewhere",
+    "failed",
+    "to come",
+)
 LAST_LINES = 12  # of a failed run's output, that its record keeps
 POLL_SECONDS = 0.2
 WAIT_SECONDS = 2.0  # between two looks at what other sweeps have done
@@ -143,17 +147,20 @@ def start_process(run, board, slot, jobs):
     With several jobs each gets its share of the cores, and its record says
     how many ran side by side.
     """
-    environment = {**os.environ, surroundings.JOBS_VARIABLE: str(jobs)}
+    environment = {**os.environ, machine.JOBS_VARIABLE: str(jobs)}
     with open(board.log_file(run), "ab") as log:
         line = f"\n=== {time.strftime('%F %T')} {' '.join(command(run))}\n"
         log.write(line.encode())
         log.flush()
         return subprocess.Popen(
             [sys.executable, *command(run)[1:]],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env=environment, start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
             preexec_fn=lambda: _prepare_child(slot, jobs),
-        )  # fmt: skip
+        )
 
 
 def _prepare_child(slot, jobs):
@@ -196,9 +203,14 @@ class Worker:
     """
 
     def __init__(
-        self, board, jobs=1, limit=0, start=None,
-        tell=lambda *event: None, look=lambda mine: None,
-    ):  # fmt: skip
+        self,
+        board,
+        jobs=1,
+        limit=0,
+        start=None,
+        tell=lambda *event: None,
+        look=lambda mine: None,
+    ):
         self.board = board
         self.jobs = jobs
         self.left = limit or float("inf")

@@ -14,7 +14,7 @@ import re
 
 import safetensors.numpy
 
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 KEPT = 2
 

@@ -20,9 +20,15 @@ class Learner:
     """
 
     def __init__(
-        self, devices, network, optimizer, objective, seeds, settings,
+        self,
+        devices,
+        network,
+        optimizer,
+        objective,
+        seeds,
+        settings,
         prefix=None,
-    ):  # fmt: skip
+    ):
         self.devices = devices
         self.network = network
         self.optimizer = optimizer
@@ -103,9 +109,11 @@ class Learner:
             tape.watch(weights)
             with self.seeds.at(self.settings.seed, step, replica, place):
                 logits = self.network.logits(
-                    self.objective.name, batch, training=True,
+                    self.objective.name,
+                    batch,
+                    training=True,
                     prefix=self.prefix,
-                )  # fmt: skip
+                )
             each = self.objective.loss(batch["labels"], logits)
             loss = tf.reduce_sum(each * batch["weights"])
             loss *= self.objective.weight
@@ -121,16 +129,21 @@ class Learner:
     def predict(self, split):
         """Logits of every example, float32 [examples, units], in order."""
         return predict(
-            self.devices, self._predict, split, self.pad,
+            self.devices,
+            self._predict,
+            split,
+            self.pad,
             self.settings.max_length,
-        )  # fmt: skip
+        )
 
     def _predict_batch(self, batch):
         def logits(batch):
             return self.network.logits(
-                self.objective.name, self._complete(batch), training=False,
+                self.objective.name,
+                self._complete(batch),
+                training=False,
                 prefix=self.prefix,
-            )  # fmt: skip
+            )
 
         return self.devices.strategy.run(logits, args=(batch,))
 
@@ -155,10 +168,13 @@ def predict(devices, program, split, pad, max_length):
     )
     dataset = devices.distribute(
         lambda: batches.pipeline(
-            split, plan, pad, (devices.worker, devices.workers),
+            split,
+            plan,
+            pad,
+            (devices.worker, devices.workers),
             devices.local_replicas,
         )
-    )  # fmt: skip
+    )
     program.get_concrete_function(dataset.element_spec)  # for all lengths
     outputs = [
         devices.strategy.gather(program(batch), axis=0) for batch in dataset

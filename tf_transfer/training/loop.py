@@ -13,9 +13,9 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.errors import UserError
 from tf_transfer.training import combining
 from tf_transfer.training.optimizer import BertAdam
+from tf_transfer.utils.errors import UserError
 
 CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
 LONGEST_CHUNK = 1024

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tf_transfer.training import surroundings
+from tf_transfer.utils import machine
 
 
 class Peak:
@@ -23,7 +23,7 @@ class Peak:
 
     def look(self):
         """Takes a sample."""
-        self._own = max(self._own, surroundings.own_memory() or 0)
+        self._own = max(self._own, machine.own_memory() or 0)
 
     @property
     def bytes(self):

@@ -72,8 +72,10 @@ class BertAdam:
         self.good_steps = _counter("good_steps")
         self.loss_scale = tf.Variable(
             FIRST_LOSS_SCALE if self.scales_loss else 1.0,
-            trainable=False, name="loss_scale", **_SAME_EVERYWHERE,
-        )  # fmt: skip
+            trainable=False,
+            name="loss_scale",
+            **_SAME_EVERYWHERE,
+        )
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
 
@@ -136,9 +138,14 @@ class BertAdam:
                 correction * tf.pow(options.adam_beta2, power),
             )
         for weight, group, mean, square, scale, gradient in zip(
-            self.weights, self.groups, self.means, self.squares, self.scales,
-            gradients, strict=True,
-        ):  # fmt: skip
+            self.weights,
+            self.groups,
+            self.means,
+            self.squares,
+            self.scales,
+            gradients,
+            strict=True,
+        ):
             if group not in groups:
                 continue
             power1, power2 = powers[group]

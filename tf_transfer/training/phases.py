@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from tf_transfer.models.split import Trainable
+from tf_transfer.models.freezing import Trainable
 from tf_transfer.training import combining
 
 

@@ -1,7 +1,7 @@
 """The run directory: the only place that writes one. Needs no TensorFlow.
 
     config.json   epochs.jsonl   result.json   predictions.npz
-    events.out.tfevents.*        checkpoint/   model/
+    tensorboard.out.tfevents.*        checkpoint/   model/
 
 `result.json` is written last: a run that has one is whole.
 """
@@ -19,10 +19,10 @@ import time
 
 import numpy as np
 
-from tf_transfer.errors import UserError
 from tf_transfer.training import checkpoint
-from tf_transfer.training import events
-from tf_transfer.training import surroundings
+from tf_transfer.training import tensorboard
+from tf_transfer.utils import machine
+from tf_transfer.utils.errors import UserError
 
 # === The name of a run ===
 
@@ -53,8 +53,10 @@ def locate(settings, module, folders, identities, replicas):
     key = {"module": module, **run_key(settings, identities, replicas)}
     return RunDirectory.find(
         os.path.join(settings.out, module, *folders),
-        run_name(settings, key), key, settings.rerun,
-    )  # fmt: skip
+        run_name(settings, key),
+        key,
+        settings.rerun,
+    )
 
 
 def extends(settings, result):
@@ -147,7 +149,7 @@ class RunDirectory:
     def is_locked(self):
         """Whether a process of this machine is writing here now."""
         try:
-            with open(self.file(".lock"), "r") as file:
+            with open(self.file(".lock")) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
@@ -194,9 +196,9 @@ class RunDirectory:
     def what_changed(self, details):
         """Names of versions and devices that are not as the run began with."""
         known = self.config() or {}
-        then, now = known.get("versions", {}), surroundings.versions()
+        then, now = known.get("versions", {}), machine.versions()
         names = [name for name in now if then and then.get(name) != now[name]]
-        details = {**details, "git_commit": surroundings.git_commit()}
+        details = {**details, "git_commit": machine.git_commit()}
         for name in ("devices", "threads", "replicas", "git_commit"):
             if name in known and known[name] != _plain(details[name]):
                 names.append(name)
@@ -211,8 +213,8 @@ class RunDirectory:
         known = self.config() or {}
         now = {
             **details,
-            "versions": surroundings.versions(),
-            "git_commit": surroundings.git_commit(),
+            "versions": machine.versions(),
+            "git_commit": machine.git_commit(),
             "command": sys.argv,
             "host": socket.gethostname(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -220,11 +222,18 @@ class RunDirectory:
         start = {
             name: now[name]
             for name in (
-                "started", "host", "command", "git_commit", "versions",
-                "devices", "threads", "processor", "concurrent_runs",
+                "started",
+                "host",
+                "command",
+                "git_commit",
+                "versions",
+                "devices",
+                "threads",
+                "processor",
+                "concurrent_runs",
             )
             if name in now
-        }  # fmt: skip
+        }
         checkpoint.write_json(
             self.file("config.json"),
             {
@@ -292,7 +301,7 @@ class RunDirectory:
             hyperparameters: dict for TensorBoard's HParams table.
         """
         trial = os.path.basename(self.path)  # else equal ones are merged
-        self._events = events.EventFile(self.path)
+        self._events = tensorboard.EventFile(self.path)
         self._events.start(step, hyperparameters, trial)
 
     def scalar(self, tag, value, step):
@@ -300,13 +309,15 @@ class RunDirectory:
         self._events.scalar(tag, value, step)
 
     def log_result(self, result, step):
-        """Logs the columns of HParams' table: see `events.RESULT_COLUMNS`."""
+        """Logs HParams' columns; see `tensorboard.RESULT_COLUMNS`."""
         scores = result["test"] or result["validation"]
         values = (
-            scores[result["metric"]], result["train_seconds"],
-            result["seconds_per_epoch"], result["trainable_parameters"],
-        )  # fmt: skip
-        for tag, value in zip(events.RESULT_COLUMNS, values):
+            scores[result["metric"]],
+            result["train_seconds"],
+            result["seconds_per_epoch"],
+            result["trainable_parameters"],
+        )
+        for tag, value in zip(tensorboard.RESULT_COLUMNS, values):
             if value is not None:
                 self.scalar(tag, value, step)
         self.flush()

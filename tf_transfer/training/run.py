@@ -7,20 +7,20 @@ import time
 import numpy as np
 import tqdm
 
-from tf_transfer.errors import Interrupted
-from tf_transfer.errors import UserError
-from tf_transfer.models import split
+from tf_transfer.feature_cache import cache as cache_lib
+from tf_transfer.models import freezing
 from tf_transfer.training import learner
 from tf_transfer.training import loop
 from tf_transfer.training import memory
-from tf_transfer.training import prefix_cache
 from tf_transfer.training import progress as progress_lib
-from tf_transfer.training import surroundings
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.optimizer import learning_rate
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.state import State
 from tf_transfer.training.stopping import Stopper
+from tf_transfer.utils import machine
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 
 class Run:
@@ -96,12 +96,16 @@ class Run:
     def _hyperparameters(self):
         settings = self.settings
         shown = {
-            "approach": settings.approach, "lr": settings.lr,
-            "batch_size": settings.batch_size, "seed": settings.seed,
-            "model": settings.model, "dropout": settings.dropout,
-            "schedule": settings.schedule, "precision": settings.precision,
+            "approach": settings.approach,
+            "lr": settings.lr,
+            "batch_size": settings.batch_size,
+            "seed": settings.seed,
+            "model": settings.model,
+            "dropout": settings.dropout,
+            "schedule": settings.schedule,
+            "precision": settings.precision,
             "frozen_prefix": "cached" if settings.runs_cached else "live",
-        }  # fmt: skip
+        }
         if hasattr(settings, "task"):
             shown["task"] = settings.task
         return shown
@@ -109,7 +113,7 @@ class Run:
     def _run_phase(self, arrays):
         """Trains the current phase to its end, from arrays if resumed."""
         progress, phase = self.progress, self.phases[self.progress.phase]
-        weights = split.freeze(self.network, phase.trainable)
+        weights = freezing.freeze(self.network, phase.trainable)
         self.seeds.phase = progress.phase
         if arrays:  # before a prefix is told by what its weights are
             self.state.assign_weights(arrays)
@@ -136,7 +140,7 @@ class Run:
 
     def _build(self, phase, weights):
         """The turns of an epoch, `Trainer`s that share one optimizer."""
-        scales = split.rate_scales(self.network, phase.layer_decay)
+        scales = freezing.rate_scales(self.network, phase.layer_decay)
         groups = {}
         if len(phase.objectives) > 1:
             groups = {
@@ -149,27 +153,38 @@ class Run:
             self.devices,
             weights,
             lambda step: learning_rate(
-                step, phase.lr, self.settings.schedule,
-                self.settings.warmup_fraction, total,
+                step,
+                phase.lr,
+                self.settings.schedule,
+                self.settings.warmup_fraction,
+                total,
             ),
             self.settings,
             [scales[id(weight)] for weight in weights],
             [groups.get(id(weight), "") for weight in weights],
-        )  # fmt: skip
+        )
         self.learners = [
             learner.Learner(
-                self.devices, self.network, self.state.optimizer, objective,
-                self.seeds, self.settings, prefix,
+                self.devices,
+                self.network,
+                self.state.optimizer,
+                objective,
+                self.seeds,
+                self.settings,
+                prefix,
             )
             for prefix, objective in self._with_prefix(phase)
-        ]  # fmt: skip
+        ]
         return [
             loop.Trainer(
-                self.devices, self.state.optimizer, group, phase.way,
+                self.devices,
+                self.state.optimizer,
+                group,
+                phase.way,
                 self.settings.seed,
             )
             for group in phase.way.turns(self.learners)
-        ]  # fmt: skip
+        ]
 
     def _steps_of(self, phase):
         """Steps of a phase, from its first epoch to its last."""
@@ -186,10 +201,12 @@ class Run:
             return objectives
         progress = self.progress
         self._close_cache()
-        self.cache = prefix_cache.PrefixCache(
-            self.settings, self.devices, self.network,
+        self.cache = cache_lib.PrefixCache(
+            self.settings,
+            self.devices,
+            self.network,
             is_stopped=lambda: self.signals.came,
-        )  # fmt: skip
+        )
         for number, (_, objective) in enumerate(objectives):
             name = f"{progress.phase} {objective.name}"
             is_new = name not in progress.prefix_stops
@@ -239,9 +256,11 @@ class Run:
             total=int(plan.counts.sum()),
             initial=int(plan.counts[: progress.step].sum()),
             desc=f"epoch {progress.epoch}/{phase.max_epochs}",
-            unit=" examples", leave=False, file=sys.stderr,
+            unit=" examples",
+            leave=False,
+            file=sys.stderr,
             disable=None if self.devices.is_chief else True,
-        )  # fmt: skip
+        )
 
     def _after_chunk(self, bar, plan, stopper, losses, counts, seconds):
         """Accounts for a chunk; saves if it is time. True ends the turn."""
@@ -332,7 +351,7 @@ class Run:
         if not self.devices.is_chief:
             return
         self.directory.write_epochs(progress.epochs)
-        self.directory.note_company(surroundings.concurrent_runs())
+        self.directory.note_company(machine.concurrent_runs())
         for kind in ("validation", "test"):
             for metric, value in (line[kind] or {}).items():
                 self.directory.scalar(
@@ -433,7 +452,7 @@ class Run:
             for epoch, spent in seconds.items()
             if epoch not in progress.started_in
         ]
-        parts = split.parts(self.network)
+        parts = freezing.parts(self.network)
         moving = self.phases[-1].trainable
         cached = bool(progress.prefix_stops)
         return {

@@ -3,9 +3,9 @@
 import os
 import sys
 
-from tf_transfer.models import split
+from tf_transfer.models import freezing
 from tf_transfer.training import records
-from tf_transfer.training import surroundings
+from tf_transfer.utils import machine
 
 
 def execute(settings, directory, devices, facts, prepare, details=None):
@@ -33,15 +33,19 @@ def execute(settings, directory, devices, facts, prepare, details=None):
     devices.agree(0)  # all workers have looked before the chief writes
     try:
         if devices.is_chief:
-            parts = split.parts(network)
+            parts = freezing.parts(network)
             if result is not None:
                 print(
                     f"Extending a finished run to {settings.max_epochs} epochs."
                 )
             open_directory(
-                directory, settings, devices,
-                {part.name: part.parameters for part in parts}, sizes, details,
-            )  # fmt: skip
+                directory,
+                settings,
+                devices,
+                {part.name: part.parameters for part in parts},
+                sizes,
+                details,
+            )
         run = Run(settings, directory, devices, network, phases)
         facts = {
             **facts,
@@ -112,8 +116,8 @@ def open_directory(directory, settings, devices, parts, sizes, details=None):
         "replicas": devices.replicas,
         "workers": devices.workers,
         "threads": len(os.sched_getaffinity(0)),
-        "processor": surroundings.processor(),
-        "concurrent_runs": surroundings.concurrent_runs(),
+        "processor": machine.processor(),
+        "concurrent_runs": machine.concurrent_runs(),
     }
     changed = directory.what_changed(details)
     if changed:

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.models import split
+from tf_transfer.models import freezing
 from tf_transfer.training import loop
 from tf_transfer.training import progress as progress_lib
 
@@ -162,7 +162,7 @@ class State:
 def _weights_that_train(network, phases):
     weights = [
         weight
-        for part in split.parts(network)
+        for part in freezing.parts(network)
         if any(phase.trainable.includes(part.name) for phase in phases)
         for weight in part.weights
     ]

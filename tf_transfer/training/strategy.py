@@ -12,7 +12,7 @@ import random
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 def set_up(settings):
@@ -171,7 +171,9 @@ class Devices:
             if here > 1:
                 values = (
                     self.strategy.experimental_distribute_values_from_function(
-                        lambda c: parts[c.replica_id_in_sync_group % here]
+                        lambda c, parts=parts: parts[
+                            c.replica_id_in_sync_group % here
+                        ]
                     )
                 )
             outputs = self.strategy.run(program, args=(values,))

@@ -6,13 +6,13 @@ import pytest
 import tensorflow as tf
 
 from tests.models.stacks import reference
-from tf_transfer.errors import UserError
-from tf_transfer.models import stack_names
-from tf_transfer.models import stacks
+from tf_transfer.models import heads
+from tf_transfer.models.heads import names
 from tf_transfer.training.dropout import DropoutSeeds
+from tf_transfer.utils.errors import UserError
 
 HIDDEN = reference.HIDDEN
-HEADS = stack_names.HEADS
+HEADS = names.HEADS
 ALL = [(task, name) for task, heads in HEADS.items() for name in heads]
 TOKENS = [(t, name) for t, name in ALL if t == "ner" or name != "dense"]
 SMALL = {
@@ -165,9 +165,14 @@ def test_xla_compiles_it_with_open_lengths(task, name, dtype):
 # Layers behind which dropout stands, and the states: of a transformer block,
 # its weights of attention and both its sums.
 DROPOUTS = {
-    "dense": 2, "bilstm": 2, "densenet": 17, "highway": 2, "bimpm": 5,
-    "bimpm_without_context": 4, "sim_transformer": 9,
-}  # fmt: skip
+    "dense": 2,
+    "bilstm": 2,
+    "densenet": 17,
+    "highway": 2,
+    "bimpm": 5,
+    "bimpm_without_context": 4,
+    "sim_transformer": 9,
+}
 
 
 @every_head
@@ -208,7 +213,7 @@ def kernels(head):
 @every_head
 def test_weights_depend_on_the_seed_alone(task, name):
     one, same, other = (
-        stacks.build(task, name, 3, 8, 0.1, seed, "float32", name="head")
+        heads.build(task, name, 3, 8, 0.1, seed, "float32", name="head")
         for seed in (5, 5, 6)
     )
     for a, b, c in zip(one.weights, same.weights, other.weights, strict=True):
@@ -220,7 +225,7 @@ def test_weights_depend_on_the_seed_alone(task, name):
 
 @every_head
 def test_kernels_have_the_variance_of_kaiming(task, name):
-    head = stacks.build(task, name, 3, 64, 0.1, 0, "float32")
+    head = heads.build(task, name, 3, 64, 0.1, 0, "float32")
     for weight in kernels(head):
         inputs = np.prod(weight.shape[:-1])
         if weight.shape[1:] == (4, 64):  # query, key and value, by heads
@@ -231,7 +236,7 @@ def test_kernels_have_the_variance_of_kaiming(task, name):
 
 @every_head
 def test_no_kernel_is_a_copy_of_another(task, name):
-    head = stacks.build(task, name, 3, 8, 0.1, 0, "float32")
+    head = heads.build(task, name, 3, 8, 0.1, 0, "float32")
     firsts = [weight.numpy().ravel()[:8].tobytes() for weight in kernels(head)]
     assert len(set(firsts)) == len(firsts)
 
@@ -250,23 +255,24 @@ def test_every_weight_has_a_path_of_its_own_below_the_heads_name(task, name):
 @every_head
 def test_the_table_knows_the_sides_before_anything_is_built(task, name):
     two = task == "pairs" and name != "dense"
-    assert stacks.LAYERS[name].sides == (2 if two else 1)
-    assert build(task, name).sides == stacks.LAYERS[name].sides
+    assert heads.LAYERS[name].sides == (2 if two else 1)
+    assert build(task, name).sides == heads.LAYERS[name].sides
 
 
 @pytest.mark.parametrize(
     "task, head, fits",
     [
-        ("ner", "bimpm", "--task=pairs"), ("text", "bilstm", "--task=ner"),
+        ("ner", "bimpm", "--task=pairs"),
+        ("text", "bilstm", "--task=ner"),
         ("pairs", "densenet", "--task=text"),
     ],
-)  # fmt: skip
+)
 def test_a_head_that_does_not_fit_the_task_is_refused(task, head, fits):
     with pytest.raises(UserError, match=f"--head={head}: fits {fits}") as error:
-        stacks.build(task, head, 1, 8, 0.1, 0, "float32")
+        heads.build(task, head, 1, 8, 0.1, 0, "float32")
     assert all(name in str(error.value) for name in HEADS[task])
 
 
 def test_a_head_that_is_none_is_refused():
     with pytest.raises(UserError, match="--head=lstm: is no head.* dense, bil"):
-        stack_names.check("ner", "lstm")
+        names.check("ner", "lstm")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.models.stacks import reference
-from tf_transfer.models import stacks
+from tf_transfer.models import heads
 
 
 def expected(head, text):
@@ -22,5 +22,5 @@ def test_the_gate_mixes_the_lstm_with_its_input():
 
 
 def test_at_first_the_input_goes_through():
-    head = stacks.build("text", "highway", 2, 8, 0.1, 0, "float32")
+    head = heads.build("text", "highway", 2, 8, 0.1, 0, "float32")
     np.testing.assert_array_equal(head.gate.bias, -1.0)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models.stacks import reference
-from tf_transfer.models.stacks import matching
+from tf_transfer.models.heads import matching
 
 PERSPECTIVES = 3
 SEEDS = range(4)

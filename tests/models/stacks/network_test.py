@@ -6,9 +6,9 @@ import pytest
 from tests.models import encoders
 from tests.models.stacks.heads_test import ALL
 from tests.models.stacks.heads_test import SMALL
+from tf_transfer.models import freezing
 from tf_transfer.models import heads
-from tf_transfer.models import split
-from tf_transfer.models import stacks
+from tf_transfer.models import network as network_lib
 
 
 @pytest.fixture(scope="module")
@@ -17,11 +17,18 @@ def encoder():
 
 
 def network_of(encoder, task, name):
-    head = stacks.build(
-        task, name, 2, encoder.hidden, 0.1, 0, "float32", name="head_x",
+    head = heads.build(
+        task,
+        name,
+        2,
+        encoder.hidden,
+        0.1,
+        0,
+        "float32",
+        name="head_x",
         **SMALL.get(name, {}),
-    )  # fmt: skip
-    return heads.Network(encoder, {"x": head})
+    )
+    return network_lib.Network(encoder, {"x": head})
 
 
 def batch_of(encoder, network):
@@ -54,15 +61,17 @@ def test_a_head_reads_what_the_encoder_puts_out(encoder, task, name):
 def test_a_prefix_keeps_all_that_the_head_reads(encoder, task, name, last):
     network = network_of(encoder, task, name)
     batch = batch_of(encoder, network)
-    trainable = split.parse(last, "", len(encoder.blocks))
+    trainable = freezing.parse(last, "", len(encoder.blocks))
     prefix = network.prefix("x", trainable, "float32")
     states = prefix.run(encoder, batch)
     reads_tokens = network.heads["x"].pooling == "tokens" or last == "1"
     assert states.shape.rank == (3 if reads_tokens else 2)
     above = network.logits(
-        "x", {"mask": batch["mask"], "states": states}, training=False,
+        "x",
+        {"mask": batch["mask"], "states": states},
+        training=False,
         prefix=prefix,
-    )  # fmt: skip
+    )
     live = network.logits("x", batch, training=False)
     np.testing.assert_allclose(above, live, atol=1e-5)
 
@@ -70,10 +79,10 @@ def test_a_prefix_keeps_all_that_the_head_reads(encoder, task, name, last):
 @pytest.mark.parametrize("task, name", ALL)
 def test_every_weight_of_a_head_belongs_to_it(encoder, task, name):
     network = network_of(encoder, task, name)
-    head = split.parts(network)[-1]
+    head = freezing.parts(network)[-1]
     assert head.name == "head x"
-    trainable = split.parse("0", "", len(encoder.blocks))
-    moving = split.freeze(network, trainable)
+    trainable = freezing.parse("0", "", len(encoder.blocks))
+    moving = freezing.freeze(network, trainable)
     own = {id(weight) for weight in network.heads["x"].weights}
     assert {id(weight) for weight in head.weights} == own
     assert own <= {id(weight) for weight in moving}

@@ -6,7 +6,7 @@ takes the arrays of a Keras layer's weights, in Keras's order.
 
 import numpy as np
 
-from tf_transfer.models import stacks
+from tf_transfer.models import heads
 
 HIDDEN = 12
 LENGTHS = (7, 3, 1, 5)  # tokens of four texts, or of two pairs
@@ -57,7 +57,7 @@ def arrays(layer):
 
 def head(task, name, units=2, dtype="float32", dropout=0.1, seed=1, **sizes):
     """A head whose every weight differs from its usual start."""
-    built = stacks.build(
+    built = heads.build(
         task, name, units, HIDDEN, dropout, seed, dtype, name="head", **sizes
     )
     rng = np.random.default_rng(7)

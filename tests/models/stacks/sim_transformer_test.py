@@ -4,8 +4,8 @@ import numpy as np
 
 from tests.models.stacks import bimpm_test
 from tests.models.stacks import reference
-from tf_transfer.models import stacks
-from tf_transfer.models.stacks import sim_transformer
+from tf_transfer.models import heads
+from tf_transfer.models.heads import sim_transformer
 
 WIDTH = 16
 
@@ -51,9 +51,12 @@ def expected(head, p, q):
 
 def test_a_transformer_reads_the_matching_vectors():
     head = reference.head(
-        "pairs", "sim_transformer", context_units=5, perspectives=3,
+        "pairs",
+        "sim_transformer",
+        context_units=5,
+        perspectives=3,
         aggregation=WIDTH,
-    )  # fmt: skip
+    )
     logits = head(*reference.inputs(padding=2)).numpy()
     for row, (p, q) in enumerate(reference.pairs()):
         np.testing.assert_allclose(logits[row], expected(head, p, q), atol=1e-4)
@@ -66,7 +69,7 @@ def test_positions_are_those_of_vaswani():
 
 
 def test_the_blocks_kernels_are_kaiming_and_none_is_another():
-    head = stacks.build("pairs", "sim_transformer", 1, 8, 0.1, 0, "float32")
+    head = heads.build("pairs", "sim_transformer", 1, 8, 0.1, 0, "float32")
     attention = head.block._self_attention_layer
     equal = [attention.query_dense, attention.key_dense, attention.value_dense]
     kernels = [layer.kernel.numpy().ravel() for layer in equal]

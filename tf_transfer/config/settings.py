@@ -12,7 +12,7 @@ import math
 import os
 import re
 
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 def setting(default, help, choices=None, hashed=True):
@@ -308,14 +308,23 @@ def check(settings):
         at_least(settings, name, 1)
     at_least(settings, "max_length", 8)
     for name in (
-        "max_train_examples", "weight_decay", "clip_norm", "patience",
-        "min_delta", "seed", "split_seed",
-    ):  # fmt: skip
+        "max_train_examples",
+        "weight_decay",
+        "clip_norm",
+        "patience",
+        "min_delta",
+        "seed",
+        "split_seed",
+    ):
         at_least(settings, name, 0)
     for name in (
-        "dropout", "head_dropout", "adam_beta1", "adam_beta2",
-        "warmup_fraction", "validation_fraction",
-    ):  # fmt: skip
+        "dropout",
+        "head_dropout",
+        "adam_beta1",
+        "adam_beta2",
+        "warmup_fraction",
+        "validation_fraction",
+    ):
         if not 0 <= getattr(settings, name) < 1:
             raise UserError(
                 f"--{name}={getattr(settings, name):g}: give a value from 0 "

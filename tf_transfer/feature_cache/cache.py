@@ -21,15 +21,15 @@ import numpy as np
 import tensorflow as tf
 import tqdm
 
-from tf_transfer import text
 from tf_transfer.data import batches
-from tf_transfer.errors import Interrupted
-from tf_transfer.errors import UserError
+from tf_transfer.feature_cache import prefix as prefix_lib
+from tf_transfer.feature_cache import rows
+from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.models import blocks
 from tf_transfer.models import encoder as encoder_lib
-from tf_transfer.models import prefix as prefix_lib
-from tf_transfer.training import prefix_rows
-from tf_transfer.training import prefix_store
+from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 BATCH_TOKENS = 16384  # of a batch that the prefix is run on, padding included
 
@@ -62,7 +62,7 @@ class PrefixCache:
         self.devices = devices
         self.encoder = network.encoder
         self.network = network
-        self.store = prefix_store.Store(settings.cache_folder)
+        self.store = store_lib.Store(settings.cache_folder)
         self.digests = prefix_lib.digests(network.encoder)
         self.is_stopped = is_stopped
         self._opened = []
@@ -85,7 +85,7 @@ class PrefixCache:
         prefix = self.network.prefix(
             objective.name, trainable, self.settings.cache_dtype
         )
-        texts = prefix_rows.Texts(objective)
+        texts = rows.Texts(objective)
         stops = tuple(stops or self._choose(prefix, texts))
         prefix = dataclasses.replace(prefix, stops=stops)
         began = time.perf_counter()
@@ -100,10 +100,13 @@ class PrefixCache:
             return dataclasses.replace(
                 part,
                 states=batches.States(
-                    vectors, _starts(entry, here), here >= 0,
-                    is_pooled=prefix.keeps != "tokens", before=prefix.before,
+                    vectors,
+                    _starts(entry, here),
+                    here >= 0,
+                    is_pooled=prefix.keeps != "tokens",
+                    before=prefix.before,
                 ),
-            )  # fmt: skip
+            )
 
         original = float(entry.seconds[np.unique(found[found >= 0])].sum())
         objective = dataclasses.replace(
@@ -156,9 +159,11 @@ class PrefixCache:
             stops = tuple(entry.key["stops"])
             is_source = stops[-1] < prefix.cut
             other = prefix_lib.Prefix(
-                stops, "tokens" if is_source else prefix.keeps, prefix.dtype,
+                stops,
+                "tokens" if is_source else prefix.keeps,
+                prefix.dtype,
                 prefix.collects,
-            )  # fmt: skip
+            )
             if stops[-1] > prefix.cut or entry.key != self._key(other):
                 continue
             entry.load()
@@ -219,7 +224,7 @@ class PrefixCache:
         vectors += prefix.before
         if prefix.keeps != "tokens":
             vectors = np.ones_like(vectors)
-        sizes = vectors * entry.vector_bytes + prefix_store.ROW_BYTES
+        sizes = vectors * entry.vector_bytes + store_lib.ROW_BYTES
         source = self._open(prefix.source) if prefix.source else None
         kept = {entry.folder, *([source.folder] if source else ())}
         room = self.store.make_room(
@@ -229,7 +234,7 @@ class PrefixCache:
         if fits.any():
             try:
                 self._run_over(entry, prefix, source, texts, missing[fits])
-            except prefix_store.DiskFull:
+            except store_lib.DiskFull:
                 self._say(f"{entry.folder}: the disk is full.")
 
     def _run_over(self, entry, prefix, source, texts, rows):
@@ -242,10 +247,13 @@ class PrefixCache:
             costs[have] = source.seconds[found[have]]
             if have.any():
                 part.states = batches.States(
-                    self._vectors(source), _starts(source, found), have, False,
+                    self._vectors(source),
+                    _starts(source, found),
+                    have,
+                    False,
                     prefix.source.before,
-                )  # fmt: skip
-        segment = prefix_rows.Segment(entry)
+                )
+        segment = rows.Segment(entry)
         for row, values in self._outputs(prefix, part):
             self._check(values, texts, rows[row], prefix)
             segment.add(texts.hashes[rows[row]], values, costs[row])
@@ -263,24 +271,30 @@ class PrefixCache:
         size = max(1, BATCH_TOKENS // self.settings.max_length)
         size = -(-min(size, len(part)) // replicas) * replicas
         plan = batches.plan_evaluation(
-            part.lengths, size, replicas,
+            part.lengths,
+            size,
+            replicas,
             batches.buckets_up_to(self.settings.max_length),
-        )  # fmt: skip
+        )
         dataset = batches.pipeline(
             part, plan, self.encoder.special.pad, local_replicas=replicas
         )
         program = tf.function(
             functools.partial(prefix.run, self.encoder),
-            reduce_retracing=True, autograph=False,
-        )  # fmt: skip
+            reduce_retracing=True,
+            autograph=False,
+        )
         if replicas == 1:  # one trace for all lengths, in place of two
             program.get_concrete_function(dataset.element_spec)
         with tqdm.tqdm(
             total=int(part.tokens.lengths.sum()),
-            desc=f"running {prefix.cut} frozen blocks once", unit=" tokens",
-            unit_scale=True, leave=False, file=sys.stderr,
+            desc=f"running {prefix.cut} frozen blocks once",
+            unit=" tokens",
+            unit_scale=True,
+            leave=False,
+            file=sys.stderr,
             disable=None if devices.is_chief else True,
-        ) as bar:  # fmt: skip
+        ) as bar:
             for step, values in enumerate(devices.run_local(program, dataset)):
                 count = plan.counts[step]
                 for row, value in zip(plan.rows[step, :count], values):
@@ -326,14 +340,14 @@ class PrefixCache:
         left = int((found < 0).sum())
         self._say(
             f"Prefix cache: {len(found) - left:,} of {len(found):,} texts in "
-            f"{text.size(entry.bytes)}"
+            f"{formatting.size(entry.bytes)}"
             f"{', built now' if built else ''}: {entry.folder}"
         )
         if left:
             limit = self.store.limit(self.settings.cache_limit_gb)
             self._say(
                 f"{left:,} texts do not fit --cache_limit_gb "
-                f"({text.size(limit)}) or the disk: their frozen "
+                f"({formatting.size(limit)}) or the disk: their frozen "
                 "blocks run at every step."
             )
 

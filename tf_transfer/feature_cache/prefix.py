@@ -18,9 +18,14 @@ import tensorflow as tf
 
 # Of a backbone's config, what says nothing of the states below a cut.
 _NOT_CONTENT = (
-    "name", "trainable", "dtype", "dropout", "num_layers", "vocabulary_size",
+    "name",
+    "trainable",
+    "dtype",
+    "dropout",
+    "num_layers",
+    "vocabulary_size",
     "max_sequence_length",
-)  # fmt: skip
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,9 +117,16 @@ class Prefix:
                 )
             )
         x, firsts = run_collecting(
-            encoder, x, mask, at + 1, self.cut, False,
-            self.keeps in ("first", "firsts"), self.collects, firsts,
-        )  # fmt: skip
+            encoder,
+            x,
+            mask,
+            at + 1,
+            self.cut,
+            False,
+            self.keeps in ("first", "firsts"),
+            self.collects,
+            firsts,
+        )
         if self.keeps == "firsts":
             x = tf.concat(firsts, axis=1)
         elif self.keeps == "first":

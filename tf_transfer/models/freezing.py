@@ -7,7 +7,7 @@ A part trains as a whole or not at all.
 import dataclasses
 import math
 
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)

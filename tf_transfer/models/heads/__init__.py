@@ -4,14 +4,13 @@
 layers that share the interface of `head.Head`.
 """
 
-from tf_transfer.models import stack_names
-from tf_transfer.models.stacks.bilstm import BiLSTMHead
-from tf_transfer.models.stacks.bimpm import BiMPMHead
-from tf_transfer.models.stacks.dense import DenseHead
-from tf_transfer.models.stacks.densenet import DenseNetHead
-from tf_transfer.models.stacks.highway import HighwayLSTMHead
-from tf_transfer.models.stacks.sim_transformer import SimTransformerHead
-
+from tf_transfer.models.heads import names
+from tf_transfer.models.heads.bilstm import BiLSTMHead
+from tf_transfer.models.heads.bimpm import BiMPMHead
+from tf_transfer.models.heads.dense import DenseHead
+from tf_transfer.models.heads.densenet import DenseNetHead
+from tf_transfer.models.heads.highway import HighwayLSTMHead
+from tf_transfer.models.heads.sim_transformer import SimTransformerHead
 
 # By name, as in `--head`; `stack_names` tells which fits which task.
 LAYERS = {
@@ -42,6 +41,6 @@ def build(task, head, units, hidden, dropout, seed, dtype, **kwargs):
     Raises:
         UserError: the head does not fit the task, or there is none.
     """
-    stack_names.check(task, head)
+    names.check(task, head)
     options = {**OPTIONS.get((task, head), {}), **kwargs}
     return LAYERS[head](units, hidden, dropout, seed, dtype, **options)

@@ -14,9 +14,16 @@ IDLE = tuple(
     for name in ("sweep", "cache", "ensemble", "report")
 )
 PACKAGES = (
-    "tensorflow", "keras", "keras-hub", "keras-nlp", "tensorflow-text",
-    "tensorflow-datasets", "numpy", "scipy", "scikit-learn",
-)  # fmt: skip
+    "tensorflow",
+    "keras",
+    "keras-hub",
+    "keras-nlp",
+    "tensorflow-text",
+    "tensorflow-datasets",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+)
 
 
 # === The code ===

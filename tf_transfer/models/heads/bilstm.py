@@ -9,7 +9,7 @@ size.
 
 import tensorflow as tf
 
-from tf_transfer.models.stacks.head import Head
+from tf_transfer.models.heads.base import Head
 
 
 class BiLSTMHead(Head):

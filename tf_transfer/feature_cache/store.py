@@ -30,8 +30,8 @@ import zlib
 import numpy as np
 import tqdm
 
-from tf_transfer.errors import UserError
 from tf_transfer.training import checkpoint
+from tf_transfer.utils.errors import UserError
 
 FOLDER = "prefix"
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
@@ -190,11 +190,16 @@ class Entry:
         with (
             contextlib.ExitStack() as stack,
             tqdm.tqdm(
-                total=total, desc="checking the cache", unit="B",
-                unit_scale=True, leave=False, disable=None,
-                delay=CHECK_BAR_SECONDS, file=sys.stderr,
+                total=total,
+                desc="checking the cache",
+                unit="B",
+                unit_scale=True,
+                leave=False,
+                disable=None,
+                delay=CHECK_BAR_SECONDS,
+                file=sys.stderr,
             ) as bar,
-        ):  # fmt: skip
+        ):
             if not os.path.exists(self.vectors_file):
                 return list(indices)
             file = stack.enter_context(open(self.vectors_file, "rb"))

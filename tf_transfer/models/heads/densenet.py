@@ -18,8 +18,8 @@ the convolutions of a block put out. [CLS] is its state above the last block.
 import keras
 import tensorflow as tf
 
-from tf_transfer.models.stacks.head import Head
-from tf_transfer.models.stacks.head import max_pool
+from tf_transfer.models.heads.base import Head
+from tf_transfer.models.heads.base import max_pool
 
 
 class DenseNetHead(Head):
@@ -36,21 +36,32 @@ class DenseNetHead(Head):
     """
 
     def __init__(
-        self, units, hidden, dropout, seed, dtype, blocks=4, depth=4,
-        growth=64, kernel=3, **kwargs,
-    ):  # fmt: skip
+        self,
+        units,
+        hidden,
+        dropout,
+        seed,
+        dtype,
+        blocks=4,
+        depth=4,
+        growth=64,
+        kernel=3,
+        **kwargs,
+    ):
         super().__init__(dropout, seed, dtype, **kwargs)
         self.depth = depth
 
         # === Layers ===
         self.convolutions = [
             self._convolution(
-                hidden + place * growth, growth, kernel,
+                hidden + place * growth,
+                growth,
+                kernel,
                 f"block_{block + 1}_convolution_{place + 1}",
             )
             for block in range(blocks)
             for place in range(depth)
-        ]  # fmt: skip
+        ]
         self.outer = self.logits(hidden + blocks * depth * growth, units)
 
     def _convolution(self, width, growth, kernel, name):

@@ -9,8 +9,8 @@ from absl import app
 from absl import flags
 from absl import logging
 
-from tf_transfer.errors import Interrupted
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 
 def define_flags(cls, module, values=flags.FLAGS):
@@ -23,9 +23,13 @@ def define_flags(cls, module, values=flags.FLAGS):
         else:
             define, extra = _DEFINE[field.type], ()
         define(
-            field.name, default, *extra, help,
-            module_name=module, flag_values=values,
-        )  # fmt: skip
+            field.name,
+            default,
+            *extra,
+            help,
+            module_name=module,
+            flag_values=values,
+        )
 
 
 _DEFINE = {

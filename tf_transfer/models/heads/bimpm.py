@@ -18,9 +18,9 @@ first of the two dense layers is half as wide as what it reads, with a ReLU.
 import keras
 import tensorflow as tf
 
-from tf_transfer.models.stacks.head import Head
-from tf_transfer.models.stacks.matching import MATCHINGS
-from tf_transfer.models.stacks.matching import Matching
+from tf_transfer.models.heads.base import Head
+from tf_transfer.models.heads.matching import Matching
+from tf_transfer.models.heads.matching import MATCHINGS
 
 
 class BiMPMHead(Head):
@@ -38,9 +38,17 @@ class BiMPMHead(Head):
     sides = 2
 
     def __init__(
-        self, units, hidden, dropout, seed, dtype, context_units=100,
-        perspectives=5, aggregation=100, **kwargs,
-    ):  # fmt: skip
+        self,
+        units,
+        hidden,
+        dropout,
+        seed,
+        dtype,
+        context_units=100,
+        perspectives=5,
+        aggregation=100,
+        **kwargs,
+    ):
         super().__init__(dropout, seed, dtype, **kwargs)
 
         # === Layers ===
@@ -61,9 +69,12 @@ class BiMPMHead(Head):
         initializers = [self.kaiming() for _ in MATCHINGS]
         with keras.name_scope(self.name):
             return Matching(
-                width, perspectives, initializers, self.dtype_policy,
+                width,
+                perspectives,
+                initializers,
+                self.dtype_policy,
                 name=f"{direction}_matching",
-            )  # fmt: skip
+            )
 
     def build_aggregation(self, width, units):
         """Builds what reads matching vectors; returns the width of a text."""

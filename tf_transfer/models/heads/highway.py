@@ -13,8 +13,8 @@ one dense layer predicts.
 import keras
 import tensorflow as tf
 
-from tf_transfer.models.stacks.head import Head
-from tf_transfer.models.stacks.head import max_pool
+from tf_transfer.models.heads.base import Head
+from tf_transfer.models.heads.base import max_pool
 
 GATE_BIAS = -1.0
 
@@ -38,9 +38,12 @@ class HighwayLSTMHead(Head):
         # === Layers ===
         self.lstm = self.bidirectional(hidden, lstm_units, "lstm")
         self.gate = self.dense(
-            hidden, width, "gate", activation="sigmoid",
+            hidden,
+            width,
+            "gate",
+            activation="sigmoid",
             bias_initializer=keras.initializers.Constant(GATE_BIAS),
-        )  # fmt: skip
+        )
         self.carry = self.dense(hidden, width, "carry", use_bias=False)
         self.outer = self.logits(width, units)
 

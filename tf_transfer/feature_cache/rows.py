@@ -6,7 +6,7 @@ import numpy as np
 
 from tf_transfer.data import batches
 from tf_transfer.data import tokens as tokens_lib
-from tf_transfer.training import prefix_store
+from tf_transfer.feature_cache import store as store_lib
 
 SEGMENT_BYTES = 2**28  # committed at a time: what a kill loses at most
 SEGMENT_SECONDS = 60
@@ -17,7 +17,7 @@ class Texts:
 
     Attributes:
         split: `batches.Split` of all of them, training texts first.
-        hashes: see `prefix_store.row_hashes`.
+        hashes: see `store_lib.row_hashes`.
         is_distinct: bool [texts]. False on a text that was there before.
     """
 
@@ -34,7 +34,7 @@ class Texts:
                 [np.tile(part.ids, part.sides) for _, part in self.parts]
             ),
         )
-        self.hashes = prefix_store.row_hashes(self.split.tokens)
+        self.hashes = store_lib.row_hashes(self.split.tokens)
         seen = {}
         for row, known in enumerate(self.hashes):
             seen.setdefault(known, row)

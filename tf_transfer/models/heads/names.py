@@ -4,7 +4,7 @@ Apart from the heads themselves, so that settings are checked and runs are named
 without TensorFlow.
 """
 
-from tf_transfer.errors import UserError
+from tf_transfer.utils.errors import UserError
 
 # By task and name, as in `--task` and `--head`. `dense` is that of the
 # finetune-only strategy.

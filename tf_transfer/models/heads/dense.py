@@ -11,7 +11,7 @@ ReLU; and [CLS] passes BERT's own pooler first, as with every head on [CLS].
 
 import tensorflow as tf
 
-from tf_transfer.models.stacks.head import Head
+from tf_transfer.models.heads.base import Head
 
 
 class DenseHead(Head):
@@ -26,9 +26,16 @@ class DenseHead(Head):
     """
 
     def __init__(
-        self, units, hidden, dropout, seed, dtype, pooling="cls", inner=0,
+        self,
+        units,
+        hidden,
+        dropout,
+        seed,
+        dtype,
+        pooling="cls",
+        inner=0,
         **kwargs,
-    ):  # fmt: skip
+    ):
         super().__init__(dropout, seed, dtype, **kwargs)
         self.pooling = pooling
         inner = inner or hidden

@@ -18,9 +18,9 @@ import keras
 import keras_nlp
 import tensorflow as tf
 
+from tf_transfer.feature_cache.prefix import mean_pool
 from tf_transfer.models import blocks
-from tf_transfer.models.prefix import mean_pool
-from tf_transfer.models.stacks.bimpm import BiMPMHead
+from tf_transfer.models.heads.bimpm import BiMPMHead
 
 HEADS = 4
 INNER = 4  # the feed-forward layer's width, in those of the block

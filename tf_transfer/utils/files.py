@@ -8,9 +8,7 @@ import os
 def sha256(path):
     """The SHA-256 of a file's content, in hexadecimal."""
     status = os.stat(path)
-    return _sha256(
-        os.path.abspath(path), status.st_size, status.st_mtime_ns
-    )  # fmt: skip
+    return _sha256(os.path.abspath(path), status.st_size, status.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4096)

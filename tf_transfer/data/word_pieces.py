@@ -63,9 +63,12 @@ def encode(
     if len(heads) > len(starts):
         logging.warning(
             "%s: cut %d of %d sentences between words, to rows of at most %d "
-            "pieces; their tags are joined again.", name,
-            np.sum(np.bincount(owners) > 1), len(starts), max_length,
-        )  # fmt: skip
+            "pieces; their tags are joined again.",
+            name,
+            np.sum(np.bincount(owners) > 1),
+            len(starts),
+            max_length,
+        )
     packed, firsts = _pack(special, source, places, before, heads)
     return Pieces(packed, owners, firsts, starts)
 

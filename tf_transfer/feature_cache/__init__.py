@@ -1,0 +1,1 @@
+"""The frozen prefix as a function, and the store of its output."""
