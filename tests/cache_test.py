@@ -19,8 +19,8 @@ def store(tmp_path):
 def entry(store, weights, rows=3):
     key = {
         "weights": weights,
-        "stops": [4, 5],
-        "keeps": "tokens",
+        "cuts": [4, 5],
+        "output": "tokens",
         "dtype": "float16",
         "hidden": 8,
     }
@@ -38,7 +38,7 @@ def call(tmp_path, *arguments):
     )
 
 
-def test_it_lists_what_is_stored_the_least_lately_used_first(
+def test_it_lists_what_is_stored_the_least_recently_used_first(
     store, tmp_path, capsys
 ):
     new, old = entry(store, "new"), entry(store, "old", rows=4)
@@ -62,18 +62,18 @@ def test_check_names_what_is_damaged(store, tmp_path, capsys):
     os.truncate(cut.vectors_file, 11 * 8 * 2)
     assert call(tmp_path, "--check") == 0
     said = capsys.readouterr().out
-    assert f"{whole.name}: whole, 3 texts." in said
+    assert f"{whole.name}: intact, 3 texts." in said
     assert f"{cut.name}: 1 of 3 texts and 0 lists" in said
 
 
 def test_clear_removes_all_but_what_a_run_uses(store, tmp_path, capsys):
     free, used = entry(store, "free"), entry(store, "used")
-    used.use()
+    used.mark_used()
     assert call(tmp_path, "--clear") == 0
     assert [e.name for e in store.entries()] == [used.name]
     said = capsys.readouterr().out
     assert f"{free.name}: removed" in said
-    assert f"{used.name}: a run is using it" in said
+    assert f"{used.name}: in use by a run" in said
 
 
 @pytest.mark.parametrize("by", ["--entry", "--unused_days"])

@@ -1,16 +1,32 @@
 """Bad input gets a line or two that help, and leaves nothing behind."""
 
+import dataclasses
 import os
+import re
 import shutil
 
 import pytest
 
 from tests import commands
+from tests import forks as forks_lib
 from tf_transfer import glue
 from tf_transfer import report
-from tf_transfer.data import sources
+from tf_transfer.data import glue as glue_data
 from tf_transfer.utils import network
 from tf_transfer.utils import wheels
+
+ENTRIES = (
+    "cache",
+    "ensemble",
+    "freezing",
+    "glue",
+    "multitask",
+    "predict",
+    "report",
+    "stacking",
+    "sweep",
+    "tweets",
+)
 
 SMALL = (
     "--model=tiny",
@@ -28,7 +44,11 @@ def refused(tmp_path, capfd):
     def run(*arguments):
         out = tmp_path / "runs"
         code = commands.call(
-            glue.main, commands.define_glue, *SMALL, f"--out={out}", *arguments
+            commands.run_glue,
+            commands.define_glue,
+            *SMALL,
+            f"--out={out}",
+            *arguments,
         )
         message = capfd.readouterr().err
         assert code == 1
@@ -47,7 +67,22 @@ def assert_helpful(message):
     assert len(message) > 60  # it says what to do, too
 
 
-# === Before TensorFlow is there: in a process, as a user sees it ===
+# === Before TensorFlow is there: as a user sees it, in a process of its own ===
+
+
+@pytest.fixture
+def answer(light_forks, tmp_path):
+    """Runs a command; code, stdout and stderr. It must not load TensorFlow."""
+
+    def run(module, *words):
+        case = light_forks.start(
+            forks_lib.run_command, module, *words, folder=str(tmp_path)
+        )
+        outcome = case.finish()
+        assert case.loaded() == []
+        return outcome
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -70,11 +105,14 @@ def assert_helpful(message):
         ("sweep", ["nowhere.json"], ["nowhere.json", "embedded.json"]),
         ("predict", [], ["--run"]),
         ("ensemble", ["--run=a"], ["--run: give two different"]),
+        ("glue", ["--model=tiny", "--data=nowhere"], ["no such folder"]),
     ],
     ids=str,
 )
-def test_a_bad_flag_is_named_and_the_exit_code_is_1(module, arguments, words):
-    code, _out, err = commands.finish(commands.start(module, *arguments))
+def test_a_bad_flag_is_named_and_the_exit_code_is_1(
+    module, arguments, words, answer
+):
+    code, _, err = answer(module, *arguments)
     assert code == 1
     assert "Traceback" not in err
     assert 1 <= len(err.strip().splitlines()) <= 3
@@ -82,18 +120,40 @@ def test_a_bad_flag_is_named_and_the_exit_code_is_1(module, arguments, words):
         assert word in err
 
 
-def test_a_batch_smaller_than_the_replicas_is_refused(tmp_path):
+def test_a_finished_run_is_found_without_tensorflow(
+    answer, eager, one_block, tmp_path
+):
+    out = f"--out={tmp_path}/runs"
+    small = (*SMALL, "--task=rte", "--batch_size=8", out)
+    code = commands.call(commands.run_glue, commands.define_glue, *small)
+    assert code == 0
+    code, out, err = answer("glue", *small)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Already done: {tmp_path}/runs/glue/rte/last_0/")
+
+
+@pytest.mark.parametrize("module", ENTRIES)
+def test_help_is_no_traceback_and_shows_every_flag(module, answer):
+    _, out, err = answer(module, "--help")
+    assert "Traceback" not in out + err
+    assert f"python -m tf_transfer.{module}" in out
+    if module == "glue":
+        for field in dataclasses.fields(glue.Settings):
+            assert re.search(rf"^  --(\[no\])?{field.name}:", out, re.M)
+
+
+def test_a_batch_smaller_than_the_replicas_is_refused(forks, tmp_path):
     """In a process of its own: this one's CPU is no longer to be split."""
-    code, _, err = commands.finish(
-        commands.start(
-            "glue",
-            *SMALL,
-            "--strategy=mirrored",
-            "--cpu_devices=2",
-            "--batch_size=1",
-            f"--out={tmp_path}/runs",
-        )
-    )
+    code, _, err = forks.start(
+        forks_lib.run_command,
+        "glue",
+        *SMALL,
+        "--strategy=mirrored",
+        "--cpu_devices=2",
+        "--batch_size=1",
+        f"--out={tmp_path}/runs",
+        folder=str(tmp_path),
+    ).finish()
     assert code == 1
     assert_helpful(err)
     assert "--batch_size=1" in err and "Give 2 or more" in err
@@ -107,7 +167,7 @@ def test_a_batch_smaller_than_the_replicas_is_refused(tmp_path):
     "arguments, words",
     [
         (["--model=bert_huge"], ["--model=bert_huge", "minilm", "tiny"]),
-        (["--model={tmp}"], ["--model={tmp}", "is no model folder"]),
+        (["--model={tmp}"], ["--model={tmp}", "is not a model folder"]),
         (["--data=nowhere"], ["--data=nowhere", "no such folder", "sample"]),
         (["--data={tmp}"], ["--data={tmp}", "RTE"]),
         (
@@ -242,7 +302,7 @@ BAD_FILES = (
 def test_a_bad_file_is_named_with_line_and_column(
     task, name, edit, words, refused, tmp_path
 ):
-    shutil.copytree(sources.SAMPLE, tmp_path / "data")
+    shutil.copytree(glue_data.SAMPLE, tmp_path / "data")
     path = tmp_path / "data" / name
     if edit is None:
         path.unlink()
@@ -261,7 +321,7 @@ def test_a_bad_file_is_named_with_line_and_column(
 @pytest.fixture
 def offline(monkeypatch, tmp_path):
     """No server answers, and nothing was fetched before."""
-    monkeypatch.setattr(network, "problem", lambda url: "ConnectionError")
+    monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path / "kaggle"))
 
 

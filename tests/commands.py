@@ -8,6 +8,7 @@ import sys
 
 from absl import flags
 
+from tf_transfer import experiment
 from tf_transfer import glue
 from tf_transfer.config import command_line
 
@@ -49,7 +50,12 @@ def results_of(program, *arguments):
 
 def define_glue():
     """Defines the flags of `tf_transfer.glue`."""
-    command_line.define_flags(glue.GlueSettings, "glue")
+    command_line.define_flags(glue.Settings, "glue")
+
+
+def run_glue():
+    """Does what `python -m tf_transfer.glue` does once its flags are read."""
+    experiment.main(glue.Glue)
 
 
 @contextlib.contextmanager

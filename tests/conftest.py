@@ -1,5 +1,6 @@
 """Shared by all tests: tiny runs, offline, in a few seconds."""
 
+import contextlib
 import dataclasses
 import os
 
@@ -13,15 +14,26 @@ SHARED = os.path.join(
 )
 
 
+IDS = {}  # of texts by vocabulary, kept by `running_eagerly`
+
+
 def pytest_addoption(parser):
     parser.addoption("--run_slow", action="store_true", help="run slow tests")
+    parser.addoption(
+        "--only_slow", action="store_true", help="run slow tests alone"
+    )
 
 
 def pytest_collection_modifyitems(config, items):
     slow = pytest.mark.skip(reason="slow: give --run_slow")
     shared = pytest.mark.skip(reason="needs the data beside the checkout")
+    if config.getoption("--only_slow"):
+        items[:] = [item for item in items if "slow" in item.keywords]
+    runs_slow = config.getoption("--run_slow") or config.getoption(
+        "--only_slow"
+    )
     for item in items:
-        if "slow" in item.keywords and not config.getoption("--run_slow"):
+        if "slow" in item.keywords and not runs_slow:
             item.add_marker(slow)
         if "shared" in item.keywords and not os.path.isdir(SHARED):
             item.add_marker(shared)
@@ -43,7 +55,7 @@ def tiny_settings(out, **changes):
     """GLUE settings of a run that takes seconds."""
     from tf_transfer import glue
 
-    settings = glue.GlueSettings(
+    settings = glue.Settings(
         task="rte",
         data="sample",
         model="tiny",
@@ -65,7 +77,7 @@ def tiny_run(tmp_path):
         settings = tiny_settings(
             changes.pop("out", tmp_path / "runs"), **changes
         )
-        return glue.run(settings), run_folder(settings)
+        return glue.run(settings).record, run_folder(settings)
 
     return run
 
@@ -85,3 +97,59 @@ def one_block(monkeypatch):
     from tf_transfer.models import tiny
 
     monkeypatch.setattr(tiny, "BLOCKS", 1)
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Runs eagerly: most of the time of a tiny run goes into tracing it."""
+    with running_eagerly(monkeypatch):
+        yield
+
+
+@contextlib.contextmanager
+def running_eagerly(monkeypatch):
+    """Inside, no step is traced, and no tokenizer for texts known already.
+
+    Args:
+        monkeypatch: undoes it.
+    """
+    import tensorflow as tf
+
+    from tf_transfer.models.encoder import Encoder
+
+    tokenize = Encoder.tokenize
+
+    def tokenize_once(self, texts):
+        vocabulary = hash(tuple(self.tokenizer.get_vocabulary()))
+        new = [t for t in dict.fromkeys(texts) if (vocabulary, t) not in IDS]
+        if new:
+            tf.config.run_functions_eagerly(False)  # RoBERTa's needs a graph
+            ids = tokenize(self, new)
+            tf.config.run_functions_eagerly(True)
+            IDS.update({(vocabulary, t): i for t, i in zip(new, ids)})
+        return [IDS[vocabulary, text] for text in texts]
+
+    monkeypatch.setattr(Encoder, "tokenize", tokenize_once)
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture(scope="session")
+def forks():
+    """The process with TensorFlow loaded that forks; see `tests.forks`."""
+    from tests import forks as forks_lib
+
+    with forks_lib.Forks() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def light_forks():
+    """A process without TensorFlow that forks."""
+    from tests import forks as forks_lib
+
+    with forks_lib.Forks(loads=False) as server:
+        yield server

@@ -1,10 +1,8 @@
 """A few rows a file of the CS224N project, and a run on them."""
 
-import json
-import os
-
 import numpy as np
 
+from tests import run_files
 from tf_transfer import multitask
 from tf_transfer.data import cs224n
 
@@ -49,7 +47,7 @@ def write_all(folder):
 
 def settings_of(folder, **changes):
     """Of a run on those files that takes seconds."""
-    return multitask.MultitaskSettings(
+    return multitask.Settings(
         **{
             "data": str(folder),
             "model": "tiny",
@@ -66,10 +64,15 @@ def settings_of(folder, **changes):
 
 
 def run_folder(settings):
-    return multitask.locate(settings, 1).path
+    """The run directory of these settings."""
+    return multitask.Multitask(settings).find_run().path
 
 
 def lines_of(settings):
-    path = os.path.join(run_folder(settings), "epochs.jsonl")
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    """What the run's `epochs.jsonl` says."""
+    return run_files.epochs_of(run_folder(settings))
+
+
+def config_of(settings):
+    """What the run's `config.json` says."""
+    return run_files.read(run_folder(settings), "config.json")

@@ -1,4 +1,4 @@
-"""Finished runs joined by their stored predictions."""
+"""Finished runs are combined from their stored predictions."""
 
 import json
 import os
@@ -63,8 +63,8 @@ def test_three_runs_are_scored_alone_and_together(tmp_path, capsys):
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"data_identity": "RTE 2"}, "is over other data"),
-        ({"split_seed": 5}, r"parts its data otherwise \(split_seed\)"),
+        ({"data_identity": "RTE 2"}, "has other data"),
+        ({"split_seed": 5}, r"splits its data differently \(split_seed\)"),
         ({"labels": np.array([0, 1, 1, 1])}, "has other labels"),
     ],
 )
@@ -80,7 +80,7 @@ def test_runs_over_other_examples_are_not_joined(
     assert not os.path.exists(tmp_path / "both")
 
 
-def test_what_can_be_in_no_ensemble_is_refused(tmp_path, capfd):
+def test_a_run_that_cannot_be_in_an_ensemble_is_refused(tmp_path, capfd):
     run = write(tmp_path / "runs", LOGITS[0])
 
     def message(*runs, **options):
@@ -109,6 +109,6 @@ def test_what_can_be_in_no_ensemble_is_refused(tmp_path, capfd):
     damaged = write(tmp_path / "damaged", LOGITS[0])
     with open(os.path.join(damaged, "predictions.npz"), "wb") as file:
         file.write(b"PK")
-    assert "has no whole predictions" in message(run, damaged)
+    assert "has no intact predictions" in message(run, damaged)
     second = write(tmp_path / "runs", LOGITS[1], seed=1)
     assert f"--output={run}: is a run" in message(run, second, output=run)

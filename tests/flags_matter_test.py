@@ -8,23 +8,23 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import config
 
 from tests import commands
 from tests.conftest import run_folder
+from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
 from tf_transfer import glue
 from tf_transfer.data import batches
+from tf_transfer.data import glue as glue_data
 from tf_transfer.data import metrics
-from tf_transfer.data import sources
 from tf_transfer.models import tiny
 from tf_transfer.training import checkpoint
-from tf_transfer.training import loop
+from tf_transfer.training import steps
 from tf_transfer.training import strategy
 from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
@@ -53,9 +53,9 @@ def shows(*names):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def little_to_trace():
-    """Tracing takes nearly all of the time here: one block, one length."""
-    with pytest.MonkeyPatch.context() as patch:
+def small_and_eager():
+    """One block, one length, nothing traced."""
+    with pytest.MonkeyPatch.context() as patch, running_eagerly(patch):
         patch.setattr(tiny, "BLOCKS", 1)
         patch.setattr(batches, "BUCKETS", ())
         yield
@@ -88,7 +88,7 @@ def differ(one, other):
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory, little_to_trace):
+def base(tmp_path_factory, small_and_eager):
     return run(tmp_path_factory.mktemp("base"))
 
 
@@ -107,7 +107,7 @@ def other_weights(folder):
 
 def other_texts(folder):
     """The sample, with one word changed."""
-    shutil.copytree(sources.SAMPLE, folder / "data")
+    shutil.copytree(glue_data.SAMPLE, folder / "data")
     for path in (folder / "data" / "SST-2").iterdir():
         path.write_text(path.read_text().replace(" the ", " some "))
     return str(folder / "data")
@@ -142,12 +142,19 @@ NUMBERS = {
     "precision": "mixed_bfloat16",
 }
 SHOWN.update(NUMBERS)
+FAST = ("adam_epsilon", "dropout", "pooling")
 
 # Only dropout tells a live prefix from a cached one, where none is rounded.
 CACHED = {"frozen_prefix": "cached", "cache_dtype": "float32"}
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in FAST else pytest.mark.slow)
+        for name in NUMBERS
+    ],
+)
 def test_a_flag_changes_a_number(name, base, tmp_path):
     value = NUMBERS[name]
     changes = {name: value(tmp_path) if callable(value) else value}
@@ -157,6 +164,7 @@ def test_a_flag_changes_a_number(name, base, tmp_path):
     assert differ(numbers(changed), numbers(base))
 
 
+@pytest.mark.slow
 @shows("frozen_prefix", "cache_dtype")
 def test_a_cached_prefix_and_its_dtype_change_a_number(base, tmp_path):
     cached = run(tmp_path, **CACHED)
@@ -165,6 +173,7 @@ def test_a_cached_prefix_and_its_dtype_change_a_number(base, tmp_path):
     assert differ(numbers(cached), numbers(coarse))
 
 
+@pytest.mark.slow
 @shows("layer_decay")
 def test_layer_decay_changes_a_number_where_there_are_layers(
     monkeypatch, tmp_path
@@ -177,6 +186,7 @@ def test_layer_decay_changes_a_number_where_there_are_layers(
     assert differ(numbers(plain), numbers(decayed))
 
 
+@pytest.mark.slow
 @shows("pairs")
 def test_pairs_read_text_by_text_change_a_number(tmp_path):
     cross, sbert = (
@@ -207,10 +217,15 @@ def test_rerun_runs_anew_beside_the_old_run_and_finds_its_numbers(base):
     [
         # A run of three epochs whose validation scores these are.
         ({"patience": 1, "min_delta": 0.2}, (0.5, 0.6, 0.7), 2, 2),
-        ({"patience": 2, "min_delta": 0.2}, (0.5, 0.6, 0.7), 3, 3),
-        ({"patience": 1, "min_delta": 0.05}, (0.5, 0.6, 0.7), 3, 3),
-        ({"patience": 0, "select": "best"}, (0.7, 0.6, 0.5), 3, 1),
-        ({"patience": 0, "select": "last"}, (0.7, 0.6, 0.5), 3, 3),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ({"patience": 2, "min_delta": 0.2}, (0.5, 0.6, 0.7), 3, 3),
+                ({"patience": 1, "min_delta": 0.05}, (0.5, 0.6, 0.7), 3, 3),
+                ({"patience": 0, "select": "best"}, (0.7, 0.6, 0.5), 3, 1),
+                ({"patience": 0, "select": "last"}, (0.7, 0.6, 0.5), 3, 3),
+            )
+        ),
     ],
 )
 def test_stopping_and_selection_follow_validation(
@@ -218,7 +233,7 @@ def test_stopping_and_selection_follow_validation(
 ):
     given = iter(scores)
 
-    def measure(names, labels, logits, prefix):
+    def measure(names, labels, logits):
         is_validation = len(labels) == 4
         return {"accuracy": next(given) if is_validation else 0.0}
 
@@ -246,61 +261,57 @@ def test_stopping_and_selection_follow_validation(
     ],
 )
 def test_strategy_says_what_spreads_the_step(name, kind):
-    devices = strategy.set_up(tiny_settings("runs", strategy=name))
+    devices = strategy.set_up(name, 8)
     assert type(devices.strategy) is kind
     assert devices.replicas == 1
 
 
-# What a process must find fresh. Prints what became of its flags: replicas,
-# whether the step is compiled by XLA, whether operations are deterministic.
-PROGRAM = """
-import json, sys
-from tests.conftest import tiny_settings
-from tf_transfer import glue
-from tf_transfer.models import tiny
-from tf_transfer.training import loop, strategy
+def look_at_the_program(out, changes):
+    """Trains in a process of its own; prints what became of its flags.
 
-tiny.BLOCKS = 1
-found = []
-original = loop.Trainer.train
+    That is replicas, whether the step is compiled by XLA, and whether
+    operations are deterministic.
+    """
+    tiny.BLOCKS = 1
+    is_compiled = []
+    original = steps.Pass.train
 
-def look(self, plan, after_chunk):
-    result = original(self, plan, after_chunk)
-    [program] = self._chunk._list_all_concrete_functions()
-    found.append(
-        any(
-            function.attr["_XlaMustCompile"].b
-            for function in program.graph.as_graph_def().library.function
+    def look(self, plan, after_chunk):
+        result = original(self, plan, after_chunk)
+        [program] = self._chunk._list_all_concrete_functions()
+        is_compiled.append(
+            any(
+                function.attr["_XlaMustCompile"].b
+                for function in program.graph.as_graph_def().library.function
+            )
+        )
+        return result
+
+    steps.Pass.train = look
+    settings = tiny_settings(
+        out, **{**BASE, "max_epochs": 1, "max_length": 16, **changes}
+    )
+    devices = glue.run(settings).experiment.set_up_devices()
+    print(
+        "RESULT"
+        + json.dumps(
+            {
+                "replicas": devices.replicas,
+                "xla": is_compiled[0],
+                "deterministic": config.is_op_determinism_enabled(),
+            }
         )
     )
-    return result
-
-loop.Trainer.train = look
-changes = json.loads(sys.argv[2])
-settings = tiny_settings(sys.argv[1], max_epochs=1, max_length=16, **changes)
-glue.run(settings)
-
-from tensorflow.python.framework import config
-
-print(
-    json.dumps(
-        {
-            "replicas": strategy.set_up(settings).replicas,
-            "xla": found[0],
-            "deterministic": config.is_op_determinism_enabled(),
-        }
-    )
-)
-"""
 
 
 @shows("jit_compile", "deterministic", "cpu_devices")
 @pytest.mark.parametrize(
     "changes, expected",
     [
-        (
+        pytest.param(
             {"jit_compile": True},
             {"replicas": 1, "xla": True, "deterministic": False},
+            marks=pytest.mark.slow,
         ),
         (
             {"deterministic": True, "strategy": "mirrored", "cpu_devices": 2},
@@ -310,29 +321,21 @@ print(
     ids=str,
 )
 def test_a_process_runs_the_program_that_its_flags_say(
-    changes, expected, tmp_path
+    changes, expected, forks, tmp_path
 ):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            PROGRAM,
-            str(tmp_path),
-            json.dumps({**BASE, **changes}),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=commands.ROOT,
+    case = forks.start(
+        look_at_the_program, str(tmp_path), changes, folder=str(tmp_path)
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == expected
+    assert case.results() == [expected]
 
 
 # === Flags that change the output ===
 
 
 @shows("checkpoint_minutes")
-@pytest.mark.parametrize("minutes, saves", [(10.0, 1), (1e-9, 4)])
+@pytest.mark.parametrize(
+    "minutes, saves", [pytest.param(10.0, 1, marks=pytest.mark.slow), (1e-9, 4)]
+)
 def test_checkpoints_come_as_often_as_asked(
     minutes, saves, monkeypatch, tmp_path
 ):
@@ -345,7 +348,7 @@ def test_checkpoints_come_as_often_as_asked(
         return original(self, step, arrays, state)
 
     monkeypatch.setattr(checkpoint.Checkpoints, "save", save)
-    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
+    monkeypatch.setattr(steps, "LONGEST_CHUNK", 1)
     run(tmp_path, max_epochs=1, checkpoint_minutes=minutes)
     assert len(saved) == saves
 
@@ -366,6 +369,7 @@ def test_what_pip_fetches_is_looked_for_in_the_cache(
         run(tmp_path / "runs", cache_dir=str(tmp_path / "cache"), **changes)
 
 
+@pytest.mark.slow
 @shows("cache_limit_gb")
 @pytest.mark.parametrize("limit, stored", [(None, True), (0.0, False)])
 def test_no_more_is_stored_than_the_limit_says(limit, stored, tmp_path):
@@ -383,7 +387,7 @@ def test_no_more_is_stored_than_the_limit_says(limit, stored, tmp_path):
 @shows("describe")
 def test_describe_prints_what_trains_and_stops(capsys, tmp_path):
     code = commands.call(
-        glue.main,
+        commands.run_glue,
         commands.define_glue,
         "--describe",
         "--model=tiny",
@@ -410,5 +414,5 @@ def test_describe_prints_what_trains_and_stops(capsys, tmp_path):
 
 
 def test_every_flag_has_a_test_here():
-    flags = {field.name for field in dataclasses.fields(glue.GlueSettings)}
+    flags = {field.name for field in dataclasses.fields(glue.Settings)}
     assert flags == SHOWN

@@ -7,15 +7,15 @@ import pytest
 from tests import commands
 from tests.models import encoders
 from tests.models import saving
+from tests.reports import synthetic
 from tf_transfer import freezing
-from tf_transfer import freezing_study
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import work
 from tf_transfer.utils.errors import UserError
 
 
 def parsed(*words):
-    return command_line.parse(freezing.FreezingSettings, words).resolve()
+    return command_line.parse(freezing.Settings, words).resolve()
 
 
 SMALL = (
@@ -29,22 +29,67 @@ SMALL = (
 
 
 @pytest.fixture
-def in_process(monkeypatch):
-    """Runs are done in this process; returns their settings."""
-    done = []
+def start_with(monkeypatch):
+    """Sets what does a run of a study, in this process.
+
+    Returns:
+        Function from what is called with each run to the list of the settings
+        of the runs that were done; it grows.
+    """
 
     class Finished:
         def poll(self):
             return 0
 
-    def start(run, board, slot, jobs):
-        done.append(run.settings)
-        freezing.run(run.settings)
-        return Finished()
+    def set_start(function):
+        settings = []
 
-    monkeypatch.setattr(work, "start_process", start)
-    monkeypatch.setattr(work, "POLL_SECONDS", 0.001)
-    return done
+        def start(run, run_states, slot, jobs):
+            settings.append(run.settings)
+            function(run)
+            return Finished()
+
+        monkeypatch.setattr(work, "start_process", start)
+        monkeypatch.setattr(work, "POLL_SECONDS", 0.001)
+        return settings
+
+    return set_start
+
+
+@pytest.fixture
+def trained(start_with):
+    """Runs are trained; returns their settings."""
+    return start_with(lambda run: freezing.run(run.settings))
+
+
+@pytest.fixture
+def scored(start_with):
+    """Runs write scores without training; returns their settings.
+
+    The score is that of `SCORES`, by trained blocks; that of a search is more
+    the higher its rate.
+    """
+
+    def score(run):
+        settings = run.settings
+        values = dataclasses.asdict(settings)
+        del values["blocks"]
+        points = SCORES[settings.trainable_layers]
+        if settings.validation_fraction:
+            points += settings.lr
+        synthetic.write(
+            values.pop("out"),
+            [points],
+            cls=freezing.Settings,
+            blocks=3,
+            **run.experiment.identities,
+            **values,
+        )
+
+    return start_with(score)
+
+
+SCORES = {"all": 0.8, "2": 0.1, "1": 0.75, "0": 0.5}
 
 
 # === Settings ===
@@ -58,7 +103,7 @@ def test_defaults_are_the_authors():
     assert (settings.schedule, settings.warmup_fraction) == ("linear", 0.0)
     assert (settings.select, settings.patience) == ("last", 0)
     assert settings.validation_fraction == 0.0
-    assert freezing_study.rates_of(settings) == [1e-5, 2e-5, 3e-5, 4e-5, 5e-5]
+    assert freezing.rates_of(settings) == [1e-5, 2e-5, 3e-5, 4e-5, 5e-5]
     assert (settings.trials, settings.search_trials) == (5, 5)
     assert settings.dropout == settings.head_dropout == 0.1
 
@@ -69,9 +114,9 @@ def test_roberta_trains_for_ten_epochs():
 
 
 def test_cola_is_scored_by_matthews():
-    assert parsed("--task=cola").row.metrics == ("matthews", "accuracy")
-    assert parsed("--task=mrpc").row.metrics == ("f1", "accuracy")
-    assert parsed("--task=wnli").row.metric == "accuracy"
+    assert freezing.task_of("cola").metrics == ("matthews", "accuracy")
+    assert freezing.task_of("mrpc").metrics == ("f1", "accuracy")
+    assert freezing.task_of("wnli").metric == "accuracy"
 
 
 @pytest.mark.parametrize(
@@ -86,19 +131,19 @@ def test_cola_is_scored_by_matthews():
 )
 def test_numbers_of_frozen_blocks(given, blocks, expected):
     settings = parsed(f"--frozen_blocks={given}")
-    assert freezing_study.frozen_of(settings, blocks) == expected
+    assert freezing.numbers_of_frozen_blocks(settings, blocks) == expected
 
 
 @pytest.mark.parametrize("given", ["13", "6-13", "x", "-1", "6-", "1,,2"])
 def test_a_number_of_blocks_that_cannot_be_is_named(given):
     settings = dataclasses.replace(parsed(), frozen_blocks=given)
     with pytest.raises(UserError, match=f"--frozen_blocks={given}.*0 to 12"):
-        freezing_study.frozen_of(settings, 12)
+        freezing.numbers_of_frozen_blocks(settings, 12)
 
 
 def test_an_encoder_without_blocks_is_refused():
     with pytest.raises(UserError, match="has no blocks"):
-        freezing_study.frozen_of(parsed(), 0)
+        freezing.numbers_of_frozen_blocks(parsed(), 0)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +160,7 @@ def test_an_encoder_without_blocks_is_refused():
         (["--tasks=rte,rte"], "each once"),
         (["--quality=0"], "--quality=0"),
         (["--quality=90"], "above 0 and up to 1"),
-        (["--interval=95"], "--interval=95: give a share"),
+        (["--interval=95"], "--interval=95.0: must be above 0"),
         (
             ["--interval=0.9", "--trials=1"],
             "--trials=1: the interval.*--trials=2",
@@ -149,21 +194,19 @@ def run_main(*words):
     """The command, in this process."""
     return commands.call(
         freezing.main,
-        lambda: command_line.define_flags(
-            freezing.FreezingSettings, "freezing"
-        ),
+        lambda: command_line.define_flags(freezing.Settings, "freezing"),
         *SMALL,
         *words,
     )
 
 
 def test_the_tasks_of_a_study():
-    assert freezing_study.tasks_of(parsed("--task=mrpc")) == ["mrpc"]
-    assert freezing_study.tasks_of(parsed("--tasks=mrpc,wnli")) == [
+    assert freezing.tasks_of(parsed("--task=mrpc")) == ["mrpc"]
+    assert freezing.tasks_of(parsed("--tasks=mrpc,wnli")) == [
         "mrpc",
         "wnli",
     ]
-    every = freezing_study.tasks_of(parsed("--tasks=all"))
+    every = freezing.tasks_of(parsed("--tasks=all"))
     assert len(every) == 9 and "wnli" in every
 
 
@@ -171,7 +214,7 @@ def test_the_tasks_of_a_study():
 
 
 def test_the_study_searches_trains_and_finds_what_is_done(
-    in_process, tmp_path, monkeypatch, capsys
+    scored, tmp_path, capsys
 ):
     words = (
         *SMALL,
@@ -182,19 +225,8 @@ def test_the_study_searches_trains_and_finds_what_is_done(
         "--frozen_blocks=3",
         "--dropout=0",
     )
-    scores = iter([0.4, 0.6])  # of the two rates
-    original = freezing_study.Study._sweep
-
-    def sweep(self, axes, **changes):
-        found = original(self, axes, **changes)
-        if "lr" in axes:
-            for _, result in found:
-                result["validation"]["accuracy"] = next(scores)
-        return found
-
-    monkeypatch.setattr(freezing_study.Study, "_sweep", sweep)
-    freezing_study.study(parsed(*words))
-    search, trials = in_process[:2], in_process[2:]
+    freezing.run_studies(parsed(*words))
+    search, trials = scored[:2], scored[2:]
     assert [(s.lr, s.seed, s.approach) for s in search] == [
         (1e-4, 0, "fine_tuning"),
         (1e-3, 0, "fine_tuning"),
@@ -208,19 +240,18 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     ]
     assert {s.lr for s in trials} == {1e-3}  # the better one
     assert {s.validation_fraction for s in trials} == {0.0}
-    assert {(s.dropout, s.trial) for s in in_process} == {(0.0, True)}
-    said = capsys.readouterr().out
-    assert "live: accuracy in points, learning rate 0.001;" in said
-    table = said.partition("learning rate 0.001")[2].splitlines()[3:5]
+    assert {(s.dropout, s.trial) for s in scored} == {(0.0, True)}
+    output = capsys.readouterr().out
+    assert "live: accuracy in points, learning rate 0.001;" in output
+    table = output.partition("learning rate 0.001")[2].splitlines()[3:5]
     assert [line.split()[:2] for line in table] == [["0", "all"], ["3", "0"]]
     # Again: nothing is done twice.
-    scores = iter([0.4, 0.6])
-    freezing_study.study(parsed(*words))
-    assert len(in_process) == 6
+    freezing.run_studies(parsed(*words))
+    assert len(scored) == 6
 
 
-def test_several_tasks_are_told_of_together(in_process, tmp_path, capsys):
-    freezing_study.study(
+def test_several_tasks_are_reported_together(scored, tmp_path, capsys):
+    freezing.run_studies(
         parsed(
             *SMALL,
             f"--out={tmp_path}",
@@ -230,21 +261,13 @@ def test_several_tasks_are_told_of_together(in_process, tmp_path, capsys):
             "--tasks=wnli,rte",
         )
     )
-    assert [s.task for s in in_process] == ["wnli", "wnli", "rte", "rte"]
+    assert [s.task for s in scored] == ["wnli", "wnli", "rte", "rte"]
     last = capsys.readouterr().out.rpartition("Operating points\n")[2]
     assert "\nwnli " in last and "\nrte " in last
 
 
-def test_bisection_trains_only_what_it_needs(in_process, tmp_path, monkeypatch):
+def test_bisection_trains_only_what_it_needs(scored, tmp_path, monkeypatch):
     """Of three numbers 1 is enough, so 2 need not be tried."""
-    scores = {"all": 0.8, 0: 0.5, 1: 0.75, 2: 0.1}
-    original = freezing_study.Study.train
-
-    def train(self, rate, layers):
-        found = original(self, rate, layers)
-        return {blocks: [scores[blocks]] * 2 for blocks in found}
-
-    monkeypatch.setattr(freezing_study.Study, "train", train)
     words = (
         *SMALL,
         f"--out={tmp_path}",
@@ -253,21 +276,27 @@ def test_bisection_trains_only_what_it_needs(in_process, tmp_path, monkeypatch):
         "--frozen_blocks=1-3",
         "--search=bisect",
     )
-    study = freezing_study.Study(parsed(*words))
+    study = freezing.Study(parsed(*words))
     study.run()
     expected = ["fine_tuning", "last_1", "last_0"]
-    assert [s.approach for s in in_process] == expected
+    assert [s.approach for s in scored] == expected
     assert [run.settings.approach for run in study.runs] == expected
     # Another quality goes on from what is known.
     study.settings = parsed(*words, "--quality=0.9,0.95")
-    scores[2] = 0.8
+    monkeypatch.setitem(SCORES, "2", 0.8)
     study.run()
-    assert [s.approach for s in in_process] == [*expected, "last_2"]
+    assert [s.approach for s in scored] == [*expected, "last_2"]
 
 
-@pytest.mark.parametrize("save", [saving.as_keras, saving.as_hugging_face])
+@pytest.mark.parametrize(
+    "save",
+    [
+        pytest.param(saving.as_keras, marks=pytest.mark.slow),
+        saving.as_hugging_face,
+    ],
+)
 def test_a_roberta_goes_through_every_number_of_blocks(
-    in_process, tmp_path, save
+    trained, tmp_path, save, eager
 ):
     """Of a preset and of a Hugging Face folder, live and cached."""
     folder = tmp_path / "roberta"
@@ -282,9 +311,9 @@ def test_a_roberta_goes_through_every_number_of_blocks(
         "--task=wnli",
         f"--cache_dir={tmp_path / 'cache'}",
     )
-    freezing_study.study(parsed(*words))
-    freezing_study.study(parsed(*words, "--frozen_prefix=cached"))
-    assert [(s.approach, s.runs_cached) for s in in_process] == [
+    freezing.run_studies(parsed(*words))
+    freezing.run_studies(parsed(*words, "--frozen_prefix=cached"))
+    assert [(s.approach, s.runs_cached) for s in trained] == [
         ("fine_tuning", False),
         ("last_1", False),
         ("last_0", False),
@@ -293,7 +322,7 @@ def test_a_roberta_goes_through_every_number_of_blocks(
     ]
 
 
-def test_a_given_rate_is_not_searched(in_process, tmp_path):
+def test_a_given_rate_is_not_searched(scored, tmp_path):
     words = (
         *SMALL,
         f"--out={tmp_path}",
@@ -303,10 +332,6 @@ def test_a_given_rate_is_not_searched(in_process, tmp_path):
         "--frozen_prefix=cached",
         f"--cache_dir={tmp_path / 'cache'}",
     )
-    freezing_study.Study(parsed(*words)).run()
-    assert [s.approach for s in in_process] == [
-        "fine_tuning",
-        "last_1",
-        "last_0",
-    ]
-    assert [s.runs_cached for s in in_process] == [False, True, True]
+    freezing.Study(parsed(*words)).run()
+    assert [s.approach for s in scored] == ["fine_tuning", "last_1", "last_0"]
+    assert [s.runs_cached for s in scored] == [False, True, True]

@@ -7,26 +7,25 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.conftest import run_folder
 from tests.conftest import tiny_settings
 from tests.run_files import epochs_of
 from tests.run_files import model_of
 from tests.run_files import read
 from tests.run_files import scalars_of
+from tf_transfer import experiment
 from tf_transfer import glue
-from tf_transfer import text_task
+from tf_transfer import trained
+from tf_transfer.data import glue as glue_data
 from tf_transfer.data import metrics
-from tf_transfer.data import sources
-from tf_transfer.data import tasks
 from tf_transfer.models import tiny
-from tf_transfer.training import loop
+from tf_transfer.training import steps
 from tf_transfer.training import tensorboard
 
 EPOCH_KEYS = {
     "epoch",
     "phase",
     "phase_epoch",
-    "turn",
+    "task",
     "train_loss",
     "validation",
     "test",
@@ -106,7 +105,10 @@ def finished(tmp_path_factory):
     settings = tiny_settings(
         tmp_path_factory.mktemp("finished"), trainable_layers="1", patience=0
     )
-    return settings, glue.run(settings), run_folder(settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "BLOCKS", 1)
+        result = glue.run(settings)
+    return settings, result.record, result.directory
 
 
 def test_a_run_writes_the_files_of_the_contract_and_no_others(finished):
@@ -138,7 +140,7 @@ def test_config_holds_all_settings_and_what_they_ran_on(finished):
     settings, _, folder = finished
     config = read(folder, "config.json")
     assert config.keys() >= CONFIG_KEYS
-    assert glue.GlueSettings(**config["settings"]) == settings
+    assert glue.Settings(**config["settings"]) == settings
     assert config["key"]["model_identity"].startswith("tiny")
     assert config["key"]["data_identity"].startswith("RTE sha256:")
     assert config["split_sizes"] == {"train": 32, "validation": 4, "test": 16}
@@ -199,11 +201,32 @@ def test_tensorboard_shows_the_scalars_of_the_contract(finished):
     assert {float(rate) for rate in scalars["train/lr"]} == {np.float32(1e-3)}
 
 
+def test_the_history_of_a_result_is_its_epochs_as_a_table(finished):
+    settings, result, folder = finished
+    history = trained.Result(glue.Glue(settings), folder, result).history
+    lines = epochs_of(folder)
+    assert history["epoch"].tolist() == [1, 2]
+    for name in ("train_loss", "elapsed_seconds"):
+        assert history[name].tolist() == [line[name] for line in lines]
+    for kind in ("validation", "test"):
+        assert history[f"{kind}.accuracy"].tolist() == [
+            line[kind]["accuracy"] for line in lines
+        ]
+
+
 # === What a run reports ===
 
 
-@pytest.mark.usefixtures("one_block")
-@pytest.mark.parametrize("name", tasks.GLUE)
+@pytest.mark.usefixtures("one_block", "eager")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=() if name in ("mnli", "stsb") else pytest.mark.slow
+        )
+        for name in glue_data.TASKS
+    ],
+)
 def test_a_task_runs_on_the_sample_and_its_logits_give_its_scores(
     name, tiny_run
 ):
@@ -215,7 +238,7 @@ def test_a_task_runs_on_the_sample_and_its_logits_give_its_scores(
         batch_size=16,
     )
     assert result["task"] == name
-    assert result["metric"] == tasks.GLUE[name].metric
+    assert result["metric"] == glue_data.TASKS[name].metric
     assert result["validation"].keys() == METRICS[name]
     arrays = np.load(os.path.join(folder, "predictions.npz"))
 
@@ -234,7 +257,7 @@ def test_a_task_runs_on_the_sample_and_its_logits_give_its_scores(
         assert len(array) in (4, 16)
 
 
-@pytest.mark.usefixtures("one_block")
+@pytest.mark.usefixtures("one_block", "eager")
 def test_without_validation_the_last_epoch_is_the_result(tiny_run):
     result, folder = tiny_run(
         validation_fraction=0.0, select="last", trainable_layers="0"
@@ -249,10 +272,10 @@ def test_without_validation_the_last_epoch_is_the_result(tiny_run):
     }
 
 
-@pytest.mark.usefixtures("one_block")
+@pytest.mark.usefixtures("one_block", "eager")
 def test_the_rate_rises_and_falls_over_all_epochs(monkeypatch, tiny_run):
     """Two epochs of four steps, each logged alone; the warmup is two."""
-    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
+    monkeypatch.setattr(steps, "LONGEST_CHUNK", 1)
     _, folder = tiny_run(
         schedule="linear",
         warmup_fraction=0.25,
@@ -272,8 +295,8 @@ def test_the_same_command_again_finds_the_finished_run(
     finished, monkeypatch, capsys
 ):
     settings, result, folder = finished
-    monkeypatch.delattr(text_task, "prepare")
-    assert glue.run(settings) == result
+    monkeypatch.delattr(experiment.Experiment, "build_network")
+    assert glue.run(settings).record == result
     assert capsys.readouterr().out.startswith(f"Already done: {folder}\n")
 
 
@@ -281,48 +304,35 @@ def test_the_same_files_elsewhere_are_the_same_run(
     finished, monkeypatch, tmp_path
 ):
     settings, result, _ = finished
-    shutil.copytree(sources.SAMPLE, tmp_path / "data")
-    monkeypatch.delattr(text_task, "prepare")
+    shutil.copytree(glue_data.SAMPLE, tmp_path / "data")
+    monkeypatch.delattr(experiment.Experiment, "build_network")
     moved = dataclasses.replace(settings, data=str(tmp_path / "data"))
-    assert glue.run(moved) == result
+    assert glue.run(moved).record == result
 
 
-EXTENDED = {
-    "trainable_layers": "0",
-    "max_length": 16,
-    "patience": 0,
-}
-
-
-@pytest.fixture(scope="module")
-def four_epochs(tmp_path_factory):
-    """The losses of a run of four epochs at one go."""
-    settings = tiny_settings(
-        tmp_path_factory.mktemp("whole"), **EXTENDED, max_epochs=4
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiny, "BLOCKS", 1)
-        glue.run(settings)
-    return [line["train_loss"] for line in epochs_of(run_folder(settings))]
-
-
-@pytest.mark.usefixtures("one_block")
-@pytest.mark.parametrize("select", ["best", "last"])
+@pytest.mark.usefixtures("one_block", "eager")
+@pytest.mark.parametrize(
+    "select", ["best", pytest.param("last", marks=pytest.mark.slow)]
+)
 def test_a_finished_run_is_extended_and_keeps_its_first_epochs(
-    select, four_epochs, capsys, tiny_run
+    select, finished, capsys, tiny_run
 ):
-    _, folder = tiny_run(**EXTENDED, select=select, max_epochs=2)
+    options = {"trainable_layers": "1", "patience": 0, "select": select}
+    _, folder = tiny_run(**options, max_epochs=1)
     before = epochs_of(folder)
-    result, same_folder = tiny_run(**EXTENDED, select=select, max_epochs=4)
-    assert "Extending a finished run to 4 epochs." in capsys.readouterr().out
+    result, same_folder = tiny_run(**options, max_epochs=2)
+    assert "Extending a finished run to 2 epochs." in capsys.readouterr().out
     assert same_folder == folder
     after = epochs_of(folder)
-    assert after[:2] == before
+    assert after[:1] == before
     assert [line["train_loss"] for line in after] == pytest.approx(
-        four_epochs, abs=1e-5
+        [line["train_loss"] for line in epochs_of(finished[2])], abs=1e-5
     )
-    assert result["epochs_run"] == 4
+    assert result["epochs_run"] == 2
     scores = [line["validation"]["accuracy"] for line in after]
-    best = 4 if select == "last" else 1 + scores.index(max(scores))
+    best = 2 if select == "last" else 1 + scores.index(max(scores))
     assert result["best_epoch"] == best
     assert model_of(folder)
+    scalars = scalars_of(folder)  # of both processes
+    assert len(scalars["validation/accuracy"]) == 2
+    assert len(scalars["time/epoch_seconds"]) == 2

@@ -6,38 +6,48 @@ import pytest
 from tests.conftest import tiny_settings
 from tests.run_files import checkpoint_of
 from tests.run_files import model_of
-from tf_transfer import text_task
-from tf_transfer.data import tasks
+from tf_transfer import glue
 from tf_transfer.models import freezing
-from tf_transfer.training import loop
+from tf_transfer.training import steps
 from tf_transfer.training import strategy
+from tf_transfer.training import trainer
+
+SLOW = pytest.mark.slow
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     "changes, trains",
     [
         ({"trainable_layers": "all"}, ("embeddings", 1, 2, 3, "pooler")),
-        ({"trainable_layers": "3"}, (1, 2, 3, "pooler")),
-        ({"trainable_layers": "1"}, (3, "pooler")),
-        ({"trainable_layers": "0"}, ("pooler",)),
+        pytest.param(
+            {"trainable_layers": "3"}, (1, 2, 3, "pooler"), marks=SLOW
+        ),
+        pytest.param({"trainable_layers": "1"}, (3, "pooler"), marks=SLOW),
+        pytest.param({"trainable_layers": "0"}, ("pooler",), marks=SLOW),
         ({"blocks": "1-2"}, (1, 2, "pooler")),
-        ({"trainable_layers": "1", "pooling": "mean"}, (3,)),
+        pytest.param(
+            {"trainable_layers": "1", "pooling": "mean"}, (3,), marks=SLOW
+        ),
     ],
     ids=str,
 )
 def test_the_weights_that_train_move_and_no_others(changes, trains, tiny_run):
     """Saved are those alone, and no others have a state in the optimizer."""
     result, folder = tiny_run(
-        max_epochs=1, max_length=16, lr=0.1, select="last", **changes
+        max_epochs=1,
+        max_length=16,
+        max_train_examples=16,
+        lr=0.1,
+        select="last",
+        **changes,
     )
     settings = tiny_settings("runs", **changes)
-    network = text_task.build_network(
-        settings, tasks.GLUE["rte"], strategy.set_up(settings)
-    )
+    network = glue.Glue(settings).build_network(strategy.single_device())
     names = {f"block {p}" if isinstance(p, int) else p for p in trains}
     expected = {
         weight.path: weight.numpy()
-        for part in freezing.parts(network)
+        for part in freezing.components(network)
         if part.name in names | {"head rte"}
         for weight in part.weights
     }
@@ -59,15 +69,18 @@ def test_the_weights_that_train_move_and_no_others(changes, trains, tiny_run):
 
 def test_under_layer_decay_lower_blocks_have_lower_rates(monkeypatch, tiny_run):
     rates = {}
-    original = loop.build_optimizer
 
-    def listen(devices, weights, rate, settings, scales, groups):
+    class Known(Exception):
+        """Enough was seen."""
+
+    def listen(weights, rate, options, scales, groups):
         for weight, scale in zip(weights, scales, strict=True):
             rates.setdefault(scale, set()).add(weight.path.split("/")[0])
-        return original(devices, weights, rate, settings, scales, groups)
+        raise Known
 
-    monkeypatch.setattr(loop, "build_optimizer", listen)
-    tiny_run(max_epochs=1, trainable_layers="2", layer_decay=0.5)
+    monkeypatch.setattr(trainer, "BertAdam", listen)
+    with pytest.raises(Known):
+        tiny_run(trainable_layers="2", layer_decay=0.5)
     assert sorted(rates) == [0.5, 1.0]
     assert rates[0.5] == {"transformer_layer_1"}
     assert "transformer_layer_2" in rates[1.0]
@@ -76,23 +89,21 @@ def test_under_layer_decay_lower_blocks_have_lower_rates(monkeypatch, tiny_run):
 def test_mean_pooling_leaves_the_pooler_out():
     def names(pooling):
         settings = tiny_settings("runs", pooling=pooling)
-        network = text_task.build_network(
-            settings, tasks.GLUE["rte"], strategy.set_up(settings)
-        )
-        return {part.name for part in freezing.parts(network)}
+        network = glue.Glue(settings).build_network(strategy.single_device())
+        return {part.name for part in freezing.components(network)}
 
     assert names("cls") - names("mean") == {"pooler"}
 
 
-@pytest.mark.usefixtures("one_block")
+@pytest.mark.usefixtures("one_block", "eager")
 def test_a_frozen_weight_that_moves_is_no_result(monkeypatch, tiny_run):
-    original = loop.Trainer.train
+    original = steps.Pass.train
 
     def meddle(self, *arguments):
-        weight = self.learners[0].network.encoder.blocks[0].weights[0]
+        weight = self.programs[0].network.encoder.blocks[0].weights[0]
         weight.assign_add(0.1 * weight)
         return original(self, *arguments)
 
-    monkeypatch.setattr(loop.Trainer, "train", meddle)
+    monkeypatch.setattr(steps.Pass, "train", meddle)
     with pytest.raises(Exception, match="frozen weight moved"):
         tiny_run(trainable_layers="0", max_epochs=1, max_length=16)

@@ -7,24 +7,24 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-from tensorboard.backend.event_processing import plugin_event_accumulator
 
-from tests import commands
+from tests import forks as forks_lib
 from tests.conftest import run_folder
+from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
 from tf_transfer import glue
 from tf_transfer.models import tiny
 from tf_transfer.training import checkpoint
-from tf_transfer.training import loop
 from tf_transfer.training import optimizer
-from tf_transfer.training import run as run_lib
+from tf_transfer.training import records
+from tf_transfer.training import steps
+from tf_transfer.training import trainer
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 
@@ -59,54 +59,60 @@ def is_done(folder):
 
 def assert_continues(settings, folder, undisturbed):
     """The same command finishes, with the losses of the run left alone."""
-    result = glue.run(settings)
+    result = glue.run(settings).record
     assert result["epochs_run"] == settings.max_epochs
     assert run_folder(settings) == folder
     np.testing.assert_allclose(losses(folder), undisturbed, atol=1e-5)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_and_eager():
+    """One block, nothing traced."""
+    with pytest.MonkeyPatch.context() as patch, running_eagerly(patch):
+        patch.setattr(tiny, "BLOCKS", 1)
+        yield
+
+
 @pytest.fixture(scope="module")
-def left_alone(tmp_path_factory):
-    """The run that nothing stops: its losses, and how often it syncs."""
+def left_alone(tmp_path_factory, small_and_eager):
+    """The run that nothing stops: its folder, and how often it syncs."""
     settings = settings_in(tmp_path_factory.mktemp("left_alone"))
     synced = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiny, "BLOCKS", 1)
-        patch.setattr(checkpoint.os, "fsync", synced.append)
+        patch.setattr(files.os, "fsync", synced.append)
         glue.run(settings)
-    return losses(run_folder(settings)), len(synced)
+    return run_folder(settings), len(synced)
 
 
 @pytest.fixture
 def undisturbed(left_alone):
     """The losses of the run that nothing stops."""
-    return left_alone[0]
+    return losses(left_alone[0])
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
+def stopped(tmp_path_factory, small_and_eager):
     """Where a run lies that SIGTERM stopped in its second epoch."""
     settings = settings_in(tmp_path_factory.mktemp("stopped"))
-    original = run_lib.Run._after_chunk
-    steps = []
+    original = trainer.Trainer._after_chunk
+    chunks = []
 
     def after_chunk(self, *arguments):
-        steps.append(1)
-        if len(steps) == 6:
+        chunks.append(1)
+        if len(chunks) == 6:
             os.kill(os.getpid(), signal.SIGTERM)
         return original(self, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiny, "BLOCKS", 1)
-        patch.setattr(loop, "LONGEST_CHUNK", 1)
-        patch.setattr(run_lib.Run, "_after_chunk", after_chunk)
+        patch.setattr(steps, "LONGEST_CHUNK", 1)
+        patch.setattr(trainer.Trainer, "_after_chunk", after_chunk)
         with pytest.raises(Interrupted):
             glue.run(settings)
     return settings.out
 
 
 @pytest.fixture
-def begun(stopped, tmp_path, one_block):
+def begun(stopped, tmp_path):
     """A copy of the run that was stopped: settings and folder."""
     settings = settings_in(tmp_path / "runs")
     shutil.copytree(stopped, settings.out)
@@ -116,15 +122,18 @@ def begun(stopped, tmp_path, one_block):
 # === Signals ===
 
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
 @pytest.fixture(scope="module")
-def signalled(tmp_path_factory):
-    """By signal: where a command ran that got it, and how that ended."""
-    places = {number: tmp_path_factory.mktemp("runs") for number in SIGNALS}
-    processes = {
-        number: commands.start(
+def signalled(forks, tmp_path_factory):
+    """A command that is killed, gets SIGTERM, then Ctrl-C, each time run anew.
+
+    Returns:
+        Where it ran, and (exit code, stdout, stderr) by signal.
+    """
+    out = tmp_path_factory.mktemp("signalled")
+    ends = {}
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        case = forks.start(
+            forks_lib.run_command,
             "glue",
             "--task=rte",
             "--data=sample",
@@ -136,91 +145,84 @@ def signalled(tmp_path_factory):
             "--batch_size=1",
             "--max_epochs=1000",
             "--patience=0",
-            f"--out={places[number]}",
+            f"--out={out}",
+            folder=str(out),
         )
-        for number in SIGNALS
-    }
-    for number, process in processes.items():
-        for line in process.stdout:
-            if line.startswith("epoch "):
-                break
-        process.send_signal(number)
-    return {
-        number: (places[number], *commands.finish(process))
-        for number, process in processes.items()
-    }
+        # Once the second line is out, the first epoch has been saved.
+        case.wait_for("\nepoch ", 2)
+        os.kill(case.pid, number)
+        ends[number] = case.finish()
+    return out, ends
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_saves_and_leaves_and_the_command_goes_on(
-    number, signalled, capsys
-):
-    out, code, _, err = signalled[number]
-    folder = run_folder(settings_in(out))
+def test_a_killed_command_goes_on_from_its_last_checkpoint(signalled):
+    _, ends = signalled
+    assert ends[signal.SIGKILL][0] == -signal.SIGKILL
+    assert "Continuing at epoch" in ends[signal.SIGTERM][1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends_the_command_with_a_line(number, signalled):
+    out, ends = signalled
+    code, _, err = ends[number]
     assert code == 130
     [line] = err.splitlines()
     assert line.startswith("Stopped and saved. The same command continues at")
-    assert line.endswith(folder)
+    assert line.endswith(run_folder(settings_in(out)))
+
+
+def test_a_command_that_was_stopped_goes_on(signalled, capsys):
+    out, _ = signalled
+    folder = run_folder(settings_in(out))
     assert checkpoints(folder)
     assert not is_done(folder)
     done = len(losses(folder))
-    assert 1 <= done < 1000
-    capsys.readouterr()
+    assert 3 <= done < 1000
     # A thousand epochs would never end; the limit is no part of the key.
-    result = glue.run(settings_in(out, batch_size=1, max_epochs=done + 1))
+    result = glue.run(
+        settings_in(out, batch_size=1, max_epochs=done + 1)
+    ).record
     assert "Continuing at epoch" in capsys.readouterr().out
-    assert run_folder(settings_in(out)) == folder
     assert result["epochs_run"] == len(losses(folder)) == done + 1
 
 
 def test_an_interrupted_run_goes_on_inside_the_epoch(
     begun, undisturbed, capsys
 ):
+    """Another process is using it first; `config.json` knows both starts."""
     settings, folder = begun
-    capsys.readouterr()
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        first = json.load(file)
+    holder = records.RunDirectory(folder, first["key"])
+    holder.lock()
+    with pytest.raises(UserError) as error:
+        glue.run(settings)
+    holder.close()
+    assert f"{folder}: another process is using this run" in str(error.value)
+    assert f"process {os.getpid()} on" in str(error.value)
     assert_continues(settings, folder, undisturbed)
     assert "Continuing at epoch 2, step 2 (6 steps done)." in (
         capsys.readouterr().out
     )
+    with open(path) as file:
+        config = json.load(file)
+    assert config["started"] == first["started"]
+    assert [first["starts"][0]] == config["starts"][:1]
+    assert len(config["starts"]) == 2
 
 
 # === Whose run directory it is ===
 
-HOLDER = """
-import sys
-from tf_transfer.training import records
-
-directory = records.RunDirectory(sys.argv[1], None)
-directory.key = directory.config()["key"]
-directory.lock()
-print("locked", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_a_run_that_another_process_is_using_is_refused(begun, undisturbed):
-    settings, folder = begun
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, folder],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=commands.ROOT,
-    ) as holder:
-        assert holder.stdout.readline() == "locked\n"
-        with pytest.raises(UserError) as error:
-            glue.run(settings)
-        holder.stdin.close()
-    assert f"{folder}: another process is using this run" in str(error.value)
-    assert f"process {holder.pid} on" in str(error.value)
-    assert_continues(settings, folder, undisturbed)
-
 
 @pytest.mark.parametrize("finished", [False, True])
-def test_a_run_directory_of_another_config_is_refused(finished, begun):
+def test_a_run_directory_of_another_config_is_refused(
+    finished, begun, left_alone
+):
     settings, folder = begun
     if finished:
-        glue.run(settings)
+        shutil.rmtree(folder)
+        shutil.copytree(left_alone[0], folder)
     path = os.path.join(folder, "config.json")
     with open(path) as file:
         config = json.load(file)
@@ -239,7 +241,9 @@ def test_a_run_directory_of_another_config_is_refused(finished, begun):
 # === Damage ===
 
 
-@pytest.mark.parametrize("kind", ["json", "safetensors"])
+@pytest.mark.parametrize(
+    "kind", ["json", pytest.param("safetensors", marks=pytest.mark.slow)]
+)
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     kind, begun, undisturbed, capsys
 ):
@@ -268,31 +272,34 @@ def test_a_run_with_no_checkpoint_that_is_whole_says_what_to_do(begun):
 def explode(monkeypatch, step):
     """From a step on, counted from 0, the rate is beyond all measure."""
     monkeypatch.setattr(
-        run_lib,
+        trainer,
         "learning_rate",
         lambda now, *unused: tf.where(now < step, 1e-3, 1e38),
     )
 
 
-@pytest.mark.usefixtures("one_block")
 @pytest.mark.parametrize(
-    "task, explodes, what, found",
+    "task, explodes, what, noticed",
     [
         ("rte", 5, "loss", 7),
-        ("rte", 7, "validation output", 8),
-        ("stsb", 7, "validation output", 8),
+        *(
+            pytest.param(
+                task, 7, "validation output", 8, marks=pytest.mark.slow
+            )
+            for task in ("rte", "stsb")
+        ),
     ],
 )
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
-    task, explodes, what, found, monkeypatch, tmp_path
+    task, explodes, what, noticed, monkeypatch, tmp_path
 ):
     settings = settings_in(tmp_path, task=task)
     with monkeypatch.context() as patch:
         explode(patch, explodes)
-        with pytest.raises(loop.NotFinite) as error:
+        with pytest.raises(steps.NotFiniteError) as error:
             glue.run(settings)
     assert str(error.value).startswith(
-        f"The {what} is not finite at step {found}."
+        f"The {what} is not finite at step {noticed}."
     )
     assert "--lr" in str(error.value)
     folder = run_folder(settings)
@@ -302,18 +309,17 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
     for path in checkpoints(folder, "safetensors"):
         for array in safetensors.numpy.load_file(path).values():
             assert np.abs(array).max() < 100
-    result = glue.run(settings)
+    result = glue.run(settings).record
     assert result["epochs_run"] == 3
     assert losses(folder)[:1] == first_epoch
 
 
-@pytest.mark.usefixtures("one_block")
 def test_a_step_that_overflows_in_float16_is_skipped(monkeypatch, tmp_path):
     monkeypatch.setattr(optimizer, "FIRST_LOSS_SCALE", 2.0**30)
     settings = settings_in(
         tmp_path, precision="mixed_float16", batch_size=1, max_epochs=2
     )
-    result = glue.run(settings)
+    result = glue.run(settings).record
     assert result["epochs_run"] == 2
     [path] = checkpoints(run_folder(settings), "safetensors")
     state = safetensors.numpy.load_file(path)
@@ -326,14 +332,22 @@ def test_a_step_that_overflows_in_float16_is_skipped(monkeypatch, tmp_path):
 # === A full disk ===
 
 
-@pytest.mark.usefixtures("one_block")
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize(
+    "share",
+    [
+        0.6,
+        *(
+            pytest.param(share, marks=pytest.mark.slow)
+            for share in (0.0, 0.3, 0.9)
+        ),
+    ],
+)
 def test_a_full_disk_ends_the_run_with_the_last_good_checkpoint(
     share, left_alone, monkeypatch, tmp_path
 ):
     """From some part of the run's writes on, all of them fail."""
     settings = settings_in(tmp_path)
-    undisturbed, writes = left_alone
+    undisturbed, writes = losses(left_alone[0]), left_alone[1]
     synced = []
 
     def fsync(descriptor):
@@ -342,7 +356,7 @@ def test_a_full_disk_ends_the_run_with_the_last_good_checkpoint(
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint.os, "fsync", fsync)
+        patch.setattr(files.os, "fsync", fsync)
         with pytest.raises(UserError, match="the disk is full"):
             glue.run(settings)
     folder = run_folder(settings)
@@ -359,38 +373,8 @@ def test_a_full_disk_ends_the_run_with_the_last_good_checkpoint(
     assert_continues(settings, folder, undisturbed)
 
 
-# === What a resume leaves in the records ===
-
-
-def test_tensorboard_keeps_every_epoch_of_a_run_that_was_extended(
-    one_block, tmp_path
-):
-    settings = dataclasses.replace(settings_in(tmp_path / "runs"), max_epochs=2)
-    glue.run(settings)
-    glue.run(dataclasses.replace(settings, max_epochs=3))
-    events = plugin_event_accumulator.EventAccumulator(run_folder(settings))
-    events.Reload()
-    assert len(events.Tensors("validation/accuracy")) == 3
-    assert len(events.Tensors("time/epoch_seconds")) == 3
-
-
-def test_a_smaller_max_epochs_still_ends_the_epoch_that_was_begun(
-    begun, tmp_path
-):
+def test_a_smaller_max_epochs_still_ends_the_epoch_that_was_begun(begun):
     settings, folder = begun
-    result = glue.run(dataclasses.replace(settings, max_epochs=1))
+    result = glue.run(dataclasses.replace(settings, max_epochs=1)).record
     assert result["epochs_run"] == 2
     assert len(losses(folder)) == 2
-
-
-def test_the_config_keeps_how_a_run_began_and_every_start(begun):
-    settings, folder = begun
-    path = os.path.join(folder, "config.json")
-    with open(path) as file:
-        first = json.load(file)
-    glue.run(settings)
-    with open(path) as file:
-        config = json.load(file)
-    assert config["started"] == first["started"]
-    assert [first["starts"][0]] == config["starts"][:1]
-    assert len(config["starts"]) == 2

@@ -4,8 +4,8 @@ import os
 
 import safetensors.numpy
 
-from tf_transfer.training import loop
-from tf_transfer.training import run as run_lib
+from tf_transfer.training import steps
+from tf_transfer.training import trainer
 
 
 def stop_after(monkeypatch, count):
@@ -15,19 +15,19 @@ def stop_after(monkeypatch, count):
         count: chunks of all runs before it comes, once.
 
     Returns:
-        List of the turn that each chunk was of; it grows.
+        List of the index of the task of each chunk; it grows.
     """
-    monkeypatch.setattr(loop, "LONGEST_CHUNK", 1)
-    turns = []
-    original = run_lib.Run._after_chunk
+    monkeypatch.setattr(steps, "LONGEST_CHUNK", 1)
+    tasks = []
+    original = trainer.Trainer._after_chunk
 
     def stop(self, *arguments):
-        turns.append(self.progress.turn)
-        self.signals.came = len(turns) == count
+        tasks.append(self.progress.task)
+        self._signals.came = len(tasks) == count
         return original(self, *arguments)
 
-    monkeypatch.setattr(run_lib.Run, "_after_chunk", stop)
-    return turns
+    monkeypatch.setattr(trainer.Trainer, "_after_chunk", stop)
+    return tasks
 
 
 def checkpoint_of(folder):

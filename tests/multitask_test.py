@@ -1,32 +1,36 @@
-"""One encoder, three tasks: its settings, its phases, its turns."""
+"""One encoder, three tasks: its settings, its phases, its passes."""
 
 import dataclasses
-import json
 import os
+import shutil
 
 import numpy as np
 import pytest
 
 from tests import cs224n_runs
 from tests import interrupting
+from tests import quick
 from tests.cs224n_runs import lines_of
 from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
 from tf_transfer import multitask
 from tf_transfer.config import command_line
 from tf_transfer.data import cs224n
+from tf_transfer.data import splits
 from tf_transfer.models import freezing
 from tf_transfer.models import tiny
-from tf_transfer.training import learner
-from tf_transfer.training import loop
-from tf_transfer.training import run as run_lib
+from tf_transfer.training import steps
+from tf_transfer.training import strategy
+from tf_transfer.training import trainer
+from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("one_block", "eager")
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A few rows a file, and a `tiny` of two blocks."""
-    monkeypatch.setattr(tiny, "BLOCKS", 2)
+def folder(tmp_path):
+    """A few rows a file."""
     cs224n_runs.write_all(tmp_path)
     return tmp_path
 
@@ -35,7 +39,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_defaults_are_the_paper_s_best_run(folder):
-    settings = multitask.MultitaskSettings(data=str(folder)).resolve()
+    settings = multitask.Settings(data=str(folder)).resolve()
     assert (settings.train, settings.head_lr, settings.lr) == (
         "head_then_all",
         1e-3,
@@ -68,10 +72,10 @@ def test_defaults_are_the_paper_s_best_run(folder):
         ({"loss_weights": "quora=2"}, "--loss_weights=quora=2: 'quora=2' is"),
         ({"loss_weights": "sentiment=0"}, "with a name of .* number above 0"),
         ({"loss_weights": "sentiment"}, "--loss_weights=sentiment"),
-        ({"alpha": -1.0}, "--alpha=-1: give an exponent"),
-        ({"last_alpha": -0.5}, "--last_alpha=-0.5"),
+        ({"alpha": -1.0}, "--alpha=-1.0: must be at least 0"),
+        ({"last_alpha": -0.5}, "--last_alpha=-0.5: must be"),
         ({"head_epochs": -1}, "--head_epochs=-1"),
-        ({"max_dev_examples": -1}, "--max_dev_examples=-1: give 0 or more"),
+        ({"max_dev_examples": -1}, "--max_dev_examples=-1: must be"),
     ],
 )
 def test_bad_values_are_named(folder, changes, said):
@@ -102,104 +106,124 @@ def test_what_a_run_does_not_read_is_not_in_its_name(folder):
 
 def test_overall_is_the_mean_with_r_brought_into_0_to_1():
     """The first row of the paper's table 3."""
-    found = multitask.overall(
+    overall = cs224n.overall(
         {
             "sentiment_accuracy": 0.461,
             "paraphrase_accuracy": 0.756,
             "similarity_pearson": 0.693,
         }
     )
-    assert found == {"overall": pytest.approx(0.688, abs=0.0005)}
+    assert overall == pytest.approx(0.688, abs=0.0005)
 
 
 def test_the_flags_are_the_settings(folder):
     words = [f"--data={folder}", "--train=head", "--pooling=cls"]
-    settings = command_line.parse(multitask.MultitaskSettings, words)
+    settings = command_line.parse(multitask.Settings, words)
     assert settings == dataclasses.replace(
-        multitask.MultitaskSettings(),
+        multitask.Settings(),
         data=str(folder),
         train="head",
         pooling="cls",
     )
 
 
-# === Runs ===
+# === Data ===
 
 
-def test_a_part_of_each_dev_set_validates(folder):
-    whole, part = (
-        settings_of(folder, train="head", max_epochs=1, max_dev_examples=most)
-        for most in (0, 5)
+def test_a_stratified_subset_of_each_dev_set_validates(folder):
+    settings = settings_of(folder, max_dev_examples=5)
+    experiment = multitask.Multitask(settings)
+    _, [phase, _], sizes = experiment.build(strategy.single_device())
+    for objective in phase.objectives:
+        task = cs224n.TASKS[objective.name]
+        rows = cs224n.read(str(folder), task, "dev").examples
+        chosen = splits.choose_subset(rows.labels, 5, settings.split_seed)
+        split = objective.evaluation["validation"][""]
+        assert split.ids.tolist() == rows.ids[chosen].tolist()
+        assert split.labels.tolist() == rows.labels[chosen].tolist()
+        assert len(split) == sizes[f"validation_{task.name}"] == 5
+        assert len(objective.train) == cs224n_runs.SIZES[task.name]
+
+
+def test_glue_s_nearest_sets_stand_in(folder):
+    settings = settings_of(
+        folder, data="sample", train="head", max_epochs=1, pairs="cross"
     )
-    for settings in (whole, part):
-        multitask.run(settings)
-    stored, fewer = (
-        np.load(os.path.join(run_folder(settings), "predictions.npz"))
-        for settings in (whole, part)
-    )
-    for task in cs224n.TASKS:
-        ids = fewer[f"validation_{task}_ids"]
-        assert len(ids) == 5
-        np.testing.assert_allclose(
-            fewer[f"validation_{task}_logits"],
-            stored[f"validation_{task}_logits"][ids],
-            atol=1e-5,
-        )
+    result = multitask.run(settings)
+    config = cs224n_runs.config_of(settings)
+    assert config["tasks"]["sentiment"]["labels"] == ["0", "1"]
+    assert config["split_sizes"]["train_paraphrase"] > 0
+    assert 0 <= result.scores["validation"]["overall"] <= 1
+
+
+# === Everything from the first step ===
 
 
 @dataclasses.dataclass
-class Done:
-    """A run of two epochs that trained everything from the start.
+class Trained:
+    """A finished run.
 
     Attributes:
-        settings: `multitask.MultitaskSettings`.
-        result: what it returned.
-        moved: for each turn the names of the heads whose weights moved.
+        settings: `multitask.Settings`.
+        result: what `result.json` says.
+        moved: for each pass the names of the heads whose weights moved.
+        evaluated: names of the tasks whose dev set was run, in order.
     """
 
-    settings: multitask.MultitaskSettings
+    settings: multitask.Settings
     result: dict
     moved: list
+    evaluated: list
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    """`Done`; each of its steps is a chunk of its own."""
-    folder = tmp_path_factory.mktemp("done")
-    cs224n_runs.write_all(folder)
-    settings = settings_of(folder, train="all", seed=1)
-    moved = []
-    original = run_lib.Run._run_turn
+def train(settings):
+    """`Trained` with these settings."""
+    moved, evaluated = [], []
+    train_pass = trainer.Trainer._train_pass
+    predict = steps.ObjectiveProgram.predict
 
-    def listen(self, trainer, *rest):
-        def values():
-            return {
-                name: np.concatenate([w.numpy().ravel() for w in head.weights])
-                for name, head in self.network.heads.items()
-            }
+    def values(network):
+        return {
+            name: np.concatenate([w.numpy().ravel() for w in head.weights])
+            for name, head in network.heads.items()
+        }
 
-        before = values()
-        original(self, trainer, *rest)
-        after = values()
+    def watch_pass(self, *arguments):
+        before = values(self.network)
+        train_pass(self, *arguments)
+        after = values(self.network)
         moved.append(
             {name for name in before if (before[name] != after[name]).any()}
         )
 
+    def watch_predict(self, split):
+        evaluated.append(self.objective.name)
+        return predict(self, split)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiny, "BLOCKS", 2)
-        patch.setattr(loop, "LONGEST_CHUNK", 1)
-        patch.setattr(run_lib.Run, "_run_turn", listen)
-        result = multitask.run(settings)
-    return Done(settings, result, moved)
+        patch.setattr(trainer.Trainer, "_train_pass", watch_pass)
+        patch.setattr(steps.ObjectiveProgram, "predict", watch_predict)
+        result = multitask.run(settings).record
+    return Trained(settings, result, moved, evaluated)
 
 
-def test_every_task_is_evaluated_after_every_turn(done):
-    settings, result = done.settings, done.result
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two epochs of everything; each step is a chunk of its own."""
+    folder = tmp_path_factory.mktemp("trained")
+    cs224n_runs.write_all(folder)
+    with quick.eagerly(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "LONGEST_CHUNK", 1)
+        return train(settings_of(folder, train="all", seed=1))
+
+
+def test_every_task_is_evaluated_after_every_pass(trained):
+    settings, result = trained.settings, trained.result
     lines = lines_of(settings)
-    assert [(line["epoch"], line["turn"]) for line in lines] == [
-        (epoch, turn)
+    assert [(line["epoch"], line["task"]) for line in lines] == [
+        (epoch, task)
         for epoch in (1, 2)
-        for turn in ("paraphrase", "similarity", "sentiment")
+        for task in ("paraphrase", "similarity", "sentiment")
     ]
     for line in lines:
         metrics = line["validation"]
@@ -209,140 +233,157 @@ def test_every_task_is_evaluated_after_every_turn(done):
             "similarity_pearson",
             "overall",
         } <= set(metrics)
-        assert metrics["overall"] == multitask.overall(metrics)["overall"]
+        assert metrics["overall"] == cs224n.overall(metrics)
         assert line["test"] is None
     best = max(lines[2::3], key=lambda line: line["validation"]["overall"])
     assert result["validation"] == best["validation"]
     assert result["metric"] == "overall" and result["test"] is None
+    assert result["trainable_parameters"] == result["total_parameters"]
     stored = np.load(os.path.join(run_folder(settings), "predictions.npz"))
     assert stored["validation_sentiment_logits"].shape == (10, 5)
     assert stored["validation_similarity_labels"].shape == (12,)
 
 
-def test_heads_first_then_everything_from_the_best_of_them(folder):
-    settings = settings_of(folder)
-    result = multitask.run(settings)
+def test_another_task_s_head_stands_still(trained):
+    assert (
+        trained.moved
+        == [
+            {"paraphrase"},
+            {"similarity"},
+            {"sentiment"},
+        ]
+        * 2
+    )
+
+
+def test_a_run_stopped_within_a_pass_ends_as_the_uninterrupted_one(
+    trained, monkeypatch, tmp_path
+):
+    settings = dataclasses.replace(trained.settings, out=str(tmp_path))
+    passes = interrupting.stop_after(monkeypatch, 5)
+    with pytest.raises(Interrupted):
+        multitask.run(settings)
+    assert passes == [0, 0, 0, 1, 1]  # after the second step of the second
+    again = multitask.run(settings).record
+    for name, value in trained.result["validation"].items():
+        assert again["validation"][name] == pytest.approx(value, abs=1e-5)
+
+
+# === The heads first, then everything ===
+
+
+@pytest.fixture(scope="module")
+def in_phases(tmp_path_factory):
+    """An epoch of the heads, and one of everything, without dropout."""
+    folder = tmp_path_factory.mktemp("in_phases")
+    cs224n_runs.write_all(folder)
+    with quick.eagerly():
+        return train(settings_of(folder, dropout=0.0, max_epochs=1))
+
+
+def test_the_heads_train_first_and_then_everything(in_phases):
+    result = in_phases.result
     assert [
         (p["trainable_layers"], p["lr"], p["epochs"]) for p in result["phases"]
-    ] == [
-        ("head", 1e-2, 2),
-        ("all", 1e-3, 2),
-    ]
-    assert [line["phase"] for line in lines_of(settings)] == [1] * 6 + [2] * 6
+    ] == [("head", 1e-2, 1), ("all", 1e-3, 1)]
+    lines = lines_of(in_phases.settings)
+    assert [line["phase"] for line in lines] == [1] * 3 + [2] * 3
     assert result["trainable_parameters"] == result["total_parameters"]
 
 
-def test_training_the_heads_leaves_the_encoder_as_it_was(folder):
-    settings = settings_of(folder, train="head", pooling="cls_for_sentiment")
-    result = multitask.run(settings)
+def test_only_what_moved_is_evaluated_anew(in_phases, monkeypatch, tmp_path):
+    """And what is not, is what it would be."""
+    order = ["paraphrase", "similarity", "sentiment"]
+    # The first pass of the heads' phase knows nothing yet.
+    assert in_phases.evaluated == [*order, *order[1:], *order * 3]
+    monkeypatch.setattr(freezing.Trainable, "only_heads", False)
+    heads = train(
+        dataclasses.replace(
+            in_phases.settings, train="head", out=str(tmp_path)
+        ).resolve()
+    )
+    assert heads.evaluated == order * 3
+    assert lines_of(heads.settings)[2]["validation"] == pytest.approx(
+        lines_of(in_phases.settings)[2]["validation"], abs=1e-6
+    )
     hidden = tiny.HIDDEN
-    assert result["trainable_parameters"] == (
+    assert heads.result["trainable_parameters"] == (
         5 * (hidden + 1) + 2 * (3 * hidden + 1)
     )
 
 
-def test_only_what_moved_is_evaluated_anew(folder, monkeypatch):
-    """And what is not, is what it would be."""
-    seen = []
-    original = learner.Learner.predict
-
-    def listen(self, part):
-        seen.append(self.objective.name)
-        return original(self, part)
-
-    monkeypatch.setattr(learner.Learner, "predict", listen)
-    settings = settings_of(folder, max_epochs=1)
-    multitask.run(settings)
-    order = ["paraphrase", "similarity", "sentiment"]
-    # The first turn of the heads' phase knows nothing yet.
-    assert seen == [*order, *order[1:], *order * 3]
-    last = lines_of(settings)[2]["validation"]
-    monkeypatch.setattr(freezing.Trainable, "only_heads", False)
-    always = settings_of(folder, max_epochs=1, out=str(folder / "always"))
-    multitask.run(always)
-    assert lines_of(always)[2]["validation"] == pytest.approx(last, abs=1e-6)
-
-
-@pytest.mark.parametrize("pooling", ["mean", "cls_for_sentiment"])
-def test_the_heads_learn_the_same_from_the_cache(folder, pooling):
-    options = {"train": "head", "pooling": pooling, "dropout": 0.0}
-    live = multitask.run(settings_of(folder, **options))
-    settings = settings_of(
-        folder, **options, frozen_prefix="cached", cache_dtype="float32"
-    )
-    cached = multitask.run(settings)
-    assert cached["prefix_seconds"] > 0
-    for name, value in live["validation"].items():
-        assert cached["validation"][name] == pytest.approx(value, abs=1e-3)
-
-
-def test_the_second_phase_runs_live_after_a_cached_first(folder):
-    result = multitask.run(
-        settings_of(folder, frozen_prefix="cached", max_epochs=1)
-    )
-    assert [p["trainable_layers"] for p in result["phases"]] == ["head", "all"]
-
-
-def test_a_head_that_is_not_in_turn_stands_still(done):
-    assert done.moved == [{"paraphrase"}, {"similarity"}, {"sentiment"}] * 2
-
-
-def test_a_run_that_is_stopped_in_a_turn_ends_as_if_it_had_not_been(
-    done, folder, monkeypatch
+def test_a_cached_first_phase_learns_the_same_and_the_second_runs_live(
+    in_phases, tmp_path
 ):
-    settings = settings_of(
-        folder, train="all", seed=1, out=str(folder / "stopped")
+    settings = dataclasses.replace(
+        in_phases.settings,
+        frozen_prefix="cached",
+        cache_dtype="float32",
+        out=str(tmp_path),
     )
-    turns = interrupting.stop_after(monkeypatch, 5)
-    with pytest.raises(run_lib.Interrupted):
-        multitask.run(settings)
-    assert turns == [0, 0, 0, 1, 1]  # after the second step of the second
-    again = multitask.run(settings)
-    for name, value in done.result["validation"].items():
-        assert again["validation"][name] == pytest.approx(value, abs=1e-5)
+    result = multitask.run(settings).record
+    assert [p["trainable_layers"] for p in result["phases"]] == ["head", "all"]
+    assert result["prefix_seconds"] > 0
+    for cached, live in zip(lines_of(settings), lines_of(in_phases.settings)):
+        assert cached["validation"] == pytest.approx(
+            live["validation"], abs=1e-3
+        )
+        assert cached["train_loss"] == pytest.approx(
+            live["train_loss"], abs=1e-3
+        )
 
 
-def test_the_heads_phase_saves_heads_alone_and_is_resumed(folder, monkeypatch):
-    options = {"dropout": 0.0, "max_epochs": 1}
-    whole = multitask.run(settings_of(folder, **options))
-    settings = settings_of(folder, **options, out=str(folder / "stopped"))
-    turns = interrupting.stop_after(monkeypatch, 2)
-    with pytest.raises(run_lib.Interrupted):
+def test_the_heads_learn_the_same_from_cached_cls_and_mean_vectors(folder):
+    options = {
+        "train": "head",
+        "pooling": "cls_for_sentiment",
+        "dropout": 0.0,
+        "max_epochs": 1,
+    }
+    live = multitask.run(settings_of(folder, **options)).record
+    cached = multitask.run(
+        settings_of(
+            folder, **options, frozen_prefix="cached", cache_dtype="float32"
+        )
+    ).record
+    assert cached["validation"] == pytest.approx(live["validation"], abs=1e-3)
+
+
+def test_the_heads_phase_saves_heads_alone_and_is_resumed(
+    in_phases, monkeypatch, tmp_path
+):
+    settings = dataclasses.replace(in_phases.settings, out=str(tmp_path))
+    passes = interrupting.stop_after(monkeypatch, 2)
+    with pytest.raises(Interrupted):
         multitask.run(settings)
-    assert turns == [0, 0]
+    assert passes == [0, 0]
     saved = interrupting.checkpoint_of(run_folder(settings))
     weights = [n for n in saved if not n.startswith(("optimizer/", "best/"))]
     assert weights and all("head_" in name for name in weights)
-    again = multitask.run(settings)
-    assert again["validation"] == pytest.approx(whole["validation"], abs=1e-5)
+    again = multitask.run(settings).record
+    assert again["validation"] == pytest.approx(
+        in_phases.result["validation"], abs=1e-5
+    )
     saved = interrupting.checkpoint_of(run_folder(settings))
     assert any("token_embedding" in name for name in saved)
 
 
-def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(folder):
-    options = {"head_epochs": 1, "pooling": "cls", "dropout": 0.0}
-    multitask.run(settings_of(folder, **options, max_epochs=1))
-    longer = settings_of(folder, **options, max_epochs=2)
-    result = multitask.run(longer)
-    assert [phase["epochs"] for phase in result["phases"]] == [1, 2]
-    at_once = multitask.run(
-        dataclasses.replace(longer, out=str(folder / "at_once"))
+def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
+    in_phases, tmp_path
+):
+    # The epochs of the heads are resolved already: one.
+    longer = dataclasses.replace(in_phases.settings, max_epochs=2)
+    results = []
+    for name in ("extended", "at_once"):
+        settings = dataclasses.replace(longer, out=str(tmp_path / name))
+        if name == "extended":
+            shutil.copytree(
+                run_folder(in_phases.settings), run_folder(settings)
+            )
+        result = multitask.run(settings).record
+        assert [phase["epochs"] for phase in result["phases"]] == [1, 2]
+        results.append(result)
+    extended, at_once = results
+    assert extended["validation"] == pytest.approx(
+        at_once["validation"], abs=1e-5
     )
-    assert at_once["validation"] == pytest.approx(
-        result["validation"], abs=1e-5
-    )
-
-
-# === Where the texts come from ===
-
-
-def test_glue_s_nearest_sets_stand_in(folder):
-    settings = settings_of(
-        folder, data="sample", train="head", max_epochs=1, pairs="cross"
-    )
-    result = multitask.run(settings)
-    with open(os.path.join(run_folder(settings), "config.json")) as file:
-        config = json.load(file)
-    assert config["tasks"]["sentiment"]["labels"] == ["0", "1"]
-    assert config["split_sizes"]["train_paraphrase"] > 0
-    assert 0 <= result["validation"]["overall"] <= 1

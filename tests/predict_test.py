@@ -5,49 +5,64 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests import commands
 from tests import cs224n_runs
+from tests import quick
 from tests import stacking_data
-from tests.conftest import run_folder
 from tests.conftest import tiny_settings
+from tf_transfer import experiment
 from tf_transfer import glue
 from tf_transfer import multitask
 from tf_transfer import predict
 from tf_transfer import stacking
+from tf_transfer import trained
 from tf_transfer.data import conll
 from tf_transfer.data import cs224n
+from tf_transfer.data import glue as glue_data
 from tf_transfer.data import metrics
-from tf_transfer.data import sources
-from tf_transfer.data import tasks
+from tf_transfer.data.task import Examples
+from tf_transfer.training import strategy
 from tf_transfer.utils.errors import UserError
 
+# What answers is traced, as for a user; what it learns is not.
+pytestmark = pytest.mark.usefixtures("one_block")
 
-def trained(out, **changes):
-    settings = tiny_settings(out, max_epochs=1, **changes)
-    glue.run(settings)
-    return run_folder(settings)
+
+def open_predictor(directory):
+    """What answers with a run that is loaded again."""
+    with quick.eagerly():
+        return experiment.open_run(str(directory)).predictor()
+
+
+def untrained(task):
+    """What answers for a task of GLUE with random weights."""
+    with quick.eagerly():
+        run = glue.Glue(tiny_settings("", task=task))
+        network = run.build_network(strategy.single_device())
+        return trained.Predictor(trained.Result(run, "", {}, network))
 
 
 @pytest.fixture(scope="module")
 def rte_run(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("rte"), trainable_layers="1")
+    """The directory of a run."""
+    settings = tiny_settings(
+        tmp_path_factory.mktemp("rte"), max_epochs=1, trainable_layers="1"
+    )
+    with quick.eagerly():
+        return glue.run(settings).directory
 
 
 @pytest.fixture(scope="module")
 def rte(rte_run):
-    return predict.Predictor(rte_run)
-
-
-@pytest.fixture(scope="module")
-def stsb(tmp_path_factory):
-    return predict.Predictor(
-        trained(tmp_path_factory.mktemp("stsb"), task="stsb", lr=0.1)
-    )
+    """What answers with it."""
+    return open_predictor(rte_run)
 
 
 def sample(task, split):
-    return sources.Source(tasks.GLUE[task], "sample", "").read(split)
+    """Examples that ship with the package."""
+    return glue_data.GlueSource(glue_data.TASKS[task], "sample", "").read(split)
 
 
 def test_a_loaded_run_gives_the_logits_that_it_stored(rte, rte_run):
@@ -59,9 +74,7 @@ def test_a_loaded_run_gives_the_logits_that_it_stored(rte, rte_run):
 def test_a_pair_of_texts_gets_a_label_and_its_probability(rte, capsys):
     predict.predict_texts(rte, ["It rains.", "It is wet."])
     word, score = capsys.readouterr().out.split()
-    examples = sources.Examples(
-        np.arange(1), [["It rains."], ["It is wet."]], None
-    )
+    examples = Examples(np.arange(1), [["It rains."], ["It is wet."]], None)
     yes = 1 / (1 + np.exp(-rte.logits(examples)[0, 0]))
     assert word == ("not_entailment" if yes > 0.5 else "entailment")
     assert float(score) == pytest.approx(max(yes, 1 - yes), abs=1e-4)
@@ -115,13 +128,13 @@ def test_a_file_without_the_column_is_refused(rte, tmp_path):
     path = tmp_path / "in.tsv"
     path.write_text("premise\tsentence2\na\tb\n")
     with pytest.raises(UserError, match="no column 'sentence1'"):
-        predict.predict_file(rte, str(path), None)
+        predict.predict_file(rte, str(path))
     with pytest.raises(UserError, match="no such file"):
-        predict.predict_file(rte, str(tmp_path / "missing.tsv"), None)
+        predict.predict_file(rte, str(tmp_path / "missing.tsv"))
 
 
 def test_the_submission_has_glue_s_name_header_and_words(rte, tmp_path):
-    predict.predict_glue_test(rte, None, str(tmp_path), None)
+    predict.predict_glue_test(rte, "", str(tmp_path))
     lines = (tmp_path / "RTE.tsv").read_text().splitlines()
     assert lines[0] == "index\tprediction"
     indices, words = zip(*(line.split("\t") for line in lines[1:]))
@@ -129,26 +142,26 @@ def test_the_submission_has_glue_s_name_header_and_words(rte, tmp_path):
     assert set(words) <= {"entailment", "not_entailment"}
 
 
-def test_submitted_similarities_stay_between_0_and_5(stsb, tmp_path):
+def test_submitted_similarities_stay_between_0_and_5(tmp_path):
+    stsb = untrained("stsb")
     stsb.network.heads["stsb"].dense.bias.assign([40.0])
-    predict.predict_glue_test(stsb, None, str(tmp_path), None)
+    predict.predict_glue_test(stsb, "", str(tmp_path))
     lines = (tmp_path / "STS-B.tsv").read_text().splitlines()[1:]
     assert {line.split("\t")[1] for line in lines} == {"5.000"}
 
 
 def test_mnli_gives_both_of_its_submission_files(tmp_path):
-    predictor = predict.Predictor(trained(tmp_path / "runs", task="mnli"))
-    predict.predict_glue_test(predictor, None, str(tmp_path), None)
+    predict.predict_glue_test(untrained("mnli"), "", str(tmp_path))
     for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
         lines = (tmp_path / name).read_text().splitlines()[1:]
         assert len(lines) == 8
         assert {line.split("\t")[1] for line in lines} <= set(
-            tasks.GLUE["mnli"].labels
+            glue_data.TASKS["mnli"].labels
         )
 
 
 def test_the_submission_words_of_every_task_are_glue_s():
-    for task in tasks.GLUE.values():
+    for task in glue_data.TASKS.values():
         words = task.words or task.labels
         expected = {
             "mnli": ("entailment", "neutral", "contradiction"),
@@ -159,18 +172,22 @@ def test_the_submission_words_of_every_task_are_glue_s():
         assert words == expected
 
 
-def test_an_exported_model_takes_raw_strings(rte, tmp_path):
-    import tensorflow as tf
+def serve(predictor, folder, columns):
+    """Logits of an exported model, from the strings themselves."""
+    predict.export(predictor, str(folder))
+    model = tf.saved_model.load(str(folder))
+    texts = {
+        f"text_{number}": tf.constant(column)
+        for number, column in enumerate(columns, 1)
+    }
+    return model.signatures["serving_default"](**texts)["logits"].numpy()
 
-    predict.export(rte, str(tmp_path / "saved"))
-    model = tf.saved_model.load(str(tmp_path / "saved"))
+
+def test_an_exported_model_takes_raw_strings(rte, tmp_path):
     examples = sample("rte", "dev")  # some are longer than max_length
-    served = model.signatures["serving_default"](
-        text_1=tf.constant(examples.texts[0]),
-        text_2=tf.constant(examples.texts[1]),
-    )["logits"]
+    served = serve(rte, tmp_path / "saved", examples.texts)
     logits = rte.logits(examples)
-    np.testing.assert_allclose(served.numpy(), logits, atol=1e-5)
+    np.testing.assert_allclose(served, logits, atol=1e-5)
     assert np.array_equal(metrics.decide(served), metrics.decide(logits))
 
 
@@ -184,9 +201,9 @@ def test_a_run_that_is_not_finished_is_refused(rte_run, tmp_path):
     copy = shutil.copytree(rte_run, tmp_path / "copy")
     os.remove(copy / "result.json")
     with pytest.raises(UserError, match="has no result.json"):
-        predict.Predictor(str(copy))
+        experiment.open_run(str(copy))
     with pytest.raises(UserError, match="has no config.json"):
-        predict.Predictor(str(tmp_path))
+        experiment.open_run(str(tmp_path))
 
 
 def test_damaged_weights_are_refused(rte_run, tmp_path):
@@ -194,7 +211,7 @@ def test_damaged_weights_are_refused(rte_run, tmp_path):
     [weights] = (copy / "model").iterdir()
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(UserError, match="is damaged"):
-        predict.Predictor(str(copy))
+        experiment.open_run(str(copy)).predictor()
 
 
 # === Runs with several tasks ===
@@ -202,18 +219,20 @@ def test_damaged_weights_are_refused(rte_run, tmp_path):
 
 @pytest.fixture(scope="module")
 def three_tasks(tmp_path_factory):
+    """Folder of the data, the directory of a run, and what answers."""
     folder = tmp_path_factory.mktemp("three")
     cs224n_runs.write_all(folder)
     settings = cs224n_runs.settings_of(
         folder, train="head", max_epochs=1, pooling="cls_for_sentiment"
     )
-    multitask.run(settings)
-    return folder, cs224n_runs.run_folder(settings)
+    with quick.eagerly():
+        run = multitask.run(settings).directory
+    return folder, run, open_predictor(run)
 
 
 def test_the_named_task_answers(three_tasks, capsys):
-    folder, run = three_tasks
-    predictor = predict.Predictor(run)
+    folder, run, predictor = three_tasks
+    predictor.task = None
     with pytest.raises(UserError, match="--task=: this run has sentiment, "):
         predictor.choose("")
     with pytest.raises(UserError, match="--task=mood"):
@@ -233,12 +252,11 @@ def test_the_named_task_answers(three_tasks, capsys):
 
 
 def test_submissions_have_the_graders_form(three_tasks, tmp_path, capsys):
-    folder, run = three_tasks
-    predictor = predict.Predictor(run)
+    folder, run, predictor = three_tasks
     task = cs224n.TASKS["similarity"]
     texts = [("two cats", "a dog"), ("good film", "water")]
     cs224n_runs.write(folder, task, cs224n.HIDDEN, texts)
-    predict.predict_cs224n(predictor, None, str(tmp_path), run)
+    predict.predict_cs224n(predictor, "", str(tmp_path))
     assert "No quora-test-student.csv: left out." in capsys.readouterr().out
     assert sorted(os.listdir(tmp_path)) == [
         "para-dev-output.csv",
@@ -259,31 +277,33 @@ def test_submissions_have_the_graders_form(three_tasks, tmp_path, capsys):
     )
 
 
-def test_only_runs_of_the_three_tasks_are_submitted(rte, rte_run, tmp_path):
+def test_only_runs_of_the_three_tasks_are_submitted(rte, tmp_path):
     with pytest.raises(UserError, match="--cs224n: takes a run of"):
-        predict.predict_cs224n(rte, "sample", str(tmp_path), rte_run)
+        predict.predict_cs224n(rte, "sample", str(tmp_path))
 
 
 # === Runs of big heads ===
 
 
 def stacked(folder, task, **changes):
-    """A finished run of `stacking`; its folder, and its stored outputs."""
-    settings = stacking_data.settings_of(folder, task, **changes)
-    stacking.run(settings)
-    run = stacking.locate(settings, 1).path
-    return run, np.load(os.path.join(run, "predictions.npz"))
+    """A finished run of `stacking`: what answers, and its stored outputs."""
+    settings = stacking_data.settings_of(
+        folder, task, adaptation="stack_only", **changes
+    )
+    with quick.eagerly():
+        run = stacking.run(settings).directory
+    return open_predictor(run), stacking_data.arrays_of(settings)
 
 
 @pytest.fixture(scope="module")
-def entities_run(tmp_path_factory):
+def entities(tmp_path_factory):
+    """Folder of the data, what answers, and the stored outputs of a run."""
     folder = tmp_path_factory.mktemp("ner")
-    return folder, *stacked(folder, "ner", adaptation="stack_only")
+    return folder, *stacked(folder, "ner", head="dense")
 
 
-def test_every_word_of_a_file_gets_its_tag(entities_run, tmp_path):
-    folder, run, stored = entities_run
-    predictor = predict.Predictor(run)
+def test_every_word_of_a_file_gets_its_tag(entities, tmp_path):
+    folder, predictor, stored = entities
     path, out = folder / "ner" / "eng.testb", tmp_path / "out"
     predict.predict_file(predictor, str(path), str(out))
     tags = [conll.TAGS[n] for n in stored["test_logits"].argmax(axis=1)]
@@ -294,62 +314,58 @@ def test_every_word_of_a_file_gets_its_tag(entities_run, tmp_path):
     assert out.read_text().splitlines() == expected and not tags
 
 
-def test_a_file_of_words_alone_will_do(entities_run, tmp_path, capsys):
-    predictor = predict.Predictor(entities_run[1])
+def test_a_file_of_words_alone_will_do(entities, tmp_path, capsys):
+    _, predictor, _ = entities
     path = tmp_path / "in.txt"
     path.write_text("-DOCSTART-\n\nthe\ndog\n\n\nwas\n")
-    predict.predict_file(predictor, str(path), None)
+    predict.predict_file(predictor, str(path))
     lines = capsys.readouterr().out.splitlines()
     words = path.read_text().splitlines()
     assert [line.split(" ")[0] for line in lines] == [*words, ""]
     [[one, two], [three]] = predictor.tags([["the", "dog"], ["was"]])
     assert lines[2:4] == [f"the {one}", f"dog {two}"]
     assert lines[6] == f"was {three}"
+    path.write_text("-DOCSTART-\n")
+    with pytest.raises(UserError, match="holds no sentences"):
+        predict.predict_file(predictor, str(path))
+
+
+def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys):
+    _, predictor, _ = entities
+    [[one, two], [three]] = predictor.tags([["the", "dog"], ["was"]])
     predict.predict_texts(predictor, ["the  dog"])
     assert capsys.readouterr().out == f"the\t{one}\ndog\t{two}\n"
-    tagged = str(tmp_path / "tagged.tsv")
-    predict.predict_texts(predictor, ["the dog", "was"], tagged)
-    with open(tagged) as file:
-        assert file.read() == f"the\t{one}\ndog\t{two}\nwas\t{three}\n"
+    path = tmp_path / "tagged.tsv"
+    predict.predict_texts(predictor, ["the dog", "was"], str(path))
+    assert path.read_text() == f"the\t{one}\ndog\t{two}\nwas\t{three}\n"
     with pytest.raises(UserError, match="--text: holds no words"):
         predict.predict_texts(predictor, ["a", " "])
-    (tmp_path / "none.txt").write_text("-DOCSTART-\n")
-    with pytest.raises(UserError, match="holds no sentences"):
-        predict.predict_file(predictor, str(tmp_path / "none.txt"), None)
-    with pytest.raises(
-        UserError, match="--export: takes runs that label texts"
-    ):
-        predict.export(predictor, str(tmp_path / "saved"))
+
+
+def test_what_labels_words_is_not_exported(entities, tmp_path):
+    with pytest.raises(UserError, match="labels words, not texts"):
+        predict.export(entities[1], str(tmp_path / "saved"))
 
 
 @pytest.mark.parametrize(
     "task, head",
     [
-        ("text", "highway"),
-        ("pairs", "bimpm"),
+        ("pairs", "bimpm_without_context"),
+        pytest.param("text", "highway", marks=pytest.mark.slow),
+        pytest.param("pairs", "bimpm", marks=pytest.mark.slow),
         pytest.param("text", "dense", marks=pytest.mark.slow),
         pytest.param("text", "densenet", marks=pytest.mark.slow),
         pytest.param("pairs", "sim_transformer", marks=pytest.mark.slow),
     ],
 )
 def test_a_big_head_answers_and_is_exported(task, head, tmp_path):
-    import tensorflow as tf
-
-    run, stored = stacked(tmp_path, task, head=head, adaptation="stack_only")
-    predictor = predict.Predictor(run)
-    source = stacking_data.settings_of(tmp_path, task).source()
+    predictor, stored = stacked(tmp_path, task, head=head)
+    source = stacking.Stacking(stacking_data.settings_of(tmp_path, task)).source
     examples = source.read(source.task.development[0])
     logits = predictor.logits(examples)
     np.testing.assert_allclose(logits, stored["test_logits"], atol=1e-5)
-    predict.export(predictor, str(tmp_path / "saved"))
-    model = tf.saved_model.load(str(tmp_path / "saved"))
-    served = model.signatures["serving_default"](
-        **{
-            f"text_{number}": tf.constant(column)
-            for number, column in enumerate(examples.texts, 1)
-        }
-    )["logits"]
-    np.testing.assert_allclose(served.numpy(), logits, atol=1e-5)
+    served = serve(predictor, tmp_path / "saved", examples.texts)
+    np.testing.assert_allclose(served, logits, atol=1e-5)
 
 
 def test_a_table_of_one_s_own_is_answered_row_by_row(tmp_path):
@@ -359,10 +375,7 @@ def test_a_table_of_one_s_own_is_answered_row_by_row(tmp_path):
     )
     path = tmp_path / "mine.csv"
     path.write_text(f"id,text,label\n{rows}")
-    run, _ = stacked(
-        tmp_path, "text", data=str(path), head="dense", adaptation="stack_only"
-    )
-    predictor = predict.Predictor(run)
+    predictor, _ = stacked(tmp_path, "text", data=str(path), head="dense")
     predict.predict_file(predictor, str(path), str(tmp_path / "out.csv"))
     lines = (tmp_path / "out.csv").read_text().splitlines()
     assert lines[0] == "id,text,label,predicted_label,predicted_score"

@@ -1,15 +1,21 @@
-"""The commands in the documents run, with `tiny` and `sample` put in."""
+"""The documents: commands run, links lead somewhere, figures are our results'.
 
+Commands run with `tiny` and `sample` put in.
+"""
+
+import glob
+import json
 import os
 import re
 import shlex
 
 import pytest
 
+import tf_transfer
+from benchmarks import frameworks
 from tests import commands as commands_lib
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
-from tf_transfer import benchmark
 from tf_transfer import cache
 from tf_transfer import ensemble
 from tf_transfer import freezing
@@ -25,13 +31,15 @@ from tf_transfer.config import command_line
 DOCUMENTS = (
     "README.md",
     "BUILD.md",
-    "experiments/glue/README.md",
-    "experiments/prefix_cache/README.md",
-    "experiments/freezing/README.md",
-    "experiments/multitask/README.md",
-    "experiments/stacking/README.md",
-    "experiments/tweets/README.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+    "experiments/prefix_cache/results.md",
+    *sorted(
+        os.path.relpath(path, commands_lib.ROOT)
+        for path in glob.glob(os.path.join(commands_lib.ROOT, "docs/*.md"))
+    ),
 )
+PAPERS = ("freezing", "glue", "multitask", "stacking", "tweets")
 SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
 PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
 
@@ -46,12 +54,15 @@ def blocks():
 
 
 def commands():
-    """Every `python -m` line of README, BUILD and the experiments."""
+    """Every command line of the documents: indented, or in a `bash` block."""
     shell = {}
     for name in DOCUMENTS:
         text = read(name).replace("\\\n", " ")
         for line in re.findall(
-            r"^(.*python -m tf_transfer.*|\$run .*)$", text, re.M
+            r"^((?: {4}.*)?python -m (?:tf_transfer|benchmarks\.fr).*"
+            r"|(?:run=|\$run ).*)$",
+            text,
+            re.M,
         ):
             line = line.strip()
             if line.startswith("run="):
@@ -60,6 +71,13 @@ def commands():
             if line.startswith("$run"):
                 line = line.replace("$run", shell["$run"])
             yield line
+
+
+def alike(line):
+    """The command without what `small` replaces: one test for many lines."""
+    line = re.sub(r"(tf_transfer.sweep) \S+", r"\1 GRID", line)
+    line = re.sub(r"(tf_transfer.report) \S+", r"\1 runs", line)
+    return re.sub(r"--document=\S+", "--document=FILE", line)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +94,7 @@ def small(line, trained, tmp_path):
     for placeholder, value in PLACEHOLDERS.items():
         line = line.replace(placeholder, value)
     _, _, module, *words = shlex.split(line[line.index("python -m") :])
-    module = module.removeprefix("tf_transfer.")
+    module = module.rpartition(".")[2]
     if module == "cache":
         return module, [*words, f"--cache_dir={tmp_path}"]
     if module == "glue":
@@ -88,7 +106,7 @@ def small(line, trained, tmp_path):
         words = [w for w in words if w != "--strategy=multi_worker"]
         return module, [*words, *small]
     if module == "report":
-        document = tmp_path / "README.md"
+        document = tmp_path / "results.md"
         document.write_text(f"{report.BEGIN}\n{report.END}\n")
         words = [
             f"--document={document}" if "--document" in word else word
@@ -97,7 +115,7 @@ def small(line, trained, tmp_path):
         return module, [trained[0], f"--out={tmp_path}", *words]
     if module in (
         "freezing",
-        "benchmark",
+        "frameworks",
         "ensemble",
         "multitask",
         "stacking",
@@ -107,7 +125,8 @@ def small(line, trained, tmp_path):
     if module == "sweep":  # tests/sweep_test.py runs them
         grid = tmp_path / "grid.json"
         grid.write_text(
-            '{"module": "glue", "flags": {"model": "tiny", "data": "sample"}}'
+            '{"experiment": "glue",'
+            ' "flags": {"model": "tiny", "data": "sample"}}'
         )
         rest = [word for word in words[1:] if word != "--dry_run"]
         return module, [str(grid), "--dry_run", f"--out={tmp_path}", *rest]
@@ -124,11 +143,11 @@ def small(line, trained, tmp_path):
 def run_here(module, words):
     """Runs a command in this process, as its module would."""
     parsed = {  # their own tests run them
-        "freezing": freezing.FreezingSettings,
-        "benchmark": benchmark.BenchmarkSettings,
-        "multitask": multitask.MultitaskSettings,
-        "stacking": stacking.StackingSettings,
-        "tweets": tweets.TweetsSettings,
+        "freezing": freezing.Settings,
+        "frameworks": frameworks.BenchmarkSettings,
+        "multitask": multitask.Settings,
+        "stacking": stacking.Settings,
+        "tweets": tweets.Settings,
     }
     if "--cs224n" in words:  # tests/predict_test.py does
         with commands_lib.flags_of(predict.define_flags, *words):
@@ -145,15 +164,21 @@ def run_here(module, words):
             lambda: tool.main([module, words[0]]), tool.define_flags, *words[1:]
         )
     main, define = {
-        "glue": (glue.main, commands_lib.define_glue),
+        "glue": (commands_lib.run_glue, commands_lib.define_glue),
         "cache": (cache.main, cache.define_flags),
         "predict": (predict.main, predict.define_flags),
     }[module]
     return commands_lib.call(main, define, *words)
 
 
-@pytest.mark.parametrize("line", sorted(set(commands())))
-def test_a_documented_command_runs(line, trained, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=pytest.mark.slow if "mirrored" in line else ())
+        for line in sorted({alike(line) for line in commands()})
+    ],
+)
+def test_a_documented_command_runs(line, trained, tmp_path, monkeypatch, eager):
     module, words = small(line, trained, tmp_path)
     monkeypatch.chdir(commands_lib.ROOT)
     if "--cpu_devices=2" in words:  # this process has its devices already
@@ -161,6 +186,12 @@ def test_a_documented_command_runs(line, trained, tmp_path, monkeypatch):
         assert code == 0, err
     else:
         assert run_here(module, words) == 0
+
+
+def test_files_that_commands_name_exist():
+    for line in commands():
+        for path in re.findall(r"(?:experiments|flags)/\S+\.\w+", line):
+            assert os.path.isfile(os.path.join(commands_lib.ROOT, path)), line
 
 
 def test_the_quick_start_has_two_blocks_and_the_second_runs_pytest():
@@ -175,11 +206,11 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     known = {
         field.name
         for cls in (
-            glue.GlueSettings,
-            freezing.FreezingSettings,
-            multitask.MultitaskSettings,
-            stacking.StackingSettings,
-            tweets.TweetsSettings,
+            glue.Settings,
+            freezing.Settings,
+            multitask.Settings,
+            stacking.Settings,
+            tweets.Settings,
         )
         for field in dataclasses.fields(cls)
     }
@@ -196,12 +227,122 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "help",
         "logdir",
         "run_slow",
+        "only_slow",
         "cs224n",
+        "unused_days",
+        "experiment",
     }
     for name in DOCUMENTS:
         text = read(name)
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
-        assert named <= known | {"no-deps", "no", "use"}, name
-        for module in re.findall(r"-m (tf_transfer\.\w+)", text):
+        assert not named - known - {"no", "use"}, name
+        for module in re.findall(r"-m ((?:tf_transfer|benchmarks)\.\w+)", text):
             path = module.replace(".", "/") + ".py"
             assert os.path.isfile(os.path.join(commands_lib.ROOT, path)), module
+
+
+def test_the_python_of_the_documents_runs(tmp_path, eager):
+    blocks = re.findall(
+        r"^```python\n(.*?)^```", read("docs/python.md"), re.M | re.S
+    )
+    small = {
+        "model": "tiny",
+        "data": "sample",
+        "max_epochs": 1,
+        "max_length": 16,
+    }
+    small |= {"batch_size": 8, "out": str(tmp_path)}
+    source = re.sub(
+        r"glue\.Settings\((.*?)\)",
+        r"glue.Settings(\1, **small)",
+        "".join(blocks),
+    )
+    exec(source, {"small": small})
+
+
+def test_the_citation_names_this_version():
+    lines = read("CITATION.cff").splitlines()
+    assert f"version: {tf_transfer.__version__}" in lines
+
+
+# === Links and figures ===
+
+
+def links(name):
+    """The files that a document links to, relative to the repository."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", read(name)):
+        if not re.match(r"https?://|#", target):
+            path = os.path.join(os.path.dirname(name), target.split("#")[0])
+            yield os.path.normpath(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *DOCUMENTS,
+        "CHANGELOG.md",
+        "experiments/README.md",
+        *(f"experiments/{paper}/results.md" for paper in PAPERS),
+    ],
+)
+def test_every_link_leads_to_a_file(name):
+    missing = [
+        path
+        for path in links(name)
+        if not os.path.exists(os.path.join(commands_lib.ROOT, path))
+    ]
+    assert not missing
+
+
+def tables(text):
+    """The tables of a Markdown text, each a list of rows of cells."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\|\n)+", text, re.M):
+        rows = [
+            [
+                re.sub(r"\s*(\[\d+\])+$", "", cell.strip())
+                for cell in line.strip("|").split("|")
+            ]
+            for line in block.splitlines()
+        ]
+        found.append([rows[0], *rows[2:]])
+    return found
+
+
+def is_cut_from(small, table):
+    """Whether every row of `small` is a row of `table`, columns left out."""
+    columns = []
+    for name in small[0]:
+        if name not in table[0]:
+            return False
+        columns.append(table[0].index(name))
+    rows = [[row[column] for column in columns] for row in table[1:]]
+    return all(row in rows for row in small[1:])
+
+
+@pytest.mark.parametrize("paper", [*PAPERS, "feature_cache"])
+def test_a_headline_table_is_cut_from_the_results(paper):
+    """What stands below `From the results` is in results.md, cell by cell."""
+    folder = "prefix_cache" if paper == "feature_cache" else paper
+    text = read(f"docs/{paper}.md")
+    shown = tables(re.split(r"From\s+the\s+results", text)[1])
+    results = tables(read(f"experiments/{folder}/results.md"))
+    assert len(shown[0][0]) <= 6
+    assert any(is_cut_from(shown[0], table) for table in results)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_minutes_of_a_study_are_those_of_its_summary(paper):
+    text = read(f"docs/{paper}.md")
+    runs, minutes = re.search(
+        r"(\d+)\s+runs\s+train\s+for\s+(\d+)\s+minutes\s+in\s+all", text
+    ).groups()
+    summary = json.loads(read(f"experiments/{paper}/summary.json"))
+    seconds = sum(  # what each run paid: a shared prefix counts once
+        run["seconds"]
+        - (run["prefix_build_seconds"] or 0)
+        + (run["prefix_seconds"] or 0)
+        for run in summary["runs"]
+    )
+    assert int(runs) == len(summary["runs"])
+    assert int(minutes) == round(seconds / 60)

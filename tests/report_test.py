@@ -1,9 +1,14 @@
 """The report's files, and the documents that are made from them."""
 
+import contextlib
 import csv
 import glob
+import io
 import json
 import os
+import subprocess
+import sys
+import types
 
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
@@ -17,19 +22,6 @@ from tf_transfer.reports import summary as summary_lib
 from tf_transfer.training import tensorboard
 
 
-@pytest.fixture
-def runs(tmp_path):
-    for layers, score in (("all", 0.8), ("4", 0.78)):
-        for seed in (0, 1):
-            synthetic.write(
-                tmp_path / "runs",
-                [score - 0.1, score + seed / 100],
-                trainable_layers=layers,
-                seed=seed,
-            )
-    return str(tmp_path / "runs")
-
-
 def call(*arguments):
     root, *words = arguments
     return commands.call(
@@ -37,21 +29,51 @@ def call(*arguments):
     )
 
 
-def test_every_file_is_written_and_the_page_needs_no_other(runs, capsys):
-    assert call(runs) == 0
-    assert "fine_tuning" in capsys.readouterr().out
-    out = os.path.join(runs, "report")
-    names = {os.path.basename(p) for p in glob.glob(f"{out}/*")}
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Four finished runs and a broken one, and what a report on them wrote."""
+    folder = tmp_path_factory.mktemp("report")
+    root = folder / "runs"
+    for layers, score in (("all", 0.8), ("4", 0.78)):
+        for seed in (0, 1):
+            synthetic.write(
+                root,
+                [score - 0.1, score + seed / 100],
+                trainable_layers=layers,
+                seed=seed,
+            )
+    broken = synthetic.write(root, [0.5], seed=7)
+    os.remove(os.path.join(broken, "result.json"))
+    (folder / "README.md").write_text(
+        f"Before.\n\n{report.BEGIN}\nstale text\n{report.END}\n\nAfter.\n"
+    )
+    screen = io.StringIO()
+    with contextlib.redirect_stdout(screen):
+        assert call(str(root), f"--document={folder / 'README.md'}") == 0
+    return types.SimpleNamespace(
+        folder=folder,
+        root=str(root),
+        out=root / "report",
+        broken=os.path.relpath(broken, root),
+        screen=screen.getvalue(),
+    )
+
+
+def test_every_file_is_written_and_the_page_needs_no_other(written):
+    assert "fine_tuning" in written.screen
     figures = {"score_against_time_A", "pareto_A"}
     expected = {"report.md", "report.html", "tables.csv", "summary.json"}
     expected |= {
         f"{name}.{kind}" for name in figures for kind in ("png", "svg")
     }
-    assert expected == names
-    page = open(os.path.join(out, "report.html")).read()
+    assert expected == {path.name for path in written.out.iterdir()}
+    page = (written.out / "report.html").read_text()
     assert page.count("data:image/svg+xml;base64,") == 2
     assert "http" not in page.replace("http-equiv", "")
-    with open(os.path.join(out, "tables.csv")) as file:
+
+
+def test_tables_are_written_for_programs_to_read(written):
+    with open(written.out / "tables.csv") as file:
         rows = list(csv.DictReader(file))
     names = {row["table"] for row in rows}
     assert {"overview_A", "averages_A", "pareto_A"} <= names
@@ -64,33 +86,34 @@ def test_every_file_is_written_and_the_page_needs_no_other(runs, capsys):
     assert second["score"]["value"] == "78.50"
     assert second["score"]["deviation"] == "0.71"
     assert second["trains"]["text"] == "last 4"
-    # Again, with its own files below the runs: the same report.
-    before = open(os.path.join(out, "report.md")).read()
-    assert call(runs) == 0
-    assert open(os.path.join(out, "report.md")).read() == before
 
 
-def test_a_summary_gives_the_report_of_its_runs(runs, tmp_path):
-    assert call(runs, f"--out={tmp_path / 'one'}") == 0
-    summary = str(tmp_path / "one" / "summary.json")
-    assert call(summary, f"--out={tmp_path / 'other'}") == 0
+def test_a_report_beside_the_runs_is_not_read_as_one(written):
+    parts = report.compose(summary_lib.summarize_folder(written.root))
+    text = (written.out / "report.md").read_text()
+    assert document.to_markdown(parts) == text
+
+
+def test_a_summary_gives_the_report_of_its_runs(written, tmp_path):
+    summary = str(written.out / "summary.json")
+    assert call(summary, f"--out={tmp_path}") == 0
     for name in ("report.md", "report.html", "tables.csv", "pareto_A.png"):
-        one = (tmp_path / "one" / name).read_bytes()
-        assert one == (tmp_path / "other" / name).read_bytes()
+        again = (tmp_path / name).read_bytes()
+        assert again == (written.out / name).read_bytes()
 
 
-def test_a_summary_has_a_line_for_each_run(runs, tmp_path):
-    made = summary_lib.make(runs)
-    path = tmp_path / "summary.json"
-    path.write_text(summary_lib.as_text(made))
+def test_a_summary_has_a_line_for_each_run(written):
+    path = written.out / "summary.json"
     lines = path.read_text().splitlines()
-    assert sum('"approach":' in line for line in lines) == len(made["runs"])
+    assert sum('"approach":' in line for line in lines) == 4
+    made = summary_lib.summarize_folder(written.root)
     assert summary_lib.read(str(path)) == json.loads(json.dumps(made))
 
 
-def test_tensorboard_has_the_figures_and_the_columns(runs):
-    assert call(runs) == 0
-    reader = event_accumulator.EventAccumulator(os.path.join(runs, "overview"))
+def test_tensorboard_has_the_figures_and_the_columns(written):
+    reader = event_accumulator.EventAccumulator(
+        os.path.join(written.root, "overview")
+    )
     reader.Reload()
     assert set(reader.Tags()["tensors"]) == {
         "score_against_time_A",
@@ -105,14 +128,20 @@ def test_tensorboard_has_the_figures_and_the_columns(runs):
     assert shown == list(tensorboard.RESULT_COLUMNS)
 
 
-def test_what_is_left_out_is_listed_with_the_reason(runs, capsys):
-    broken = synthetic.write(runs, [0.5], seed=7)
-    os.remove(os.path.join(broken, "result.json"))
-    assert call(runs) == 0
-    path = os.path.relpath(broken, runs)
-    assert f"Not shown: {path} is not finished." in capsys.readouterr().out
-    text = open(os.path.join(runs, "report", "report.md")).read()
-    assert f"- `{path}` is not finished" in text
+def test_what_is_left_out_is_listed_with_the_reason(written):
+    assert f"Not shown: {written.broken} is not finished." in written.screen
+    text = (written.out / "report.md").read_text()
+    assert f"- `{written.broken}` is not finished" in text
+
+
+def test_a_document_keeps_what_is_around_the_report(written):
+    text = (written.folder / "README.md").read_text()
+    assert text.startswith("Before.\n") and text.endswith("\nAfter.\n")
+    assert "stale text" not in text
+    assert "| rte | last 4 |" in text
+    assert (written.folder / "pareto_A.png").exists()
+    summary = summary_lib.read(str(written.folder / "summary.json"))
+    assert report.replace_generated(text, report.compose(summary)) == text
 
 
 @pytest.mark.parametrize(
@@ -120,14 +149,14 @@ def test_what_is_left_out_is_listed_with_the_reason(runs, capsys):
     [
         (["--budgets=soon"], "--budgets=soon"),
         (["--budgets=0"], "--budgets=0"),
-        (["--document={tmp}/plain.md"], "has no generated part"),
+        (["--document={tmp}/plain.md"], "has no marks for the report"),
         (["--document={tmp}/nowhere.md"], "nowhere.md"),
     ],
 )
-def test_bad_input_is_named(words, said, runs, tmp_path, capsys):
+def test_bad_input_is_named(words, said, written, tmp_path, capsys):
     (tmp_path / "plain.md").write_text("no marks\n")
     words = [word.format(tmp=tmp_path) for word in words]
-    assert call(runs, *words) == 1
+    assert call(written.root, *words) == 1
     assert said in capsys.readouterr().err
 
 
@@ -138,34 +167,58 @@ def test_a_file_that_is_no_summary_says_so(content, tmp_path, capsys):
     assert "summary" in capsys.readouterr().err
 
 
-def test_a_document_keeps_what_is_around_its_generated_part(runs, tmp_path):
-    path = tmp_path / "README.md"
-    path.write_text(
-        f"Before.\n\n{report.BEGIN}\nstale part\n{report.END}\n\nAfter.\n"
-    )
-    assert call(runs, f"--document={path}") == 0
-    text = path.read_text()
-    assert text.startswith("Before.\n") and text.endswith("\nAfter.\n")
-    assert "stale part" not in text
-    assert "| rte | last 4 |" in text
-    assert (tmp_path / "pareto_A.png").exists()
-    summary = summary_lib.read(str(tmp_path / "summary.json"))
-    assert report.with_generated(text, report.compose(summary)) == text
+# === What is loaded when ===
+
+PROGRAM = """
+import contextlib, io, sys
+from absl import flags
+from tf_transfer import report
+from tf_transfer.utils.errors import UserError
+
+def print_loaded():
+    names = "matplotlib pandas scipy sklearn keras tensorflow".split()
+    print("LOADED", *(name for name in names if name in sys.modules))
+
+report.define_flags()
+flags.FLAGS(["report", f"--out={sys.argv[1]}/out"])
+for root in ("nowhere", sys.argv[1], __import__("os").__file__):
+    try:
+        report.main(["report", root])
+    except UserError:
+        print_loaded()
+with contextlib.redirect_stdout(io.StringIO()):
+    report.main(["report", sys.argv[2]])
+print_loaded()
+"""
+
+
+def test_what_is_slow_to_load_is_loaded_for_a_report_alone(written, tmp_path):
+    """A wrong folder, an empty one, a file that is not a summary; a report."""
+    output = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path), written.root],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=commands.ROOT,
+    ).stdout
+    lines = [x for x in output.splitlines() if x.startswith("LOADED")]
+    assert lines[:3] == ["LOADED"] * 3
+    loaded = lines[3].split()
+    assert "matplotlib" in loaded and "tensorflow" not in loaded
 
 
 # === The documents of this repository ===
 
 GENERATED = sorted(
     os.path.relpath(path, commands.ROOT)
-    for path in glob.glob(
-        os.path.join(commands.ROOT, "experiments/*/README.md")
-    )
+    for path in glob.glob(os.path.join(commands.ROOT, "experiments/*/*.md"))
     if report.BEGIN in open(path).read()
 )
 
 
 def test_there_are_generated_documents():
-    assert "experiments/glue/README.md" in GENERATED
+    folders = {os.path.dirname(name) for name in GENERATED}
+    assert "experiments/glue" in folders
 
 
 @pytest.mark.parametrize("name", GENERATED)
@@ -175,13 +228,13 @@ def test_a_generated_document_is_not_stale(name):
     summary = summary_lib.read(os.path.join(folder, "summary.json"))
     parts = report.compose(summary, os.path.join(commands.ROOT, "experiments"))
     text = open(path).read()
-    assert report.with_generated(text, parts) == text
+    assert report.replace_generated(text, parts) == text
     for part in parts:
         if isinstance(part, document.Figure):
             assert os.path.exists(os.path.join(folder, f"{part.name}.png"))
 
 
-def test_the_summaries_that_are_kept_name_no_place_of_a_machine():
+def test_the_summaries_that_are_kept_name_no_folder_of_a_machine():
     for name in glob.glob(
         os.path.join(commands.ROOT, "experiments", "*", "summary.json")
     ):

@@ -1,10 +1,12 @@
 """A few tagged sentences, answers and pairs of questions."""
 
 import csv
+import os
 
 import numpy as np
 
 from tests import cs224n_runs
+from tests import run_files
 from tf_transfer import stacking
 from tf_transfer.data import cs224n
 
@@ -59,7 +61,7 @@ def settings_of(folder, task="ner", **changes):
     if not data.exists():
         data.mkdir()
         WRITE[task](data)
-    return stacking.StackingSettings(
+    return stacking.Settings(
         **{
             "task": task,
             "data": str(data),
@@ -75,3 +77,18 @@ def settings_of(folder, task="ner", **changes):
             **changes,
         }
     ).resolve()
+
+
+def run_folder(settings):
+    """The run directory of these settings."""
+    return stacking.Stacking(settings).find_run().path
+
+
+def lines_of(settings):
+    """What the run's `epochs.jsonl` says."""
+    return run_files.epochs_of(run_folder(settings))
+
+
+def arrays_of(settings):
+    """What the run's `predictions.npz` holds."""
+    return np.load(os.path.join(run_folder(settings), "predictions.npz"))

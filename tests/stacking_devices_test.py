@@ -1,126 +1,116 @@
-"""Every big head goes through the shared loop: devices, precision, resuming."""
+"""Heads in the shared training loop: devices, precision, resuming.
+
+One head stands for all of them; every other one is slow.
+"""
 
 import json
 import pathlib
 
 import numpy as np
 import pytest
-import safetensors.numpy
+import tensorflow as tf
 
-from tests import commands
 from tests import interrupting
+from tests import run_files
+from tests.stacking_data import lines_of
+from tests.stacking_data import run_folder
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
+from tf_transfer.models import heads
 from tf_transfer.models import tiny
-from tf_transfer.models.heads import names
-from tf_transfer.training import run as run_lib
+from tf_transfer.utils.errors import Interrupted
 
-QUICK = (("ner", "bilstm"),)
-EVERY = tuple((t, h) for t, names in names.HEADS.items() for h in names)
-HEADS = [
-    pytest.param(*pair, marks=() if pair in QUICK else pytest.mark.slow)
-    for pair in EVERY
-]
-
-
-@pytest.fixture(autouse=True)
-def two_blocks(monkeypatch):
-    monkeypatch.setattr(tiny, "BLOCKS", 2)
-
-
-def adaptation_of(head):
-    return "finetune_only" if head == "dense" else "joint"
-
-
-PROGRAM = """
-import json, pathlib, sys
-from tests import interrupting
-from tests.stacking_data import settings_of
-from tf_transfer import stacking
-from tf_transfer.models import tiny
-
-tiny.BLOCKS = 1
-folder, out, changes, heads = sys.argv[1:]
-for task, head in json.loads(heads):
-    settings = settings_of(
-        pathlib.Path(folder), task, head=head, out=out, dropout=0.0,
-        adaptation="finetune_only" if head == "dense" else "joint",
-        head_dropout=0.0, **json.loads(changes),
-    )
-    result = stacking.run(settings)
-    print("RESULT" + json.dumps([result["validation"], result["test"]]))
-"""
-
-
-@pytest.mark.parametrize(
-    "heads", [QUICK, pytest.param(EVERY, marks=pytest.mark.slow)]
-)
-def test_two_devices_train_as_one_does(heads, tmp_path):
-    found = []
-    for changes in ({}, {"strategy": "mirrored", "cpu_devices": 2}):
-        found.append(
-            commands.results_of(
-                PROGRAM,
-                str(tmp_path),
-                str(tmp_path / f"out{len(found)}"),
-                json.dumps(changes),
-                json.dumps(heads),
-            )
+pytestmark = pytest.mark.usefixtures("one_block", "eager")
+REPRESENTATIVE = ("ner", "bilstm")
+ALL = [(task, head) for task, row in heads.HEADS.items() for head in row]
+every_head = pytest.mark.parametrize(
+    "task, head",
+    [
+        pytest.param(
+            *pair, marks=() if pair == REPRESENTATIVE else pytest.mark.slow
         )
-    assert len(found[0]) == len(heads)
-    for one, other in zip(*found, strict=True):
-        for metrics, same in zip(one, other):
-            assert metrics == pytest.approx(same, abs=1e-4)
-
-
-@pytest.mark.parametrize("task, head", HEADS)
-@pytest.mark.parametrize(
-    "precision",
-    ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)],
+        for pair in ALL
+    ],
 )
-def test_half_precision_trains_float32_weights(task, head, precision, tmp_path):
-    changes = {"head": head, "adaptation": adaptation_of(head)}
-    losses = []
-    for kind in ("float32", precision):
-        settings = settings_of(
-            tmp_path,
-            task,
+
+
+def settings_for(folder, task, head, **changes):
+    """Settings of a run of two steps in one phase, without dropout."""
+    return settings_of(
+        folder,
+        task,
+        head=head,
+        adaptation="finetune_only" if head == "dense" else "joint",
+        **{
+            "dropout": 0.0,
+            "head_dropout": 0.0,
+            "max_train_examples": 16,
             **changes,
-            precision=kind,
-            dropout=0.0,
-            head_dropout=0.0,
+        },
+    )
+
+
+def run_on_two_devices(folder):
+    """Does a run of every head, and prints the scores; in a fork."""
+    tiny.BLOCKS = 1
+    tf.config.run_functions_eagerly(True)
+    for task, head in ALL:
+        settings = settings_for(
+            pathlib.Path(folder), task, head, strategy="mirrored", cpu_devices=2
+        )
+        print("RESULT" + json.dumps(stacking.run(settings).scores))
+
+
+@pytest.mark.slow
+def test_two_devices_train_every_head_as_one_does(forks, tmp_path):
+    results = forks.start(
+        run_on_two_devices, str(tmp_path), folder=str(tmp_path)
+    ).results()
+    for pair, mirrored in zip(ALL, results, strict=True):
+        scores = stacking.run(settings_for(tmp_path, *pair)).scores
+        for split, metrics in scores.items():
+            assert mirrored[split] == pytest.approx(metrics, abs=1e-4), pair
+
+
+@every_head
+def test_half_precision_trains_float32_weights(task, head, tmp_path):
+    losses = {}
+    for precision in ("float32", "mixed_float16", "mixed_bfloat16"):
+        settings = settings_for(
+            tmp_path, task, head, precision=precision, max_train_examples=8
         )
         stacking.run(settings)
-        path = pathlib.Path(stacking.locate(settings, 1).path)
-        line = json.loads((path / "epochs.jsonl").read_text().splitlines()[0])
-        losses.append(line["train_loss"])
-        [weights] = (path / "model").iterdir()
-        arrays = safetensors.numpy.load_file(weights)
+        losses[precision] = lines_of(settings)[0]["train_loss"]
+        arrays = run_files.model_of(run_folder(settings))
         assert {array.dtype for array in arrays.values()} == {
             np.dtype(np.float32)
         }
-    assert losses[1] == pytest.approx(losses[0], rel=0.1)
+    whole = losses.pop("float32")
+    for loss in losses.values():
+        assert loss == pytest.approx(whole, rel=0.1)
 
 
-@pytest.mark.parametrize("task, head", HEADS)
-def test_a_stopped_run_ends_as_if_it_had_not_been(
+@every_head
+def test_a_resumed_run_equals_an_uninterrupted_one(
     task, head, tmp_path, monkeypatch
 ):
-    changes = {"head": head, "adaptation": adaptation_of(head)}
-    whole = settings_of(tmp_path, task, **changes)
+    dropout = {"dropout": 0.1, "head_dropout": 0.1}
+    whole = settings_for(tmp_path, task, head, **dropout)
     stacking.run(whole)
-    stopped = settings_of(
-        tmp_path, task, **changes, out=str(tmp_path / "stopped")
+    stopped = settings_for(
+        tmp_path, task, head, **dropout, out=str(tmp_path / "stopped")
     )
-    turns = interrupting.stop_after(monkeypatch, 1)  # of 2 or more
-    with pytest.raises(run_lib.Interrupted):
+    chunks = interrupting.stop_after(monkeypatch, 1)
+    with pytest.raises(Interrupted):
         stacking.run(stopped)
     stacking.run(stopped)
-    assert len(turns) > 1
-    one, other = (
-        interrupting.checkpoint_of(stacking.locate(settings, 1).path)
+    assert len(chunks) == 2
+    expected, resumed = (
+        run_files.checkpoint_of(run_folder(settings))
         for settings in (whole, stopped)
     )
-    assert one.keys() == other.keys()
-    for name, array in one.items():
-        np.testing.assert_allclose(other[name], array, atol=1e-5, err_msg=name)
+    assert expected.keys() == resumed.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(
+            resumed[name], array, atol=1e-5, err_msg=name
+        )

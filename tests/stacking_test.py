@@ -1,42 +1,36 @@
 """A big head on the frozen encoder first, then everything."""
 
 import dataclasses
-import json
-import os
-import subprocess
-import sys
+import shutil
 
 import numpy as np
 import pytest
 
+from tests import quick
+from tests.stacking_data import arrays_of
+from tests.stacking_data import lines_of
+from tests.stacking_data import run_folder
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
 from tf_transfer.models import heads
 from tf_transfer.models import tiny
-from tf_transfer.models.heads import names
-from tf_transfer.training import run as run_lib
+from tf_transfer.training import trainer
 from tf_transfer.utils.errors import UserError
 
-
-@pytest.fixture(autouse=True)
-def two_blocks(monkeypatch):
-    monkeypatch.setattr(tiny, "BLOCKS", 2)
+pytestmark = pytest.mark.usefixtures("one_block")
+WITHOUT_DROPOUT = {"dropout": 0.0, "head_dropout": 0.0}
 
 
-def run_folder(settings):
-    return stacking.locate(settings, 1).path
-
-
-def lines_of(settings):
-    with open(os.path.join(run_folder(settings), "epochs.jsonl")) as file:
-        return [json.loads(line) for line in file]
+def run(settings):
+    """What `result.json` says."""
+    return stacking.run(settings).record
 
 
 # === Settings ===
 
 
 def test_defaults_are_the_paper_s_where_it_has_them():
-    settings = stacking.StackingSettings().resolve()
+    settings = stacking.Settings().resolve()
     assert (settings.adaptation, settings.head) == (
         "stack_and_finetune",
         "bilstm",
@@ -48,51 +42,46 @@ def test_defaults_are_the_paper_s_where_it_has_them():
     )
     assert not settings.bias_correction and settings.weight_decay == 0.01
     assert settings.model == "bert_base_en" and settings.select == "last"
-    alone = stacking.StackingSettings(adaptation="finetune_only", task="text")
+    alone = stacking.Settings(adaptation="finetune_only", task="text")
     assert alone.resolve().head == "dense"
     assert alone.resolve().model == "bert_base_en_uncased"
 
 
-def test_heads_are_those_of_the_models_and_read_what_they_say():
-    named = {name for some in names.HEADS.values() for name in some}
-    assert named == set(heads.LAYERS)
-    for task, some in names.HEADS.items():
-        for name in some:
-            settings = stacking.StackingSettings(
-                task=task, head=name, adaptation="joint"
-            ).resolve()
-            head = heads.build(task, name, 1, 8, 0.1, 0, "float32")
-            assert settings.pooling == head.pooling
-            assert settings.pairs == ("cross", "sbert")[head.sides - 1]
-
-
-def test_naming_a_run_loads_no_tensorflow():
-    program = (
-        "import sys; from tf_transfer import stacking; "
-        "stacking.StackingSettings().resolve(); "
-        "sys.exit('tensorflow' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+@pytest.mark.parametrize(
+    "task, head, pooling, pairs",
+    [
+        ("ner", "dense", "tokens", "cross"),
+        ("text", "dense", "cls", "cross"),
+        ("text", "densenet", "tokens", "cross"),
+        ("pairs", "dense", "cls", "cross"),
+        ("pairs", "bimpm", "tokens", "sbert"),
+    ],
+)
+def test_texts_are_read_as_the_head_reads_them(task, head, pooling, pairs):
+    settings = stacking.Settings(
+        task=task, head=head, adaptation="joint"
+    ).resolve()
+    assert (settings.pooling, settings.pairs) == (pooling, pairs)
 
 
 @pytest.mark.parametrize(
     "changes, said",
     [
         ({"head": "bimpm"}, "--head=bimpm: fits --task=pairs. With --task=ner"),
-        ({"head": "crf"}, "--head=crf: is no head"),
+        ({"head": "crf"}, "--head=crf: there is no such head"),
         (
             {"adaptation": "finetune_only", "head": "bilstm"},
             "--head=bilstm: --adaptation=finetune_only is the paper's two",
         ),
         ({"adaptation": "stack"}, "--adaptation=stack: pick one of"),
-        ({"phase_one_epochs": 0}, "--phase_one_epochs=0"),
-        ({"head_lr": 0.0}, "--head_lr=0"),
+        ({"phase_one_epochs": 0}, "--phase_one_epochs=0: must be at least 1"),
+        ({"head_lr": 0.0}, "--head_lr=0.0: must be above 0"),
         ({"trainable_layers": "2"}, "--trainable_layers and --blocks"),
     ],
 )
 def test_bad_values_are_named(changes, said):
     with pytest.raises(UserError, match=said):
-        stacking.StackingSettings(**changes).resolve()
+        stacking.Settings(**changes).resolve()
 
 
 def test_what_a_run_does_not_read_is_not_in_its_name(tmp_path):
@@ -112,107 +101,145 @@ def test_what_a_run_does_not_read_is_not_in_its_name(tmp_path):
 # === Entities ===
 
 
-def test_words_are_labelled_and_scored_whole(tmp_path):
-    settings = settings_of(
-        tmp_path, adaptation="joint", max_epochs=8, batch_size=4
-    )
-    result = stacking.run(settings)
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    """Settings and result of a run that learns entities, traced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "BLOCKS", 1)
+        settings = settings_of(
+            tmp_path_factory.mktemp("tagger"),
+            adaptation="joint",
+            max_epochs=8,
+            batch_size=4,
+        )
+        return settings, run(settings)
+
+
+def test_words_are_labelled_and_scored(tagger):
+    settings, result = tagger
     assert result["metric"] == "f1"
     assert result["test"]["f1"] > 0.5 and result["test"]["f1_LOC"] == 0.0
-    stored = np.load(os.path.join(run_folder(settings), "predictions.npz"))
-    labels, logits = stored["test_labels"], stored["test_logits"]
+    arrays = arrays_of(settings)
+    labels, logits = arrays["test_labels"], arrays["test_logits"]
     assert logits.shape == (len(labels), 9)
     accuracy = np.mean(logits.argmax(axis=1) == labels)
     assert accuracy == pytest.approx(result["test"]["accuracy"])
 
 
-def test_long_sentences_are_cut_and_scored_as_one(tmp_path):
+def test_long_sentences_are_cut_and_scored_whole(tagger, tmp_path, eager):
     """At 8 tokens a row has 6 pieces: nearly every sentence is cut."""
-    options = {"adaptation": "joint", "dropout": 0.0, "head_dropout": 0.0}
-    settings = settings_of(tmp_path, **options, max_length=8)
-    stacking.run(settings)
-    short = np.load(os.path.join(run_folder(settings), "predictions.npz"))
-    settings = settings_of(tmp_path, **options)
-    stacking.run(settings)
-    whole = np.load(os.path.join(run_folder(settings), "predictions.npz"))
-    np.testing.assert_array_equal(short["test_labels"], whole["test_labels"])
+    settings = settings_of(
+        tmp_path, head="dense", adaptation="joint", max_length=8
+    )
+    run(settings)
+    np.testing.assert_array_equal(
+        arrays_of(settings)["test_labels"], arrays_of(tagger[0])["test_labels"]
+    )
 
 
 # === Phases ===
 
 
-@pytest.mark.parametrize("frozen_prefix", ["live", "cached"])
-def test_the_head_is_trained_first_and_then_everything(tmp_path, frozen_prefix):
-    settings = settings_of(tmp_path, frozen_prefix=frozen_prefix)
-    result = stacking.run(settings)
+@pytest.fixture(scope="module")
+def in_phases(tmp_path_factory):
+    """Settings and result of a run of the head, then of everything."""
+    settings = settings_of(
+        tmp_path_factory.mktemp("in_phases"), **WITHOUT_DROPOUT
+    )
+    with quick.eagerly():
+        return settings, run(settings)
+
+
+def test_the_head_trains_first_and_then_everything(in_phases):
+    settings, result = in_phases
     phases = [(p["trainable_layers"], p["lr"]) for p in result["phases"]]
     assert phases == [("head", 1e-2), ("all", 1e-3)]
-    assert (result["prefix_seconds"] is None) == (frozen_prefix == "live")
+    assert result["prefix_seconds"] is None
     for line in lines_of(settings):
         assert {"accuracy", "train_accuracy"} <= set(line["validation"])
 
 
-def test_a_cached_first_phase_learns_what_a_live_one_does(tmp_path):
-    options = {"adaptation": "stack_only", "dropout": 0.0, "max_epochs": 2}
-    live = stacking.run(settings_of(tmp_path, **options))
-    cached = stacking.run(
-        settings_of(
-            tmp_path, **options, frozen_prefix="cached", cache_dtype="float32"
-        )
+def test_a_cached_first_phase_learns_what_a_live_one_does(
+    in_phases, tmp_path, eager
+):
+    live, _ = in_phases
+    settings = dataclasses.replace(
+        live,
+        frozen_prefix="cached",
+        cache_dtype="float32",
+        out=str(tmp_path),
     )
-    assert cached["test"] == pytest.approx(live["test"], abs=1e-3)
+    result = run(settings)
+    assert result["prefix_seconds"] > 0
+    for one, other in zip(lines_of(settings), lines_of(live), strict=True):
+        assert one["train_loss"] == pytest.approx(other["train_loss"], abs=1e-3)
+        assert one["test"] == pytest.approx(other["test"], abs=1e-3)
 
 
 def test_the_first_phase_ends_where_training_and_validation_part(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, eager
 ):
     """The last epoch within the gap is kept, and what follows starts there."""
     gaps = iter([0.005, 0.02, 0.009, 0.5, 0.0])
-    original = run_lib.Run._evaluate
+    original = trainer.Trainer._evaluate
 
     def evaluate(self, *arguments):
-        results, logits = original(self, *arguments)
-        metrics = results["validation"]
+        scores, logits = original(self, *arguments)
+        metrics = scores["validation"]
         metrics["train_accuracy"] = metrics["accuracy"] + next(gaps)
-        return results, logits
+        return scores, logits
 
-    monkeypatch.setattr(run_lib.Run, "_evaluate", evaluate)
-    settings = settings_of(tmp_path, phase_one_epochs=4, phase_one_gap=0.01)
-    result = stacking.run(settings)
+    monkeypatch.setattr(trainer.Trainer, "_evaluate", evaluate)
+    result = run(
+        settings_of(
+            tmp_path, head="dense", phase_one_epochs=4, phase_one_gap=0.01
+        )
+    )
     assert [phase["epochs"] for phase in result["phases"]] == [4, 1]
     assert result["phases"][0]["kept_epoch"] == 3
     assert "kept_epoch" not in result["phases"][1]  # nothing chose one
 
 
-def test_where_no_epoch_is_within_the_gap_the_first_is_kept(tmp_path):
+def test_where_no_epoch_is_within_the_gap_the_first_is_kept(tmp_path, eager):
     settings = settings_of(
-        tmp_path, adaptation="stack_only", max_epochs=2, phase_one_gap=0.0
+        tmp_path,
+        head="dense",
+        adaptation="stack_only",
+        max_epochs=2,
+        phase_one_gap=0.0,
     )
     # Accuracies on samples of other sizes are hardly ever the same.
-    result = stacking.run(settings)
-    lines = lines_of(settings)
-    same = [
+    result = run(settings)
+    equal = [
         line["phase_epoch"]
-        for line in lines
+        for line in lines_of(settings)
         if line["validation"]["train_accuracy"]
         == line["validation"]["accuracy"]
     ]
-    assert result["phases"][0]["kept_epoch"] == (same or [1])[-1]
+    assert result["phases"][0]["kept_epoch"] == (equal or [1])[-1]
 
 
-@pytest.mark.parametrize("select", ["last", "best"])
+@pytest.mark.parametrize(
+    "select", ["last", pytest.param("best", marks=pytest.mark.slow)]
+)
 def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
-    tmp_path, select
+    in_phases, tmp_path, select, eager
 ):
-    options = {"head": "dense", "dropout": 0.0, "select": select}
-    stacking.run(settings_of(tmp_path, **options, max_epochs=1))
-    longer = settings_of(tmp_path, **options, max_epochs=2)
-    result = stacking.run(longer)
-    assert [phase["epochs"] for phase in result["phases"]] == [1, 2]
-    at_once = stacking.run(
-        dataclasses.replace(longer, out=str(tmp_path / "at_once"))
-    )
-    assert at_once["test"] == pytest.approx(result["test"], abs=1e-5)
+    shorter = dataclasses.replace(in_phases[0], select=select)
+    if select != in_phases[0].select:
+        run(shorter)
+    results = []
+    for name in ("extended", "at_once"):
+        settings = dataclasses.replace(
+            shorter, max_epochs=2, out=str(tmp_path / name)
+        )
+        if name == "extended":
+            shutil.copytree(run_folder(shorter), run_folder(settings))
+        results.append(run(settings))
+    extended, at_once = results
+    for result in results:
+        assert [phase["epochs"] for phase in result["phases"]] == [1, 2]
+    assert extended["test"] == pytest.approx(at_once["test"], abs=1e-5)
 
 
 # === Heads and tasks ===
@@ -221,19 +248,17 @@ def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
 @pytest.mark.parametrize(
     "task, head",
     [
-        ("ner", "dense"),
-        ("text", "dense"),
-        ("text", "densenet"),
-        ("text", "highway"),
-        ("pairs", "dense"),
-        ("pairs", "bimpm"),
-        ("pairs", "bimpm_without_context"),
-        ("pairs", "sim_transformer"),
+        pytest.param(
+            task,
+            head,
+            marks=() if head == "bimpm_without_context" else pytest.mark.slow,
+        )
+        for task in heads.HEADS
+        for head in heads.HEADS[task]
     ],
 )
-def test_every_head_trains_from_the_cache_and_live(tmp_path, task, head):
-    settings = settings_of(tmp_path, task, head=head, frozen_prefix="cached")
-    result = stacking.run(settings)
+def test_every_head_trains_from_the_cache_and_live(tmp_path, task, head, eager):
+    result = run(settings_of(tmp_path, task, head=head, frozen_prefix="cached"))
     assert len(result["phases"]) == 2
     assert 0 <= result["test"]["accuracy"] <= 1
     assert result["trainable_parameters"] == result["total_parameters"]
@@ -251,7 +276,11 @@ def test_a_table_of_ones_own_is_a_text_task(tmp_path):
         text_column="body",
         label_column="topic",
     )
-    assert 0 <= stacking.run(settings)["test"]["accuracy"] <= 1
+    source = stacking.Stacking(settings).source
+    assert source.task.labels == ("x", "y")
+    train, test = source.read("train"), source.read("test")
+    assert len(test) == 4 and not {*train.ids} & {*test.ids}
+    assert train.texts[0][0].startswith("good ")
 
 
 def test_a_table_with_too_few_texts_is_refused(tmp_path):
@@ -261,4 +290,4 @@ def test_a_table_with_too_few_texts_is_refused(tmp_path):
         settings_of(tmp_path, "text"), data=str(path)
     )
     with pytest.raises(UserError, match="mine.csv: a tenth of its different"):
-        settings.source()
+        _ = stacking.Stacking(settings).source

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,7 +10,7 @@ from tests import commands
 from tests import tweets_table
 from tests.tweets_table import files_of
 from tests.tweets_table import parsed
-from tf_transfer import predict
+from tf_transfer import experiment
 from tf_transfer import tweets
 from tf_transfer.config import command_line
 from tf_transfer.utils.errors import UserError
@@ -27,7 +25,7 @@ def table(tmp_path):
 def test_only_what_matters_is_in_the_name_of_a_sparse_run(table, tmp_path):
     def path(*words):
         settings = parsed(table, tmp_path, *words)
-        return tweets.locate(settings, 1).path
+        return tweets.Tweets(settings).find_run().path
 
     assert path("--features=count") == path(
         "--features=count", "--lr=1", "--model=minilm", "--frozen_prefix=cached"
@@ -38,7 +36,7 @@ def test_only_what_matters_is_in_the_name_of_a_sparse_run(table, tmp_path):
 
 def test_a_sparse_run_is_a_run_like_any_other(table, tmp_path, capsys):
     settings = parsed(table, tmp_path, "--features=count", "--folds=5")
-    result = tweets.run(settings)
+    result = tweets.run(settings).record
     assert "2 texts" not in capsys.readouterr().out
     assert result["approach"] == "count"
     assert result["test"]["accuracy"] > 0.9
@@ -53,26 +51,26 @@ def test_a_sparse_run_is_a_run_like_any_other(table, tmp_path, capsys):
     stored = np.load(os.path.join(folder, "predictions.npz"))
     assert stored["test_logits"].shape == (62, 1)
     # Again: found.
-    assert tweets.run(settings) == result
+    assert tweets.run(settings).record == result
     assert "Already done" in capsys.readouterr().out
 
 
-def test_repeated_texts_are_told_of_and_may_be_kept_apart(
+def test_repeated_texts_are_reported_and_may_be_kept_apart(
     table, tmp_path, capsys
 ):
-    ways = {
+    messages = {
         "kept; --duplicates=group": [],
         "kept on one side": ["--duplicates=group"],
     }
-    for kept, words in ways.items():
+    for handled, words in messages.items():
         settings = parsed(
             table, tmp_path, "--features=count", "--folds=2", *words
         )
         tweets.run(settings)
-        said = capsys.readouterr().out
-        assert "1 of 62 rows repeat a text, 1 texts have several labels" in said
-        assert kept in said
-    for train, _tested in settings.source().folds():
+        output = capsys.readouterr().out
+        assert "1 of 62 rows repeat a text, 1 texts have several" in output
+        assert handled in output
+    for train, _tested in tweets.Tweets(settings).source.folds():
         assert len({60, 61} & set(train)) in (0, 2)
 
 
@@ -81,38 +79,37 @@ def test_a_baseline_on_the_held_out_set_of_the_encoder_and_on_fewer(
 ):
     words = ["--features=count", "--folds=0", "--max_train_examples=20"]
     settings = parsed(table, tmp_path, *words)
-    result = tweets.run(settings)
+    result = tweets.run(settings).record
     folder, config = files_of(tmp_path)
     assert config["split_sizes"] == {"train": 20, "test": 7}
     assert result["stop_reason"] == "one held-out set"
     stored = np.load(os.path.join(folder, "predictions.npz"))
-    encoder = parsed(table, tmp_path).source()
+    encoder = tweets.Tweets(parsed(table, tmp_path)).source
     assert stored["test_ids"].tolist() == encoder.read("test").ids.tolist()
-    assert settings.source().identity == encoder.identity
+    assert tweets.Tweets(settings).source.identity == encoder.identity
+
+
+PROGRAM = """
+import json, pathlib, sys
+from tests.tweets_table import parsed
+from tf_transfer import tweets
+
+table, folder = sys.argv[1:]
+words = ("--features=hash", "--folds=2")
+tweets.run(parsed(table, pathlib.Path(folder), *words))
+loaded = sorted({"tensorflow", "keras"} & set(sys.modules))
+print("RESULT" + json.dumps(loaded))
+"""
 
 
 def test_a_sparse_run_loads_no_tensorflow(table, tmp_path):
-    code = (
-        "import sys; from tests import tweets_table as t; "
-        "from tf_transfer import tweets; "
-        f"tweets.run(t.parsed({table!r}, __import__('pathlib').Path("
-        f"{str(tmp_path)!r}), '--features=hash', '--folds=2')); "
-        "print([n for n in ('tensorflow', 'keras') if n in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=commands.ROOT,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert commands.results_of(PROGRAM, table, str(tmp_path)) == [[]]
 
 
 def test_a_baseline_has_no_model_to_predict_with(table, tmp_path):
     tweets.run(parsed(table, tmp_path, "--features=count", "--folds=2"))
     with pytest.raises(UserError, match="is a baseline.*keeps no model"):
-        predict.Predictor(files_of(tmp_path)[0])
+        experiment.open_run(files_of(tmp_path)[0])
 
 
 # === What is refused ===
@@ -166,7 +163,7 @@ def test_the_author_s_fold_means_come_out(
 ):
     folder = os.path.join(shared_data, "tweets")
     settings = command_line.parse(
-        tweets.TweetsSettings,
+        tweets.Settings,
         [
             f"--data={folder}/train.csv",
             f"--features={features}",
@@ -174,6 +171,6 @@ def test_the_author_s_fold_means_come_out(
             f"--out={tmp_path}",
         ],
     ).resolve()
-    result = tweets.run(settings)
+    result = tweets.run(settings).record
     assert abs(result["test"]["accuracy"] - accuracy) < 0.005
     assert abs(result["test"]["f1"] - f1) < 0.005

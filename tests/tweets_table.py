@@ -33,7 +33,7 @@ def write(folder):
 
 def parsed(table, tmp_path, *words):
     return command_line.parse(
-        tweets.TweetsSettings,
+        tweets.Settings,
         [
             f"--data={table}",
             "--id_column=number",

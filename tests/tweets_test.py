@@ -23,7 +23,7 @@ def table(tmp_path):
 
 def test_defaults_are_the_author_s(table, tmp_path):
     settings = command_line.parse(
-        tweets.TweetsSettings, [f"--data={table}"]
+        tweets.Settings, [f"--data={table}"]
     ).resolve()
     assert settings.model == "bert_base_en"  # cased
     assert (settings.lr, settings.batch_size) == (5e-5, 32)
@@ -71,7 +71,7 @@ def test_bad_flags_are_named(table, tmp_path, words, said):
         parsed(table, tmp_path, *words)
 
 
-def test_the_last_four_blocks_are_a_way_of_pooling(table, tmp_path):
+def test_the_last_four_blocks_may_be_what_the_head_reads(table, tmp_path):
     assert parsed(table, tmp_path).pooling == "cls"
     last4 = parsed(table, tmp_path, "--encoder_output=last4")
     assert last4.pooling == "last4"
@@ -85,7 +85,7 @@ def test_the_last_four_blocks_are_a_way_of_pooling(table, tmp_path):
 
 def test_how_a_file_is_read_and_split_is_part_of_its_identity(table, tmp_path):
     def identity(*words):
-        return parsed(table, tmp_path, *words).source().identity
+        return tweets.Tweets(parsed(table, tmp_path, *words)).source.identity
 
     changes = (
         ["--encoding=latin-1"],
@@ -96,16 +96,16 @@ def test_how_a_file_is_read_and_split_is_part_of_its_identity(table, tmp_path):
         ["--label_column=number", "--text_column=target"],
         ["--keyword_column=target"],
     )
-    found = []
+    identities = []
     for words in changes:
         with contextlib.suppress(UserError):  # of labels that are none
-            found.append(identity(*words))
-    assert len({identity(), *found}) == len(found) + 1 >= 7
+            identities.append(identity(*words))
+    assert len({identity(), *identities}) == len(identities) + 1 >= 7
 
 
 def test_the_table_is_split_once_for_every_trial(table, tmp_path):
-    one = parsed(table, tmp_path, "--seed=0").source()
-    other = parsed(table, tmp_path, "--seed=1").source()
+    one = tweets.Tweets(parsed(table, tmp_path, "--seed=0")).source
+    other = tweets.Tweets(parsed(table, tmp_path, "--seed=1")).source
     assert one.read("test").ids.tolist() == other.read("test").ids.tolist()
     assert len(one.read("test")) == 7 and len(one.read("train")) == 55
 
@@ -114,14 +114,14 @@ def test_the_ids_that_are_tested_may_be_given(table, tmp_path):
     ids = tmp_path / "ids.txt"
     ids.write_text("60\n3\n")
     settings = parsed(table, tmp_path, f"--test_ids={ids}")
-    source = settings.source()
+    source = tweets.Tweets(settings).source
     assert source.read("test").ids.tolist() == [3, 60]
     assert len(source.read("train")) == 60
     before = source.identity
     ids.write_text("60\n4\n")
-    assert settings.source().identity != before
+    assert tweets.Tweets(settings).source.identity != before
     grouped = parsed(table, tmp_path, f"--test_ids={ids}", "--duplicates=group")
-    assert 61 not in grouped.source().read("train").ids
+    assert 61 not in tweets.Tweets(grouped).source.read("train").ids
 
 
 def test_nothing_left_to_train_on_is_named(table, tmp_path):
@@ -129,11 +129,11 @@ def test_nothing_left_to_train_on_is_named(table, tmp_path):
     ids.write_text("\n".join(map(str, range(62))))
     settings = parsed(table, tmp_path, f"--test_ids={ids}")
     with pytest.raises(UserError, match="--test_ids: leaves no example"):
-        settings.source().read("train")
+        tweets.Tweets(settings).source.read("train")
 
 
 def test_validation_is_kept_apart_from_training_too(table, tmp_path):
     settings = parsed(table, tmp_path, "--duplicates=group")
-    source = settings.source()
+    source = tweets.Tweets(settings).source
     rows = np.array([0, 1, 60])
     assert source.keep_apart(rows, np.array([61])).tolist() == [0, 1]

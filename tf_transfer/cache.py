@@ -1,16 +1,17 @@
-"""The stored states of frozen blocks: lists, checks and clears them.
+"""The feature cache: lists, checks and clears what is stored in it.
 
     python -m tf_transfer.cache
     python -m tf_transfer.cache --check
     python -m tf_transfer.cache --clear --unused_days=30
 
-An entry is what one frozen prefix put out, for every text that a run with
-`--frozen_prefix=cached` has asked for. Runs build what they miss and drop what
-does not fit `--cache_limit_gb`, so nothing here needs to be done by hand.
+An entry is the output of one frozen prefix, for every text that a run with
+`--frozen_prefix=cached` has asked for. Runs build what is missing and remove
+what does not fit `--cache_limit_gb`, so nothing here needs to be done by hand.
 """
 
 import datetime
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from absl import flags
@@ -25,7 +26,7 @@ COLUMNS = (
     "entry",
     "model",
     "blocks",
-    "keeps",
+    "output",
     "dtype",
     "texts",
     "size",
@@ -33,13 +34,13 @@ COLUMNS = (
 )
 
 
-def define_flags():
+def define_flags() -> None:
     """Defines this module's flags."""
     flags.DEFINE_string(
         "cache_dir", "", "The runs' --cache_dir. Unset: the user's cache."
     )
     flags.DEFINE_bool(
-        "check", False, "Read every row, and say which are damaged."
+        "check", False, "Read every row, and report which are damaged."
     )
     flags.DEFINE_bool("clear", False, "Remove entries that no run is using.")
     flags.DEFINE_string(
@@ -48,46 +49,52 @@ def define_flags():
     flags.DEFINE_float("unused_days", 0.0, "Only entries that long unused.")
 
 
-def chosen(store, name, unused_days):
-    """The entries that the flags mean.
+def select(
+    store: store_lib.Store, name: str, unused_days: float
+) -> list[store_lib.Entry]:
+    """The entries that the flags select.
 
     Raises:
-        UserError: no entry has that name.
+        UserError: no entry's name begins with `name`.
     """
     entries = [e for e in store.entries() if e.name.startswith(name)]
     if name and not entries:
-        raise UserError(f"--entry={name}: {store.folder} holds none of it.")
-    before = time.time() - unused_days * 86400
-    return [entry for entry in entries if entry.used_at <= before]
+        raise UserError(
+            f"--entry={name}: no entry in {store.folder} begins like this."
+        )
+    limit = time.time() - unused_days * 86400
+    return [entry for entry in entries if entry.last_used <= limit]
 
 
-def table(entries):
-    """The entries as aligned text, the least lately used first."""
+def format_table(entries: Sequence[store_lib.Entry]) -> str:
+    """The entries as aligned text, the least recently used first."""
     rows = [COLUMNS]
     for entry in entries:
         entry.load()
-        used = datetime.datetime.fromtimestamp(entry.used_at)
+        used = datetime.datetime.fromtimestamp(entry.last_used)
         rows.append(
             (
                 entry.name,
                 entry.model,
-                "+".join(map(str, entry.key["stops"])),
-                entry.key["keeps"],
+                # An entry of an older version has other keys: no run reads it.
+                "+".join(map(str, entry.key.get("cuts", "?"))),
+                entry.key.get("output", "?"),
                 entry.key["dtype"],
                 f"{len(entry.rows):,}",
-                formatting.size(entry.bytes),
+                formatting.size(entry.num_bytes),
                 f"{used:%Y-%m-%d %H:%M}",
             )
         )
     return formatting.aligned(rows)
 
 
-def check(entry):
-    """One line on what is damaged in an entry."""
+def check(entry: store_lib.Entry) -> str:
+    """Reads an entry; returns a line on what is damaged in it."""
     entry.load()
-    damaged = entry.damaged(np.array(sorted(entry.rows.values()), np.int64))
+    indices = np.array(sorted(entry.rows.values()), np.int64)
+    damaged = entry.find_damaged(indices)
     if not damaged and not entry.unreadable:
-        return f"{entry.name}: whole, {len(entry.rows):,} texts."
+        return f"{entry.name}: intact, {len(entry.rows):,} texts."
     return (
         f"{entry.name}: {len(damaged):,} of {len(entry.rows):,} texts and "
         f"{len(entry.unreadable)} lists of texts are damaged. The next run "
@@ -95,20 +102,20 @@ def check(entry):
     )
 
 
-def clear(entry):
-    """Removes an entry; one line on it."""
-    size = formatting.size(entry.bytes)
-    if entry.drop():
+def clear(entry: store_lib.Entry) -> str:
+    """Removes an entry; returns a line on it."""
+    size = formatting.size(entry.num_bytes)
+    if entry.remove():
         return f"{entry.name}: removed, {size}."
-    return f"{entry.name}: a run is using it. It stays."
+    return f"{entry.name}: in use by a run, kept."
 
 
-def main():
+def main() -> None:
     """Reads the flags and does what they say."""
     values = flags.FLAGS
     folder = settings_lib.cache_folder(values.cache_dir)
     store = store_lib.Store(folder)
-    entries = chosen(store, values.entry, values.unused_days)
+    entries = select(store, values.entry, values.unused_days)
     if values.check and values.clear:
         raise UserError("Give one of --check and --clear.")
     if not entries:
@@ -117,7 +124,7 @@ def main():
         for entry in entries:
             print((check if values.check else clear)(entry), flush=True)
     else:
-        print(f"{store.folder}\n{table(entries)}")
+        print(f"{store.folder}\n{format_table(entries)}")
 
 
 if __name__ == "__main__":

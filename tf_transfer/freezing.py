@@ -10,8 +10,8 @@ training everything.
 is the whole study of a task: it searches the learning rate that is best for
 training everything, then trains with every N at that rate, several trials each,
 and shows how many trained blocks are enough, what they cost, and how sure that
-is. It runs as a sweep: each trial a process, what is finished is found, and
-what was interrupted goes on. `--search=bisect` finds the number without trying
+is. It runs as a sweep: each trial is a process, finished trials are reused, and
+interrupted ones continue. `--search=bisect` finds the number without trying
 all.
 
 Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
@@ -26,37 +26,50 @@ set); clipping looks at what trains (their norm counted frozen gradients too).
 """
 
 import dataclasses
+import functools
+import os
+import re
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
-from tf_transfer import freezing_study
-from tf_transfer import text_task
+from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
+from tf_transfer.data import glue
+from tf_transfer.data.task import Task
+from tf_transfer.models import loading
 from tf_transfer.reports import operating
+from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 HEADLINES = {"cola": "matthews"}  # where it is not that of the task's row
+SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
 
 
 @dataclasses.dataclass(frozen=True)
-class FreezingSettings(text_task.TaskSettings):
+class Settings(experiment.TaskSettings):
     """The shared settings with the paper's defaults, and the study's own."""
 
-    module = "freezing"
-
     lr: float = setting(
-        None, "Learning rate. Unset: the best of --rates, by the search."
+        None,
+        "Learning rate. Unset: the best of --rates, by the search.",
+        above=0,
     )
-    batch_size: int = setting(16, "Examples a step, over all replicas.")
+    batch_size: int = setting(
+        16, "Examples a step, over all replicas.", at_least=1
+    )
     max_epochs: int = setting(
         None,
         f"Epochs. Unset: {EPOCHS_BERT} for BERT, {EPOCHS_ROBERTA} for RoBERTa.",
+        at_least=1,
     )
-    weight_decay: float = setting(0.0, "Decoupled weight decay.")
-    adam_epsilon: float = setting(1e-8, "Adam's epsilon.")
+    weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
+    adam_epsilon: float = setting(1e-8, "Adam's epsilon.", above=0)
     bias_correction: bool = setting(
         True, "Correct Adam's moments for their start at zero."
     )
@@ -66,13 +79,17 @@ class FreezingSettings(text_task.TaskSettings):
         choices=("constant", "linear"),
     )
     patience: int = setting(
-        0, "Stop when validation has not risen for so many epochs (0: never)."
+        0,
+        "Stop when validation has not risen for so many epochs (0: never).",
+        at_least=0,
     )
     validation_fraction: float = setting(
         0.0,
         "Part of the training set that is held out. The study holds out "
-        f"{freezing_study.SEARCH_SHARE:g} for the search of the rate, and "
+        f"{SEARCH_FRACTION:g} for the search of the rate, and "
         "nothing after it.",
+        at_least=0,
+        below=1,
     )
     select: str = setting(
         "last",
@@ -94,8 +111,12 @@ class FreezingSettings(text_task.TaskSettings):
     rates: str = setting(
         "1e-5,2e-5,3e-5,4e-5,5e-5", "Rates of the search.", hashed=False
     )
-    search_trials: int = setting(5, "Trials of each rate.", hashed=False)
-    trials: int = setting(5, "Trials of each number of blocks.", hashed=False)
+    search_trials: int = setting(
+        5, "Trials of each rate.", hashed=False, at_least=1
+    )
+    trials: int = setting(
+        5, "Trials of each number of blocks.", hashed=False, at_least=1
+    )
     frozen_blocks: str = setting(
         "",
         "How many of the first blocks are frozen, such as 6-12 or 0,3,6. "
@@ -107,7 +128,7 @@ class FreezingSettings(text_task.TaskSettings):
         "all",
         "Which of these numbers are tried: `all`; or `bisect`, which halves "
         "them until the fewest trained blocks that keep each --quality are "
-        "found, and takes it that more of them are never worse.",
+        "found, and assumes that more of them are never worse.",
         choices=("all", "bisect"),
         hashed=False,
     )
@@ -123,55 +144,341 @@ class FreezingSettings(text_task.TaskSettings):
         "holds; it needs two trials. Unset: "
         f"{operating.LEVEL:g}, where there are two.",
         hashed=False,
+        above=0,
+        below=1,
     )
-    jobs: int = setting(1, "Runs side by side.", hashed=False)
+    jobs: int = setting(1, "Runs side by side.", hashed=False, at_least=1)
     retry_failed: bool = setting(
         False, "Try again what has failed before.", hashed=False
     )
 
-    @property
-    def row(self):
-        """The task, scored as the paper scores it."""
-        row = super().row
-        headline = HEADLINES.get(self.task, row.metric)
-        others = [name for name in row.metrics if name != headline]
-        return dataclasses.replace(row, metric=headline, also=tuple(others))
+    def defaults(self) -> dict[str, Any]:
+        """The epochs, by the family of the encoder."""
+        if self.max_epochs is not None:
+            return {}
+        is_roberta = loading.is_roberta(self.model)
+        return {"max_epochs": EPOCHS_ROBERTA if is_roberta else EPOCHS_BERT}
 
-    def resolve(self):
-        """Settings with every default filled in. Checks them all first."""
-        from tf_transfer.models import loading
-
-        settings = self
-        if settings.max_epochs is None:
-            is_roberta = loading.is_roberta(settings.model)
-            settings = dataclasses.replace(
-                settings,
-                max_epochs=EPOCHS_ROBERTA if is_roberta else EPOCHS_BERT,
-            )
-        settings_lib.check(settings)
-        if settings.trial and settings.lr is None:
+    def check(self) -> None:
+        """Raises `UserError`, naming the flag, for what cannot be studied."""
+        super().check()
+        if self.trial and self.lr is None:
             raise UserError("--trial: one run needs its --lr.")
-        freezing_study.check(settings)
-        return settings
+        rates_of(self)
+        tasks_of(self)
+        operating.parse_qualities(self.quality)
+        if self.interval is not None and self.trials < 2:
+            raise UserError(
+                f"--trials={self.trials}: the interval that --interval="
+                f"{self.interval:g} asks for needs two trials of each number "
+                "of blocks: give --trials=2 or more, or leave --interval out."
+            )
 
 
-# What a sweep asks of a module.
-SETTINGS = FreezingSettings
-run, build, locate = text_task.run, text_task.build, text_task.locate
+def task_of(name: str) -> Task:
+    """A task of GLUE as the paper scores it."""
+    task = glue.TASKS[name]
+    metric = HEADLINES.get(name, task.metric)
+    others = tuple(other for other in task.metrics if other != metric)
+    return dataclasses.replace(task, metric=metric, also=others)
 
 
-def main():
+class Freezing(experiment.Experiment):
+    """One trial: so many trained blocks, at one rate, with one seed."""
+
+    name = "freezing"
+    Settings = Settings
+
+    @functools.cached_property
+    def source(self) -> glue.GlueSource:
+        """Where its texts come from; the task as the paper scores it."""
+        settings = self.settings
+        return glue.GlueSource(
+            task_of(settings.task), settings.data, settings.cache_folder
+        )
+
+    def find_run(self, replicas: int = 1) -> RunDirectory:
+        """The directory of the run; see `Experiment.find_run`.
+
+        Raises:
+            UserError: the rate is not given, which a study searches.
+        """
+        if self.settings.lr is None:
+            raise UserError("--lr: one run needs it; a study searches it.")
+        return super().find_run(replicas)
+
+
+EXPERIMENT = Freezing
+run = Freezing.run
+
+
+# === What a study is asked for ===
+
+
+def tasks_of(settings: Settings) -> list[str]:
+    """The tasks of the study."""
+    if settings.tasks == "all":
+        return list(glue.TASKS)
+    names = settings.tasks.split(",") if settings.tasks else [settings.task]
+    for name in names:
+        if name not in glue.TASKS or names.count(name) > 1:
+            raise UserError(
+                f"--tasks={settings.tasks}: give `all`, or some of "
+                f"{', '.join(glue.TASKS)}, each once."
+            )
+    return names
+
+
+def rates_of(settings: Settings) -> list[float]:
+    """The rates of the search."""
+    try:
+        rates = [float(word) for word in settings.rates.split(",")]
+    except ValueError:
+        rates = [0.0]
+    if not all(0 < rate < 1 for rate in rates) or len(set(rates)) < len(rates):
+        raise UserError(
+            f"--rates={settings.rates}: give rates such as 1e-5,2e-5, each "
+            "once."
+        )
+    return rates
+
+
+def numbers_of_frozen_blocks(settings: Settings, blocks: int) -> list[int]:
+    """The numbers N of frozen blocks that are studied, 0 apart.
+
+    Args:
+        blocks: L, how many the encoder has.
+    """
+    if blocks < 1:
+        raise UserError(
+            f"--model={settings.model}: has no blocks that could be frozen."
+        )
+    if not settings.frozen_blocks:
+        return list(range(-(-blocks // 2), blocks + 1))
+    numbers: set[int] = set()
+    for word in settings.frozen_blocks.split(","):
+        ends = re.fullmatch(r"(\d+)(?:-(\d+))?", word.strip())
+        if not ends or int(ends[2] or ends[1]) > blocks:
+            raise UserError(
+                f"--frozen_blocks={settings.frozen_blocks}: give numbers and "
+                f"ranges from 0 to {blocks}, which is all that this encoder "
+                f"has, such as {blocks // 2}-{blocks}."
+            )
+        numbers |= set(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
+    return sorted(numbers - {0})
+
+
+# === A study ===
+
+
+class Study:
+    """The runs of one task and encoder: the search of the rate, then trials.
+
+    Args:
+        settings: resolved.
+
+    Attributes:
+        runs: what it has trained, the search's runs included.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.runs: list[Any] = []
+        self.blocks = loading.count_blocks(
+            settings.model, settings.cache_folder
+        )
+        self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
+
+    def run(self) -> None:
+        """Searches and trains."""
+        lr = self.settings.lr or self.find_best_rate()
+        layers = sorted(self.blocks - frozen for frozen in self.frozen)
+        if self.settings.search == "all":
+            self.train(lr, [operating.ALL, *reversed(layers)])
+        else:
+            self.bisect(lr, layers)
+
+    def find_best_rate(self) -> float:
+        """The rate whose trials are best on validation, training all."""
+        settings = self.settings
+        results = self._sweep(
+            {
+                "lr": rates_of(settings),
+                "seed": list(range(settings.search_trials)),
+            },
+            validation_fraction=SEARCH_FRACTION,
+        )
+        scores: dict[float, list[float]] = {}
+        for axes, result in results:
+            score = result["validation"][result["metric"]]
+            scores.setdefault(float(axes["lr"]), []).append(score)
+        return max(scores, key=lambda lr: operating.plain_mean(scores[lr]))
+
+    def train(self, lr: float, layers: Sequence[Any]) -> dict[Any, list[float]]:
+        """Test scores of the trials, by number of trained blocks."""
+        results = self._sweep(
+            {
+                "trainable_layers": layers,
+                "seed": list(range(self.settings.trials)),
+            },
+            lr=lr,
+        )
+        scores: dict[Any, list[float]] = {}
+        for axes, result in results:
+            blocks = axes["trainable_layers"]
+            blocks = blocks if blocks == operating.ALL else int(blocks)
+            scores.setdefault(blocks, []).append(
+                result["test"][result["metric"]]
+            )
+        return scores
+
+    def bisect(self, lr: float, layers: Sequence[int]) -> None:
+        """Trains with few numbers of blocks: those that decide each quality."""
+        trials = self.train(lr, [operating.ALL])
+
+        def is_enough(quality: float, blocks: int) -> bool:
+            if blocks not in trials:
+                trials.update(self.train(lr, [blocks]))
+            full, here = trials[operating.ALL], trials[blocks]
+            return operating.plain_mean(here) > quality * operating.plain_mean(
+                full
+            )
+
+        for quality in operating.parse_qualities(self.settings.quality):
+            operating.bisect(layers, functools.partial(is_enough, quality))
+
+    def _sweep(self, axes: dict, **changes: Any) -> list[tuple[dict, dict]]:
+        """Does what is missing of a grid; returns (axes, result) of each."""
+        from tf_transfer.sweeps import execute
+        from tf_transfer.sweeps import grid
+
+        given = {**flags_of_trials(self.settings), "trial": True, **changes}
+        given = {n: value for n, value in given.items() if n not in axes}
+        runs = grid.expand(
+            "freezing",
+            {"experiment": "freezing", "flags": given, "axes": axes},
+            self.settings.out,
+            self.settings.cache_dir,
+        )
+        results = execute.collect_results(
+            runs,
+            self.settings.out,
+            self.settings.jobs,
+            self.settings.retry_failed,
+        )
+        self.runs += runs
+        return [(run.axes, result) for run, result in zip(runs, results)]
+
+
+# Flags of the study alone, and those that it gives each trial itself.
+STUDY_FLAGS = (
+    "out",
+    "cache_dir",
+    "rerun",
+    "describe",
+    "trial",
+    "tasks",
+    "rates",
+    "search_trials",
+    "trials",
+    "frozen_blocks",
+    "search",
+    "quality",
+    "interval",
+    "jobs",
+    "retry_failed",
+    "lr",
+    "trainable_layers",
+    "seed",
+    "max_epochs",
+)
+
+
+def flags_of_trials(settings: Settings) -> dict[str, Any]:
+    """The flags that a trial takes over from the study."""
+    given = settings_lib.given_flags(settings, STUDY_FLAGS)
+    return {**given, "max_epochs": settings.max_epochs}
+
+
+def format_report(
+    settings: Settings, runs: Sequence[Any], make: Callable
+) -> str:
+    """What the report says of some runs, as text.
+
+    Args:
+        settings: of the study.
+        runs: of one or several studies.
+        make: `results` or `operating_points` of `reports.freezing_tables`.
+    """
+    from tf_transfer.reports import document
+    from tf_transfer.reports import freezing_tables
+    from tf_transfer.reports import options
+    from tf_transfer.reports import reading
+    from tf_transfer.reports import sections
+    from tf_transfer.reports import summary
+
+    records = []
+    for run in runs:
+        path = run.directory.path
+        try:
+            records.append(
+                reading.read_run(path, os.path.relpath(path, settings.out))
+            )
+        except reading.LeftOut as reason:
+            raise UserError(
+                f"{path}: {reason}. Remove it, and give the same command."
+            ) from None
+    made = summary.summarize(records, [], settings.out)
+    asked = options.Options(
+        qualities=operating.parse_qualities(settings.quality),
+        level=settings.interval or operating.LEVEL,
+    )
+    published = options.read_published("experiments", "freezing")
+    parts: list[Any] = []
+    [(_, _, studies)] = sections.group_by_experiment(records)
+    for study in studies:
+        if not study.settings["validation_fraction"]:
+            rows = freezing_tables.rows_of(study, made, published)
+            parts += make(study, rows, asked)
+    return document.to_text(parts)
+
+
+def run_studies(settings: Settings) -> None:
+    """The whole study of each task; prints each as soon as it is done."""
+    from tf_transfer.reports import freezing_tables
+
+    runs: list[Any] = []
+    tasks = tasks_of(settings)
+    for task in tasks:
+        study = Study(dataclasses.replace(settings, task=task, tasks=""))
+        study.run()
+        runs += study.runs
+        print(
+            f"\n{format_report(settings, study.runs, freezing_tables.results)}"
+        )
+    if len(tasks) > 1:
+        print(format_report(settings, runs, freezing_tables.operating_points))
+    print(
+        "All tables, the figure and the paper's claims: python -m "
+        f"tf_transfer.report {settings.out}"
+    )
+
+
+# === The command ===
+
+
+def main() -> None:
     """Reads the flags; does the study, or one run of it."""
-    settings = command_line.from_flags(FreezingSettings).resolve()
-    command_line.import_tensorflow()
+    trial = Freezing(command_line.from_flags(Settings))
+    settings = trial.settings
     if settings.describe:
-        print(text_task.describe(settings))
+        print(trial.describe())
     elif settings.trial:
         _refuse(
             ("tasks",),
             "belongs to the study, and --trial is one run: give --task.",
         )
-        run(settings)
+        trial.train()
     else:
         _refuse(
             ("validation_fraction", "select"),
@@ -188,10 +495,10 @@ def main():
             "belongs to one run: add --trial and --lr; a study has "
             "--frozen_blocks and --trials.",
         )
-        freezing_study.study(settings)
+        run_studies(settings)
 
 
-def _refuse(names, why):
+def _refuse(names: Sequence[str], why: str) -> None:
     """Raises `UserError` where a flag was given that has no use here."""
     for name in names:
         if flags.FLAGS[name].present:
@@ -199,4 +506,4 @@ def _refuse(names, why):
 
 
 if __name__ == "__main__":
-    command_line.start(main, FreezingSettings)
+    command_line.start(main, Settings)

@@ -12,7 +12,7 @@ Defaults are the paper's: batch 1, at most 30 epochs, 2e-5 for fine-tuning and
 validate on, the development set as test, stop when validation has not risen for
 two epochs, dropout, one output unit for a yes/no.
 
-Where the paper is silent, ours (also in experiments/glue/README.md):
+Where the paper is silent, ours (also in docs/glue.md):
 the dropout rate, 0.1; the "small threshold", 0.1 points; 128 tokens; BERT's own
 Adam (decay 0.01, epsilon 1e-6, clipping at 1.0, no bias correction); a constant
 rate, since a decay over 30 epochs does not go with early stopping; pooler and
@@ -21,10 +21,9 @@ validation epoch is the result; STS-B learns its raw scores by squared error.
 """
 
 import dataclasses
+from typing import Any
 
-from tf_transfer import text_task
-from tf_transfer.config import command_line
-from tf_transfer.config import settings as settings_lib
+from tf_transfer import experiment
 from tf_transfer.config.settings import setting
 
 LR_FINE_TUNING = 2e-5
@@ -32,37 +31,33 @@ LR_LAST_BLOCKS = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
-class GlueSettings(text_task.TaskSettings):
+class Settings(experiment.TaskSettings):
     """The shared settings with Wang's defaults."""
-
-    module = "glue"
 
     lr: float = setting(
         None,
         f"Learning rate. Unset: {LR_FINE_TUNING:g} for `all`, "
         f"{LR_LAST_BLOCKS:g} for the last blocks.",
+        above=0,
     )
 
-    def resolve(self):
-        """Settings with every default filled in. Checks them all first."""
-        settings_lib.check(self)
+    def defaults(self) -> dict[str, Any]:
+        """The learning rate, by what is trained."""
         if self.lr is not None:
-            return self
-        fine_tuning = self.approach == "fine_tuning"
-        return dataclasses.replace(
-            self, lr=LR_FINE_TUNING if fine_tuning else LR_LAST_BLOCKS
-        )
+            return {}
+        is_fine_tuning = self.approach == "fine_tuning"
+        return {"lr": LR_FINE_TUNING if is_fine_tuning else LR_LAST_BLOCKS}
 
 
-# What a sweep asks of a module.
-SETTINGS = GlueSettings
-run, build, locate = text_task.run, text_task.build, text_task.locate
+class Glue(experiment.Experiment):
+    """Wang's comparison: one task of GLUE, one approach."""
+
+    name = "glue"
+    Settings = Settings
 
 
-def main():
-    """Reads the flags and runs."""
-    text_task.main(GlueSettings)
-
+EXPERIMENT = Glue
+run = Glue.run
 
 if __name__ == "__main__":
-    command_line.start(main, GlueSettings)
+    experiment.start(Glue)

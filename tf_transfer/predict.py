@@ -23,27 +23,22 @@ answers. `--cs224n` writes the files that the CS224N project's graders take, for
 dev and, where `--data` holds them, for test.
 """
 
-import csv
-import dataclasses
-import io
-import itertools
 import json
 import os
+from collections.abc import Sequence
 
-import numpy as np
 from absl import flags
 
+from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
-from tf_transfer.data import conll
 from tf_transfer.data import cs224n
-from tf_transfer.data import metrics
-from tf_transfer.data import sources
-from tf_transfer.data import tables
-from tf_transfer.predictor import Predictor
+from tf_transfer.data import glue
+from tf_transfer.trained import Predictor
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 
-def define_flags():
+def define_flags() -> None:
     """Defines this module's flags."""
     flags.DEFINE_string("run", None, "The run directory.")
     flags.DEFINE_multi_string(
@@ -72,14 +67,19 @@ def define_flags():
     )
     flags.DEFINE_string("export", None, "Folder to write a SavedModel into.")
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
+    flags.DEFINE_string(
+        "experiment", "", "Of a run of your own experiment: its module."
+    )
 
 
 # === What the flags ask for ===
 
 
-def predict_texts(predictor, texts, output=None):
+def predict_texts(
+    predictor: Predictor, texts: Sequence[str], output: str | None = None
+) -> None:
     """Writes the answer for one text or pair, or each word's tag."""
-    if predictor.reads_words:
+    if predictor.experiment.labels_words:
         sentences = [text.split() for text in texts]
         if not all(sentences):
             raise UserError("--text: holds no words.")
@@ -92,108 +92,69 @@ def predict_texts(predictor, texts, output=None):
             ],
         )
         return
-    wanted = len(predictor.task.texts)
-    if len(texts) != wanted:
+    task = predictor.task
+    if len(texts) != len(task.texts):
         raise UserError(
-            f"--text: task {predictor.task.name} takes {wanted} of them, "
-            f"found {len(texts)}."
+            f"--text: task {task.name} takes {len(task.texts)} of them, and "
+            f"{len(texts)} are given."
         )
-    columns = [[predictor.prepared(text)] for text in texts]
-    examples = sources.Examples(np.arange(1), columns, None)
-    [(word, score)] = predictor.answers(predictor.logits(examples))
-    _write(output, [f"{word}\t{score:.4f}"])
+    prepare = predictor.experiment.prepare_text
+    [(label, score)] = predictor.answer(*([prepare(text)] for text in texts))
+    _write(output, [f"{label}\t{score:.4f}"])
 
 
-def predict_file(predictor, path, output):
-    """Adds `label` and `score` to every row of a file."""
+def predict_file(
+    predictor: Predictor, path: str, output: str | None = None
+) -> None:
+    """Adds the answer to every row of a file."""
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
-    if predictor.reads_words:
-        _predict_words(predictor, path, output)
-        return
-    if predictor.table:
-        _predict_table(predictor, path, output)
-        return
-    task = dataclasses.replace(predictor.task, header=None)
-    examples = sources.read_tsv(task, path, "test")
-    answers = predictor.answers(predictor.logits(examples))
-    rows = zip(*examples.texts, answers)
-    lines = ["\t".join([*task.texts, "label", "score"])]
-    lines += [
-        "\t".join([*texts, word, f"{score:.4f}"])
-        for *texts, (word, score) in rows
-    ]
-    _write(output, lines)
+    _write(output, predictor.experiment.answer_file(predictor, path))
 
 
-def _predict_table(predictor, path, output):
-    """The same for a CSV or TSV, as CSV."""
-    settings = predictor.table
-    texts = tables.read_texts(
-        path,
-        tables.Columns(
-            settings["text_column"], "", "", settings["keyword_column"]
-        ),
-        settings["encoding"],
-        settings["clean"] == "basic",
-    )
-    if not texts:
-        raise UserError(f"--input={path}: holds no texts.")
-    examples = sources.Examples(np.arange(len(texts)), [texts], None)
-    answers = predictor.answers(predictor.logits(examples))
-    header, rows = tables.read_cells(path, settings["encoding"])
-    taken = "predicted_" if {"label", "score"} & set(header) else ""
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow((*header, f"{taken}label", f"{taken}score"))
-    for cells, (word, score) in zip(rows, answers, strict=True):
-        writer.writerow((*cells, word, f"{score:.4f}"))
-    _write(output, buffer.getvalue().removesuffix("\n").split("\n"))
+def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
+    """Writes the task's GLUE submission file, or MNLI's two.
 
-
-def _predict_words(predictor, path, output):
-    """Adds a tag to every line with a word."""
-    sentences, places = conll.read_words(path)
-    tags = itertools.chain.from_iterable(predictor.tags(sentences))
-    lines = sources.read_lines(path)
-    for place, tag in zip(places, tags, strict=True):
-        lines[place] += f" {tag}"
-    _write(output, [*lines, ""])  # one stands behind each sentence
-
-
-def predict_glue_test(predictor, data, output, run):
-    """Writes the task's GLUE submission file, or MNLI's two."""
-    task = predictor.task
+    Args:
+        predictor: answers.
+        data: where the hidden test set is; "" for the run's own source.
+        folder: where the files go.
+    """
+    task, settings = predictor.task, predictor.experiment.settings
     if not task.tests:
         raise UserError(
-            f"--glue_test: task {task.name} is none of GLUE's. Give --input."
+            f"--glue_test: {task.name} is not a task of GLUE. Give --input."
         )
-    source = sources.Source(
-        task, data or predictor.settings.data, predictor.settings.cache_folder
-    )
+    source = glue.GlueSource(task, data or settings.data, settings.cache_folder)
     for split, name in task.tests:
         examples = source.read(split)
         answers = predictor.answers(predictor.logits(examples))
         lines = ["index\tprediction"]
         lines += [
-            f"{row}\t{word}" for row, (word, _) in zip(examples.ids, answers)
+            f"{row}\t{label}" for row, (label, _) in zip(examples.ids, answers)
         ]
-        path = os.path.join(output or run, f"{name}.tsv")
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        _write(path, lines)
-        print(f"Written to {path}")
+        _write_into(folder, f"{name}.tsv", lines)
 
 
-def predict_cs224n(predictor, data, output, run):
-    """Writes the submission files of the CS224N project."""
-    folder = data or predictor.settings.data
-    source = cs224n.open_source(folder, predictor.settings.cache_folder)
+def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
+    """Writes the submission files of the CS224N project.
+
+    Args:
+        predictor: answers.
+        data: folder of the project's files; "" for the run's own.
+        folder: where the submissions go.
+    """
+    from tf_transfer.data import metrics
+
+    settings = predictor.experiment.settings
+    data = data or settings.data
+    source = cs224n.open_source(data, settings.cache_folder)
     if set(predictor.tasks) != set(cs224n.SUBMISSIONS) or not isinstance(
         source, cs224n.Files
     ):
         raise UserError(
             "--cs224n: takes a run of tf_transfer.multitask, and its files in "
-            f"--data; found {folder}."
+            f"--data, which is {data}."
         )
     for name, (start, _, _) in cs224n.SUBMISSIONS.items():
         predictor.choose(name)
@@ -206,47 +167,38 @@ def predict_cs224n(predictor, data, output, run):
             logits = predictor.logits(rows.examples)
             is_score = task.labels is None
             values = logits[:, 0] if is_score else metrics.decide(logits)
-            path = os.path.join(output or run, f"{start}-{word}-output.csv")
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            _write(path, cs224n.submission(name, rows.names, values))
-            print(f"Written to {path}")
+            lines = cs224n.submission(name, rows.names, values.tolist())
+            _write_into(folder, f"{start}-{word}-output.csv", lines)
 
 
-def _write(path, lines):
+def _write(path: str | None, lines: Sequence[str]) -> None:
     if path is None:
         print("\n".join(lines))
-        return
-    from tf_transfer.training import checkpoint
-
-    checkpoint.write_atomically(path, ("\n".join(lines) + "\n").encode())
+    else:
+        files.write_atomically(path, ("\n".join(lines) + "\n").encode())
 
 
-def export(predictor, folder):
+def _write_into(folder: str, name: str, lines: Sequence[str]) -> None:
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, name)
+    _write(path, lines)
+    print(f"Written to {path}")
+
+
+def export(predictor: Predictor, folder: str) -> None:
     """Writes a SavedModel from raw strings to logits, and how to read them."""
     import tensorflow as tf
 
-    from tf_transfer.models import text_model
-
-    if predictor.reads_words:
-        raise UserError(
-            "--export: takes runs that label texts; this one labels words. "
-            "Give --input for a file of them."
-        )
     if os.path.exists(folder) and os.listdir(folder):
         raise UserError(f"--export={folder}: is not empty. Give a new folder.")
-    module = text_model.TextModule(
-        predictor.network,
-        predictor.task.name,
-        len(predictor.task.texts),
-        predictor.settings.max_length,
-    )
-    tf.saved_model.save(module, folder, module.signatures())
+    model, task = predictor.text_model(), predictor.task
+    tf.saved_model.save(model, folder, model.signatures())
     about = {
-        "task": predictor.task.name,
-        "texts": predictor.task.texts,
-        "labels": predictor.task.words or predictor.task.labels,
+        "task": task.name,
+        "texts": task.texts,
+        "labels": task.words or task.labels,
         "logits": "one unit: sigmoid of the second label; several: softmax"
-        if predictor.task.labels
+        if task.labels
         else "the score itself",
     }
     with open(os.path.join(folder, "task.json"), "w", encoding="utf-8") as file:
@@ -254,7 +206,7 @@ def export(predictor, folder):
     print(f"Written to {folder}")
 
 
-def main():
+def main() -> None:
     """Reads the flags and predicts."""
     values = flags.FLAGS
     if not values.run:
@@ -280,10 +232,14 @@ def main():
             f"--data={values.data}: is read by --glue_test and --cs224n alone; "
             "give a file of texts as --input."
         )
+    run = experiment_lib.open_run(
+        values.run, values.cache_dir, values.experiment
+    )
     command_line.import_tensorflow()
-    predictor = Predictor(values.run, values.cache_dir)
+    predictor = run.predictor()
+    folder = values.output or values.run
     if values.cs224n:
-        predict_cs224n(predictor, values.data, values.output, values.run)
+        predict_cs224n(predictor, values.data, folder)
         return
     predictor.choose(values.task)
     if values.text:
@@ -291,7 +247,7 @@ def main():
     elif values.input:
         predict_file(predictor, values.input, values.output)
     elif values.glue_test:
-        predict_glue_test(predictor, values.data, values.output, values.run)
+        predict_glue_test(predictor, values.data, folder)
     else:
         export(predictor, values.export)
 

@@ -11,23 +11,32 @@ only; or a summary.json, which gives the same report without the runs.
 import json
 import os
 import sys
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
 from absl import app
 from absl import flags
 
 from tf_transfer.config import command_line
+from tf_transfer.reports import document
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
+from tf_transfer.reports import sections
+from tf_transfer.reports import studies
+from tf_transfer.reports import summary as summary_lib
 from tf_transfer.reports import words
+from tf_transfer.reports.document import Part
+from tf_transfer.training import tensorboard
 from tf_transfer.utils.errors import UserError
 
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 SHOWN_LEFT_OUT = 20
 
 
-def define_flags():
-    """The flags of this command."""
-    module = {"module_name": sys.argv[0]}
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    module: dict[str, Any] = {"module_name": sys.argv[0]}
     flags.DEFINE_string(
         "out", "", "Where the report goes. Unset: RUNS/report.", **module
     )
@@ -42,7 +51,7 @@ def define_flags():
         "quality",
         ",".join(map(str, operating.QUALITIES)),
         "Shares of the full score, such as 0.9 or 0.9,0.95: how many trained "
-        "blocks keep them (runs of tf_transfer.freezing).",
+        "blocks reach them (runs of tf_transfer.freezing).",
         **module,
     )
     flags.DEFINE_string(
@@ -54,37 +63,40 @@ def define_flags():
     flags.DEFINE_string(
         "document",
         "",
-        "Also replace the generated part of this Markdown file, and keep "
-        "summary.json and the figures beside it.",
+        "Also replace what stands between the marks of this Markdown file, "
+        "and keep summary.json and the figures beside it.",
         **module,
     )
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Reads the flags, prints the table, writes the report."""
-    from tf_transfer.reports import summary as summary_lib
-
     values = flags.FLAGS
     if len(argv) > 2:
         raise UserError(f"{argv[2]!r}: give one folder of runs.")
     root = argv[1] if len(argv) > 1 else "runs"
     options = options_lib.Options(
-        budgets=tuple(_seconds(word) for word in values.budgets),
+        budgets=tuple(_parse_seconds(word) for word in values.budgets),
         qualities=operating.parse_qualities(values.quality),
     )
+    if values.document:
+        read_document(values.document)  # before the work, as it may be wrong
     if os.path.isfile(root):
         summary = summary_lib.read(root)
     else:
-        summary = summary_lib.make(root, _bar)
-    print(summary_lib.screen_table(summary["runs"]))
-    _tell_left_out(summary["left_out"])
+        summary = summary_lib.summarize_folder(root, _show_progress)
+    print(summary_lib.format_runs(summary["runs"]))
+    _print_left_out(summary["left_out"])
     parts = compose(summary, values.published, options)
     out = values.out or os.path.join(
         root if os.path.isdir(root) else os.path.dirname(root), "report"
     )
     write(parts, summary, out)
     if os.path.isdir(root):
-        show_in_tensorboard(parts, root)
+        tensorboard.write_overview(
+            os.path.join(root, tensorboard.OVERVIEW),
+            {f.name: (f.caption, f.files["png"]) for f in _figures(parts)},
+        )
     if values.document:
         write_document(values.document, parts, summary)
     print(f"\nReport: {os.path.join(out, 'report.html')}")
@@ -92,13 +104,13 @@ def main(argv):
         print(f"To look closer: tensorboard --logdir {root}")
 
 
-def _bar(items, **options):
+def _show_progress(items: Iterable[Any], **options: Any) -> Iterable[Any]:
     import tqdm
 
     return tqdm.tqdm(items, leave=False, disable=None, delay=1, **options)
 
 
-def _seconds(word):
+def _parse_seconds(word: str) -> float:
     try:
         value = float(word)
     except ValueError:
@@ -108,7 +120,7 @@ def _seconds(word):
     return value
 
 
-def _tell_left_out(left_out):
+def _print_left_out(left_out: Sequence[tuple[str, str]]) -> None:
     for path, reason in left_out[:SHOWN_LEFT_OUT]:
         print(f"Not shown: {path} {reason}.")
     if len(left_out) > SHOWN_LEFT_OUT:
@@ -119,33 +131,35 @@ def _tell_left_out(left_out):
 
 
 def compose(
-    summary, published_folder="experiments", options=options_lib.Options()
-):
+    summary: summary_lib.Summary,
+    published_folder: str = "experiments",
+    options: options_lib.Options = options_lib.Options(),
+) -> list[Part]:
     """The parts of a report.
 
     Args:
-        summary: what `summary.make` gave.
+        summary: what `summary.summarize` returned.
         published_folder: see `--published`.
-        options: `options.Options`.
+        options: what the reader asks for.
     """
-    from tf_transfer.reports import document
-    from tf_transfer.reports import sections
-
-    parts = [
+    parts: list[Part] = [
         document.Heading(1, "Report"),
-        document.Text(made(summary)),
+        document.Text(describe_origin(summary)),
     ]
-    for module, section, found in sections.each(summary["runs"]):
-        published = options_lib.read_published(published_folder, module)
-        groups = section.alike(found) if hasattr(section, "alike") else [found]
-        for group in groups:
+    groups = sections.group_by_experiment(summary["runs"])
+    for experiment, section, members in groups:
+        published = options_lib.read_published(published_folder, experiment)
+        comparable = [members]
+        if hasattr(section, "comparable_groups"):
+            comparable = section.comparable_groups(members)
+        for group in comparable:
             if len(group) > 1:
-                parts += told_apart(module, group)
-        for study in found:
-            title = f"{module}: {study.model}"
+                parts += show_differences(experiment, group)
+        for study in members:
+            title = f"{experiment}: {study.model}"
             if hasattr(section, "title"):
                 title = section.title(study)
-            if len(found) > 1:
+            if len(members) > 1:
                 title += f", study {study.name}"
             parts.append(document.Heading(2, title))
             parts += section.sections(study, summary, published, options)
@@ -159,42 +173,39 @@ def compose(
     return parts
 
 
-def made(summary):
+def describe_origin(summary: summary_lib.Summary) -> str:
     """When, where and by which code the runs were made, as a sentence."""
-    facts = summary["made"]
-    versions = facts["versions"]
-    count = len(summary["runs"])
+    made = summary["made"]
     packages = ", ".join(
-        f"{name} {versions[name]}"
+        f"{name} {made['versions'][name]}"
         for name in ("tensorflow", "keras", "keras-hub")
-        if name in versions
+        if name in made["versions"]
     )
-    commits = ", ".join(f"`{commit[:10]}`" for commit in facts["commits"])
+    commits = ", ".join(f"`{commit[:10]}`" for commit in made["commits"])
     return (
-        f"{words.runs(count)}, reported on {facts['on']}. Machine: "
-        f"{facts['machine']}. {packages}."
+        f"{words.count_runs(len(summary['runs']))}, reported on {made['on']}. "
+        f"Machine: {made['machine']}. {packages}."
         + (f" Commit {commits}." if commits else "")
     )
 
 
-def told_apart(module, found):
-    """What says that studies differ, and are not averaged together."""
-    from tf_transfer.reports import document
-    from tf_transfer.reports import studies
-
+def show_differences(
+    experiment: str, group: Sequence[studies.Study]
+) -> list[Part]:
+    """In which settings studies differ, so that they are not averaged."""
     rows = [
         (name, *(json.dumps(value) for value in values))
-        for name, values in studies.differences(found).items()
+        for name, values in studies.differing_settings(group).items()
     ]
-    names = [f"{s.name} ({words.runs(len(s.records))})" for s in found]
+    names = [f"{s.name} ({words.count_runs(len(s.records))})" for s in group]
     return [
-        document.Heading(2, f"{module}: {len(found)} studies"),
+        document.Heading(2, f"{experiment}: {len(group)} studies"),
         document.Text(
             "These runs differ in more than approach, rate and seed. Each "
             "study is reported by itself; nothing is averaged across."
         ),
         document.Table(
-            f"studies_{module}", "What differs", ("setting", *names), rows
+            f"studies_{experiment}", "What differs", ("setting", *names), rows
         ),
     ]
 
@@ -202,75 +213,68 @@ def told_apart(module, found):
 # === Writing ===
 
 
-def write(parts, summary, out):
-    """Writes the report below `out`."""
-    from tf_transfer.reports import document
-    from tf_transfer.reports import summary as summary_lib
-
+def write(
+    parts: Sequence[Part], summary: summary_lib.Summary, out: str
+) -> None:
+    """Writes the report below the folder `out`."""
     os.makedirs(out, exist_ok=True)
-    _write(out, "report.md", document.markdown(parts))
-    _write(out, "report.html", document.one_html(parts, "tf_transfer"))
-    _write(out, "tables.csv", document.tables_csv(parts))
-    _write(out, "summary.json", summary_lib.as_text(summary))
-    figures = [p for p in parts if isinstance(p, document.Figure)]
-    for figure in figures:
-        for kind in ("png", "svg"):
-            with open(os.path.join(out, f"{figure.name}.{kind}"), "wb") as file:
-                file.write(getattr(figure, kind))
+    _write(out, "report.md", document.to_markdown(parts))
+    _write(out, "report.html", document.to_html(parts, "tf_transfer"))
+    _write(out, "tables.csv", document.to_csv(parts))
+    _write(out, "summary.json", summary_lib.to_json(summary))
+    _write_figures(out, parts, ("png", "svg"))
 
 
-def show_in_tensorboard(parts, root):
-    """Puts the figures where TensorBoard finds them beside the runs."""
-    from tf_transfer.reports import document
-    from tf_transfer.training import tensorboard
-
-    tensorboard.write_overview(
-        os.path.join(root, tensorboard.OVERVIEW),
-        {
-            part.name: (part.caption, part.png)
-            for part in parts
-            if isinstance(part, document.Figure)
-        },
-    )
+def write_document(
+    path: str, parts: Sequence[Part], summary: summary_lib.Summary
+) -> None:
+    """Puts the report between the marks of a Markdown file."""
+    folder, name = os.path.split(path)
+    _write(folder, name, replace_generated(read_document(path), parts))
+    _write(folder, "summary.json", summary_lib.to_json(summary))
+    _write_figures(folder, parts, ("png",))
 
 
-def _write(folder, name, text):
-    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def write_document(path, parts, summary):
-    """Puts the report between the marks of a Markdown file.
+def read_document(path: str) -> str:
+    """The text of a Markdown file that a report goes into.
 
     Raises:
-        UserError: the file has no such marks.
+        UserError: the file has no marks.
     """
-    from tf_transfer.reports import document
-    from tf_transfer.reports import summary as summary_lib
-
     with open(path, encoding="utf-8") as file:
         text = file.read()
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise UserError(
-            f"--document={path}: has no generated part. Put the lines "
+            f"--document={path}: has no marks for the report. Put the lines "
             f"{BEGIN} and {END} where it should go."
         )
-    folder = os.path.dirname(path)
-    _write(folder, os.path.basename(path), with_generated(text, parts))
-    _write(folder, "summary.json", summary_lib.as_text(summary))
-    for part in parts:
-        if isinstance(part, document.Figure):
-            with open(os.path.join(folder, f"{part.name}.png"), "wb") as file:
-                file.write(part.png)
+    return text
 
 
-def with_generated(text, parts):
-    """A document whose generated part is these parts, the title left out."""
-    from tf_transfer.reports import document
-
+def replace_generated(text: str, parts: Sequence[Part]) -> str:
+    """A document with these parts between its marks, without their title."""
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{document.markdown(parts[1:])}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{document.to_markdown(parts[1:])}\n{END}{after}"
+
+
+def _figures(parts: Iterable[Part]) -> list[document.Figure]:
+    return [part for part in parts if isinstance(part, document.Figure)]
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _write_figures(
+    folder: str, parts: Iterable[Part], endings: Iterable[str]
+) -> None:
+    for figure in _figures(parts):
+        for ending in endings:
+            path = os.path.join(folder, f"{figure.name}.{ending}")
+            with open(path, "wb") as file:
+                file.write(figure.files[ending])
 
 
 if __name__ == "__main__":

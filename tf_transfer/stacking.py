@@ -26,41 +26,59 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 """
 
 import dataclasses
+import functools
+import itertools
+import os
+from typing import Any
+from typing import TYPE_CHECKING
 
-from tf_transfer import text_task
-from tf_transfer.config import command_line
+from tf_transfer import experiment
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
-from tf_transfer.data import stacking_sources
-from tf_transfer.data import subsets
-from tf_transfer.models import freezing
-from tf_transfer.models.heads import names
+from tf_transfer.data import conll
+from tf_transfer.data import cs224n
+from tf_transfer.data import glue
+from tf_transfer.data import splits
+from tf_transfer.data import table_source
+from tf_transfer.data import tables
+from tf_transfer.data import tsv
+from tf_transfer.data import yahoo
+from tf_transfer.data.task import Task
+from tf_transfer.models import heads
+from tf_transfer.trained import Predictor
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 
-# The phases of each strategy.
+if TYPE_CHECKING:
+    import keras
+
+    from tf_transfer.models.encoder import Encoder
+    from tf_transfer.models.freezing import Trainable
+    from tf_transfer.models.network import Network
+    from tf_transfer.training.objectives import Objective
+    from tf_transfer.training.objectives import Phase
+
+# What trains in each phase, by `--adaptation`.
 ADAPTATIONS = {
     "finetune_only": ("all",),
     "stack_only": ("head",),
     "stack_and_finetune": ("head", "all"),
     "joint": ("all",),
 }
-KINDS = ("ner", "text", "pairs")
-BIG = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
-METRIC = {"ner": "f1", "text": "accuracy", "pairs": "accuracy"}
+TASKS = ("ner", "text", "pairs")
+BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
+TEST_FRACTION = 0.1  # of a table's different texts
 
 
 @dataclasses.dataclass(frozen=True)
-class StackingSettings(settings_lib.Settings):
+class Settings(settings_lib.Settings):
     """The shared settings with the paper's defaults, and its choices."""
-
-    module = "stacking"
 
     task: str = setting(
         "ner",
         "`ner`, entities of CoNLL-2003; `text`, two classes of Yahoo Answers, "
         "or a table of your own; `pairs`, Quora's question pairs.",
-        choices=KINDS,
+        choices=TASKS,
     )
     data: str = setting(
         "tfds",
@@ -84,9 +102,12 @@ class StackingSettings(settings_lib.Settings):
     )
     head: str = setting(
         "",
-        "ner: dense, bilstm. text: dense, densenet, highway. pairs: dense, "
-        "bimpm, bimpm_without_context, sim_transformer. Unset: dense for "
-        "finetune_only, else bilstm, densenet, sim_transformer.",
+        " ".join(
+            f"{kind}: {', '.join(heads.names_for(kind))}." for kind in BIG_HEADS
+        )
+        + " Unset: dense for finetune_only, else "
+        + ", ".join(BIG_HEADS.values())
+        + ".",
     )
     adaptation: str = setting(
         "stack_and_finetune",
@@ -95,21 +116,25 @@ class StackingSettings(settings_lib.Settings):
         "everything. `joint`: everything from the first step, any head.",
         choices=tuple(ADAPTATIONS),
     )
-    head_lr: float = setting(1e-3, "Learning rate of the first phase.")
-    lr: float = setting(2e-5, "Learning rate of training everything.")
-    phase_one_epochs: int = setting(1, "Epochs of the first phase.")
+    head_lr: float = setting(1e-3, "Learning rate of the first phase.", above=0)
+    lr: float = setting(2e-5, "Learning rate of training everything.", above=0)
+    phase_one_epochs: int = setting(1, "Epochs of the first phase.", at_least=1)
     phase_one_gap: float = setting(
         -1.0,
         "The first phase ends with its last epoch whose accuracies on training "
         "and validation set differ by no more, such as 0.01 (below 0: with "
         "its last).",
     )
-    max_epochs: int = setting(3, "Epochs of training everything.")
-    batch_size: int = setting(32, "Examples a step, over all replicas.")
-    patience: int = setting(
-        0, "Stop when validation has not risen for so many epochs (0: never)."
+    max_epochs: int = setting(3, "Epochs of training everything.", at_least=1)
+    batch_size: int = setting(
+        32, "Examples a step, over all replicas.", at_least=1
     )
-    min_delta: float = setting(0.0, "A rise is more than this.")
+    patience: int = setting(
+        0,
+        "Stop when validation has not risen for so many epochs (0: never).",
+        at_least=0,
+    )
+    min_delta: float = setting(0.0, "A rise is more than this.", at_least=0)
     select: str = setting(
         "last",
         "Which epoch of training everything is the result.",
@@ -117,49 +142,41 @@ class StackingSettings(settings_lib.Settings):
     )
 
     @property
-    def approach(self):
+    def approach(self) -> str:
         """What trains when, and which head."""
         return f"{self.adaptation}_{self.head}"
 
     @property
-    def phases(self):
+    def phases(self) -> tuple[str, ...]:
         """What trains in each phase: `head` or `all`."""
         return ADAPTATIONS[self.adaptation]
 
     @property
-    def freezes(self):
+    def freezes(self) -> bool:
         """Whether a phase freezes the encoder."""
         return "head" in self.phases
 
     @property
-    def runs_cached(self):
+    def runs_cached(self) -> bool:
         """Whether the frozen encoder is run once."""
         return self.frozen_prefix == "cached" and self.freezes
 
     @property
-    def pairs(self):
+    def pairs(self) -> str:
         """How a pair is read: `cross` or `sbert`."""
-        apart = self.task == "pairs" and self.head != "dense"
-        return "sbert" if apart else "cross"
+        head = heads.load(self.task, self.head)
+        return "sbert" if head.texts_per_example == 2 else "cross"
 
     @property
-    def pooling(self):
+    def pooling(self) -> str:
         """What the head reads: `cls` or `tokens`."""
-        reads_cls = self.task != "ner" and self.head == "dense"
-        return "cls" if reads_cls else "tokens"
+        return heads.load(self.task, self.head).pooling
 
-    def source(self):
-        """Where the texts come from: has `identity` and `read(split)`."""
-        return stacking_sources.open_source(self)
-
-    def trainable(self, count):
-        """What trains last, of an encoder of so many blocks."""
-        return freezing.of_phase(self.phases[-1], count)
-
-    def hashed(self):
+    def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
         values = super().hashed()
-        unread = ["text_column", "label_column"]  # the table's identity tells
+        # The columns are part of the table's identity.
+        unread = ["text_column", "label_column"]
         if self.task != "text":
             unread.append("classes")
         if not self.freezes:
@@ -170,76 +187,106 @@ class StackingSettings(settings_lib.Settings):
             unread.append("select")
         return {n: v for n, v in values.items() if n not in unread}
 
-    def resolve(self):
-        """Settings with every default filled in. Checks them all first."""
-        settings = self
-        if not settings.head:
-            alone = self.adaptation == "finetune_only"
-            settings = dataclasses.replace(
-                settings, head="dense" if alone else BIG.get(self.task, "")
+    def defaults(self) -> dict[str, Any]:
+        """Head and encoder, by task; the rate that is shown."""
+        values: dict[str, Any] = {}
+        if not self.head:
+            is_small = self.adaptation == "finetune_only"
+            values["head"] = (
+                "dense" if is_small else BIG_HEADS.get(self.task, "")
             )
-        if not settings.model:
+        if not self.model:
             cased = "" if self.task == "ner" else "_uncased"
-            settings = dataclasses.replace(
-                settings, model=f"bert_base_en{cased}"
+            values["model"] = f"bert_base_en{cased}"
+        if self.adaptation == "stack_only":
+            values["lr"] = self.head_lr
+        return values
+
+    def check(self) -> None:
+        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        super().check()
+        self.refuse_trainable_layers("--adaptation")
+        if self.adaptation == "finetune_only" and self.head != "dense":
+            raise UserError(
+                f"--head={self.head}: --adaptation=finetune_only is the "
+                "paper's two dense layers. Give --adaptation=joint to train "
+                "this head with everything from the first step."
             )
-        if settings.adaptation == "stack_only":
-            settings = dataclasses.replace(settings, lr=settings.head_lr)
-        settings_lib.check(settings)
-        _check(settings)
-        return settings
+        heads.check(self.task, self.head)
 
 
-def _check(settings):
-    """Raises `UserError`, naming the flag, for what has no use or sense."""
-    settings_lib.refuse_trainable(settings, "--adaptation")
-    if settings.adaptation == "finetune_only" and settings.head != "dense":
-        raise UserError(
-            f"--head={settings.head}: --adaptation=finetune_only is the "
-            "paper's two dense layers. Give --adaptation=joint to train this "
-            "head with everything from the first step."
+class Stacking(experiment.Experiment):
+    """A head of the paper, in one of its adaptations."""
+
+    name = "stacking"
+    Settings = Settings
+
+    @functools.cached_property
+    def source(self) -> Any:
+        """Where the texts come from: entities, texts or pairs."""
+        return {
+            "ner": self._open_entities,
+            "text": self._open_texts,
+            "pairs": self._open_pairs,
+        }[self.settings.task]()
+
+    def _open_entities(self) -> conll.Corpus:
+        return conll.Corpus(self.settings.data)
+
+    def _open_texts(self) -> Any:
+        """Yahoo Answers, or a table of one's own."""
+        settings = self.settings
+        if not os.path.isfile(settings.data):
+            return yahoo.Answers(settings.data, settings.classes)
+        source = table_source.TableSource(
+            settings.task,
+            settings.data,
+            tables.Columns(settings.text_column, settings.label_column, "", ""),
+            table_source.HeldOut(
+                duplicates="group",
+                test_fraction=TEST_FRACTION,
+                split_seed=settings.split_seed,
+            ),
+            settings.encoding,
         )
-    settings_lib.check_rate(settings, "head_lr")
-    settings_lib.at_least(settings, "phase_one_epochs", 1)
-    names.check(settings.task, settings.head)
+        try:
+            _ = source.rows  # a wrong table is reported at once
+        except UserError:
+            raise UserError(
+                f"--data={settings.data}: a tenth of its different texts "
+                "should be tested, with some of each label on both sides; it "
+                "has too few. Give a larger table."
+            ) from None
+        return source
 
+    def _open_pairs(self) -> Any:
+        """Quora's questions, from GLUE or from the CS224N project's files."""
+        settings = self.settings
+        source: Any
+        if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
+            source = cs224n.FilesOfTask(settings.data, "paraphrase")
+        else:
+            source = glue.GlueSource(
+                glue.TASKS["qqp"], settings.data, settings.cache_folder
+            )
+        source.task = dataclasses.replace(
+            source.task, name="pairs", metric="accuracy", also=("f1",)
+        )
+        return source
 
-# === Runs ===
+    def trainable(self, blocks: int) -> "Trainable":
+        """What trains last, of an encoder of so many blocks."""
+        from tf_transfer.models import freezing
 
-# What a sweep asks of a module.
-SETTINGS = StackingSettings
-locate = text_task.locate
+        return freezing.trainable_in_phase(self.settings.phases[-1], blocks)
 
-
-def run(settings):
-    """Trains and evaluates. Returns what `result.json` says."""
-    settings = settings.resolve()
-    facts = {"task": settings.task, "metric": METRIC[settings.task]}
-    return text_task.execute(
-        settings, build, facts, settings.source().task.facts
-    )
-
-
-def build(settings, devices):
-    """Network, phases and split sizes of a run."""
-    source = settings.source()
-    network = build_network(settings, devices, source.task)
-    objective, sizes = read_objective(settings, source, network.encoder)
-    blocks = len(network.encoder.blocks)
-    phases = [
-        _phase(settings, objective, name, blocks) for name in settings.phases
-    ]
-    return network, phases, sizes
-
-
-def build_network(settings, devices, task):
-    """Encoder and head, under the strategy's scope."""
-    from tf_transfer.models import heads
-    from tf_transfer.models import network as network_lib
-
-    with devices.strategy.scope():
-        encoder = text_task.load_encoder(settings)
-        head = heads.build(
+    def build_head(
+        self, task: Task, number: int, encoder: "Encoder"
+    ) -> "keras.layers.Layer":
+        """The head that `--head` names."""
+        del number
+        settings = self.settings
+        return heads.build(
             settings.task,
             settings.head,
             task.units,
@@ -250,87 +297,131 @@ def build_network(settings, devices, task):
             jit_compile=settings.jit_compile,
             name=f"head_{settings.task}",
         )
-    return network_lib.Network(encoder, {settings.task: head})
 
+    def read_splits(self, encoder: "Encoder") -> experiment.Splits:
+        """Encoded splits; a fixed sample of `train` is validated too.
 
-def read_objective(settings, source, encoder):
-    """The `Objective`, and the sizes of its splits."""
-    from tf_transfer.training import phases
+        Raises:
+            UserError: nothing validates.
+        """
+        settings = self.settings
+        if self.labels_words:
+            from tf_transfer.data import tagging
 
-    if settings.task == "ner":
-        from tf_transfer import word_task
-
-        parts = word_task.read_splits(settings, source, encoder)
-        loss, measure = phases.word_loss, word_task.measure
-    else:
-        parts = _text_splits(settings, source, encoder)
-        loss = text_task.loss_of(source.task)
-        measure = text_task.measure_of(source.task)
-    evaluation = {
-        "validation": [
-            ("", parts["validation"]),
-            (SAMPLE, parts["sample"]),
-        ],
-        "test": [("", parts["test"])],
-    }
-    objective = phases.Objective(
-        settings.task, loss, parts["train"], evaluation, measure
-    )
-    return objective, {name: len(part) for name, part in parts.items()}
-
-
-def _text_splits(settings, source, encoder):
-    splits = text_task.read_splits(settings, source.task, source, encoder)
-    if not splits["validation"]:
-        raise UserError(
-            "--validation_fraction=0: the first phase is left by what "
-            "validation says. Give a part of the training set."
+            tagged = tagging.read_tagged_splits(
+                self.source,
+                encoder,
+                settings.max_length,
+                settings.max_train_examples,
+                settings.split_seed,
+            )
+            return {
+                "train": {"": tagged["train"]},
+                "validation": {
+                    "": tagged["validation"],
+                    SAMPLE: tagged["sample"],
+                },
+                "test": {"": tagged["test"]},
+            }
+        encoded = super().read_splits(encoder)
+        if not encoded["validation"]:
+            raise UserError(
+                "--validation_fraction=0: the first phase is left by what "
+                "validation says. Give a part of the training set."
+            )
+        train, validation = encoded["train"][""], encoded["validation"][""]
+        sample = splits.draw_sample(
+            len(train), len(validation), settings.split_seed
         )
-    parts = {name: group[0][1] for name, group in splits.items()}
-    chosen = subsets.sample(
-        len(parts["train"]), len(parts["validation"]), settings.split_seed
-    )
-    return {**parts, "sample": parts["train"].take(chosen)}
+        encoded["validation"][SAMPLE] = train.take(sample)
+        return encoded
+
+    def phases(
+        self, network: "Network"
+    ) -> tuple[list["Phase"], dict[str, int]]:
+        """What is trained, and how many examples each split has."""
+        encoded = self.read_splits(network.encoder)
+        objective = self._make_objective(encoded)
+        blocks = len(network.encoder.blocks)
+        sizes = experiment.count_examples(encoded)
+        sizes["sample"] = sizes.pop(f"validation_{SAMPLE}")
+        return [
+            self._phase(name, objective, blocks)
+            for name in self.settings.phases
+        ], sizes
+
+    def _make_objective(self, encoded: experiment.Splits) -> "Objective":
+        if not self.labels_words:
+            return experiment.make_objective(self.task, encoded)
+        from tf_transfer.data import tagging
+        from tf_transfer.training import objectives
+
+        return objectives.Objective(
+            self.task.name,
+            objectives.word_loss,
+            encoded["train"][""],
+            {kind: encoded[kind] for kind in ("validation", "test")},
+            tagging.measure_entities,
+        )
+
+    def _phase(self, name: str, objective: "Objective", blocks: int) -> "Phase":
+        from tf_transfer.models import freezing
+        from tf_transfer.training.objectives import Phase
+
+        settings, metric = self.settings, self.metric
+        is_last = name == settings.phases[-1]
+        phase = Phase(
+            trainable=freezing.trainable_in_phase(name, blocks),
+            trainable_layers=name,
+            lr=settings.head_lr if name == "head" else settings.lr,
+            max_epochs=(
+                settings.max_epochs if is_last else settings.phase_one_epochs
+            ),
+            objectives=(objective,),
+            score=lambda scores: scores[metric],
+            patience=settings.patience if is_last else 0,
+            min_delta=settings.min_delta,
+            select=settings.select if is_last else "last",
+            layer_decay=settings.layer_decay,
+        )
+        if name != "head" or settings.phase_one_gap < 0:
+            return phase
+
+        def is_close(scores: dict[str, float]) -> bool:
+            gap = scores[f"{SAMPLE}_accuracy"] - scores["accuracy"]
+            return abs(gap) <= settings.phase_one_gap
+
+        return dataclasses.replace(phase, is_eligible=is_close, select="best")
+
+    # === Predicting ===
+
+    @property
+    def labels_words(self) -> bool:
+        """Whether it labels words, not texts."""
+        return self.settings.task == "ner"
+
+    def answer_file(self, predictor: Predictor, path: str) -> list[str]:
+        """The lines of a file with its answers: tags of words, or labels."""
+        settings = self.settings
+        if self.labels_words:
+            sentences, rows = conll.read_words(path)
+            tags = itertools.chain.from_iterable(predictor.tags(sentences))
+            lines = tsv.read_lines(path)
+            for row, tag in zip(rows, tags, strict=True):
+                lines[row] += f" {tag}"
+            return [*lines, ""]  # an empty one ends each sentence
+        if os.path.isfile(settings.data):
+            return tables.answer_lines(
+                path,
+                tables.Columns(settings.text_column, "", "", ""),
+                settings.encoding,
+                predictor.answer,
+            )
+        return super().answer_file(predictor, path)
 
 
-def _phase(settings, objective, name, blocks):
-    from tf_transfer.training import phases
-
-    metric = METRIC[settings.task]
-    is_last = name == settings.phases[-1]
-    phase = phases.Phase(
-        trainable=freezing.of_phase(name, blocks),
-        trainable_layers=name,
-        lr=settings.head_lr if name == "head" else settings.lr,
-        max_epochs=(
-            settings.max_epochs if is_last else settings.phase_one_epochs
-        ),
-        objectives=(objective,),
-        score=lambda metrics: metrics[metric],
-        patience=settings.patience if is_last else 0,
-        min_delta=settings.min_delta,
-        select=settings.select if is_last else "last",
-        layer_decay=settings.layer_decay,
-    )
-    if name != "head" or settings.phase_one_gap < 0:
-        return phase
-
-    def is_close(metrics):
-        gap = metrics[f"{SAMPLE}accuracy"] - metrics["accuracy"]
-        return abs(gap) <= settings.phase_one_gap
-
-    return dataclasses.replace(phase, keeps=is_close, select="best")
-
-
-def network_of(settings, devices):
-    """The network of a run, for its description."""
-    return build_network(settings, devices, settings.source().task)
-
-
-def main():
-    """Reads the flags, and runs."""
-    text_task.main(StackingSettings, run, network_of)
-
+EXPERIMENT = Stacking
+run = Stacking.run
 
 if __name__ == "__main__":
-    command_line.start(main, StackingSettings)
+    experiment.start(Stacking)

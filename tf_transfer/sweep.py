@@ -1,13 +1,13 @@
-"""Works through a grid of runs: skips what is done, continues what is not.
+"""Works through a grid of runs: skips the finished, continues the others.
 
     python -m tf_transfer.sweep experiments/glue/embedded.json --dry_run
     python -m tf_transfer.sweep experiments/glue/embedded.json
 
-The grid names a training module, flags that are fixed, and axes: flags with
-a list of values each (`tf_transfer/sweeps/grid.py` shows one). Stop it as you
-like, even with kill -9; the same command goes on. The same command on other
+The grid names an experiment, flags that are fixed, and axes: flags with a list
+of values each (`tf_transfer/sweeps/grid.py` shows one). Stop it at any time,
+even with kill -9: the same command continues. The same command on other
 machines that see the same --out shares the work: no run is done twice. With
-several GPUs, start one sweep each, with CUDA_VISIBLE_DEVICES set.
+several GPUs, start one sweep for each, with CUDA_VISIBLE_DEVICES set.
 
 Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
@@ -20,55 +20,52 @@ from absl import app
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import all_of
 from tf_transfer.sweeps import estimate
+from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import work
+from tf_transfer.sweeps.states import RunStates
+from tf_transfer.sweeps.states import State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 
-def define_flags():
-    """The flags of this command."""
-    module = {"module_name": sys.argv[0]}
-    flags.DEFINE_string("out", "runs", "Root of the run directories.", **module)
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    flags.DEFINE_string("out", "runs", "Root of the run directories.")
     flags.DEFINE_string(
         "cache_dir",
         "",
-        "Folder for stored states, as the runs take it.",
-        **module,
+        "Folder of the feature cache, handed to every run.",
     )
     flags.DEFINE_bool(
         "dry_run",
         False,
-        "List the runs, with an estimate of time and cache size; run none.",
-        **module,
+        "List the runs, with an estimate of time and cache size, and stop.",
     )
     flags.DEFINE_integer(
         "jobs",
         1,
-        "Runs side by side, each with its share of the cores. Their record "
-        "says so: times are compared only among equals.",
+        "Runs at the same time, each with its share of the cores. Their "
+        "records say so: times are compared only between runs with equally "
+        "many.",
         1,
-        **module,
     )
     flags.DEFINE_list(
         "only",
         [],
         "Only the runs with these flags, such as task=rte,seed=0.",
-        **module,
     )
-    flags.DEFINE_integer(
-        "limit", 0, "Start so many runs at most (0: all).", 0, **module
-    )
+    flags.DEFINE_integer("limit", 0, "Start at most so many runs (0: all).", 0)
     flags.DEFINE_bool(
-        "retry_failed", False, "Try again what has failed before.", **module
+        "retry_failed",
+        False,
+        "Try runs again that have failed before.",
     )
 
 
-def main(argv):
-    """Reads the flags and the grid, and does what they say."""
+def main(argv: list[str]) -> None:
+    """Reads the flags and the grid; runs the sweep or describes it."""
     values = flags.FLAGS
     if len(argv) != 2:
         raise UserError(
@@ -78,76 +75,74 @@ def main(argv):
     runs = grid_lib.expand(
         path, grid_lib.read(path), values.out, values.cache_dir
     )
-    runs = grid_lib.only(path, runs, values.only)
-    work.check_out(values.out)
+    runs = grid_lib.select(path, runs, values.only)
+    run_states = RunStates(values.out, runs)
     if values.dry_run:
-        print(plan(work.Board(values.out, runs), values.jobs))
+        print(describe(run_states, values.jobs))
         return
     tensorboard.write_overview(os.path.join(values.out, tensorboard.OVERVIEW))
-    board = all_of.run(
+    run_states = execute.run_all(
         runs, values.out, values.jobs, values.limit, values.retry_failed
     )
     print(f"Side by side: python -m tf_transfer.report {values.out}")
-    if work.FAILED in board.states().values():
+    if State.FAILED in run_states.read().values():
         sys.exit(1)
 
 
-# === What would be done ===
+# === What `--dry_run` prints ===
 
 
-def plan(board, jobs):
-    """What `--dry_run` says: every run, its state and its time."""
-    states = board.states()
-    pace = estimate.Pace(board)
-    seconds = {run.name: pace.seconds(run) for run in board.runs}
-    basis = "from like runs that are finished here"
-    caches = {}
-    trouble = ""
-    if None in seconds.values() or any(
-        run.settings.runs_cached for run in board.runs
+def describe(run_states: RunStates, jobs: int) -> str:
+    """Returns every run with its state and its time, and what is left to do.
+
+    Args:
+        run_states: of the sweep.
+        jobs: how many would run at the same time.
+    """
+    runs, states = run_states.runs, run_states.read()
+    pending = [run for run in runs if states[run.name] == State.PENDING]
+    durations = estimate.FinishedDurations(run_states)
+    seconds = {run.name: durations.seconds(run) for run in runs}
+    basis = "from similar runs that are finished here"
+    cache_bytes: dict[tuple, int] = {}
+    problem = ""
+    if any(
+        seconds[run.name] is None or run.settings.runs_cached for run in pending
     ):
         command_line.import_tensorflow()
+        estimator = estimate.Estimator()
         try:
-            counter = estimate.Counter()
-            for run in board.runs:
-                rough = counter.rough(run)
-                caches |= rough.caches
+            for run in pending:
+                needs = estimator.estimate(run)
+                cache_bytes |= needs.cache_bytes
                 if seconds[run.name] is None:
                     basis = (
                         "a rough guess from operations and --max_epochs; "
                         "finished runs make it better"
                     )
-                    seconds[run.name] = rough.seconds
+                    seconds[run.name] = needs.seconds
         except UserError as error:
-            trouble = f"No estimate: {error}"
-    rows = [("state", *board.runs[0].axes, "about")]
-    for run in board.runs:
+            problem = f"No estimate: {error}"
+    rows = [("state", *runs[0].axes, "about")]
+    for run in runs:
         known = seconds[run.name]
-        rows.append(
-            (
-                states[run.name],
-                *run.axes.values(),
-                formatting.duration(known) if known is not None else "-",
-            )
-        )
+        about = "-" if known is None else formatting.duration(known)
+        rows.append((states[run.name], *run.axes.values(), about))
     lines = [formatting.aligned(rows)]
-    to_come = [run for run in board.runs if states[run.name] == work.TO_COME]
-    lines.append(f"{len(board.runs)} runs, {len(to_come)} of them to come.")
-    left = [seconds[run.name] for run in to_come]
-    if trouble:
-        lines.append(trouble)
-    elif left:
-        end = datetime.datetime.now() + datetime.timedelta(
-            seconds=sum(left) / jobs
-        )
+    lines.append(f"{len(runs)} runs, {len(pending)} of them pending.")
+    if problem:
+        lines.append(problem)
+    elif pending:
+        total = sum(seconds[run.name] or 0 for run in pending) / jobs
+        end = datetime.datetime.now() + datetime.timedelta(seconds=total)
         lines.append(
-            f"Time: about {formatting.duration(sum(left) / jobs)}, so until "
+            f"Time: about {formatting.duration(total)}, so until "
             f"{end:%Y-%m-%d %H:%M} ({basis})."
         )
-    if caches:
+    if cache_bytes:
         lines.append(
-            f"Cached prefixes: {formatting.size(sum(caches.values()))} in "
-            f"{len(caches)} entries, where they are not there yet."
+            f"Feature cache: {formatting.size(sum(cache_bytes.values()))} in "
+            f"{len(cache_bytes)} entries, less what is stored already."
         )
     return "\n".join(lines)
 

@@ -24,23 +24,34 @@ freezes the pooler, too ("completely frozen"), and trains a dense layer on its
 output (RoBERTa's pooler is new, so it trains); "the first two encoders" and
 "the last two layers" are both there, `--blocks=1-2` and `--trainable_layers=2`,
 the default reading being the last; one unit with a logistic activation (the
-code has two with a softmax); a seed draws the head, the order and the dropout;
+code has two with a softmax); a seed decides head, order and dropout;
 the held-out set is the author's with `--test_ids`, else a tenth, drawn by
 `--split_seed`; line breaks separate words (his code drops them).
 """
 
 import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer import text_task
+from tf_transfer import experiment
 from tf_transfer.baselines import sparse
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
 from tf_transfer.data import table_source
 from tf_transfer.data import tables
+from tf_transfer.models import loading
+from tf_transfer.trained import Predictor
+from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transfer.models.freezing import Trainable
+    from tf_transfer.training.callbacks import Callback
 
 LR = 5e-5
 # What can change a number of a sparse run; the rest is the encoder's.
@@ -61,10 +72,8 @@ SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
 
 
 @dataclasses.dataclass(frozen=True)
-class TweetsSettings(text_task.TaskSettings):
+class Settings(experiment.TaskSettings):
     """The shared settings with Hart's defaults, and the table's own."""
-
-    module = "tweets"
 
     # === The table ===
     task: str = setting("tweets", "What folders and tables call the task.")
@@ -95,7 +104,7 @@ class TweetsSettings(text_task.TaskSettings):
     duplicates: str = setting(
         "keep",
         "`group` keeps texts that are the same, but for case and space, on "
-        "one side of a split; the paper let them stand on both.",
+        "one side of a split; in the paper they may be on both.",
         choices=("keep", "group"),
     )
     test_ids: str = setting(
@@ -105,7 +114,10 @@ class TweetsSettings(text_task.TaskSettings):
         hashed=False,  # its content is
     )
     test_fraction: float = setting(
-        0.1, "Part that is tested, stratified, drawn by --split_seed."
+        0.1,
+        "Part that is tested, stratified, drawn by --split_seed.",
+        above=0,
+        below=1,
     )
 
     # === Sparse features ===
@@ -124,6 +136,7 @@ class TweetsSettings(text_task.TaskSettings):
         10,
         "Folds of the cross-validation. 0 tests on the held-out set, as runs "
         "of the encoder do.",
+        at_least=0,
     )
     fold_seed: int = setting(57, "Seed of the folds.")
     row_order: str = setting(
@@ -150,23 +163,34 @@ class TweetsSettings(text_task.TaskSettings):
     pooler: str = setting(
         None,
         "`trained` or `frozen`. Unset: frozen where no block trains.",
+        choices=("trained", "frozen"),
     )
-    lr: float = setting(None, f"Learning rate. Unset: {LR:g}.")
-    batch_size: int = setting(32, "Examples a step, over all replicas.")
-    max_epochs: int = setting(3, "Epochs.")
+    lr: float = setting(None, f"Learning rate. Unset: {LR:g}.", above=0)
+    batch_size: int = setting(
+        32, "Examples a step, over all replicas.", at_least=1
+    )
+    max_epochs: int = setting(3, "Epochs.", at_least=1)
     schedule: str = setting(
         "linear",
         "The learning rate over time; `linear` falls to 0 at --max_epochs.",
         choices=("constant", "linear"),
     )
     warmup_fraction: float = setting(
-        0.1, "Part of all steps over which the rate rises from 0."
+        0.1,
+        "Part of all steps over which the rate rises from 0.",
+        at_least=0,
+        below=1,
     )
     patience: int = setting(
-        0, "Stop when validation has not risen for so many epochs (0: never)."
+        0,
+        "Stop when validation has not risen for so many epochs (0: never).",
+        at_least=0,
     )
     validation_fraction: float = setting(
-        0.0, "Part of the training set that validates, stratified."
+        0.0,
+        "Part of the training set that validates, stratified.",
+        at_least=0,
+        below=1,
     )
     select: str = setting(
         "last",
@@ -176,33 +200,36 @@ class TweetsSettings(text_task.TaskSettings):
 
     # === Several trials ===
     trials: int = setting(
-        1, "Runs of seeds --seed, --seed + 1, and so on.", hashed=False
+        1,
+        "Runs of seeds --seed, --seed + 1, and so on.",
+        hashed=False,
+        at_least=1,
     )
-    jobs: int = setting(1, "Runs side by side.", hashed=False)
+    jobs: int = setting(1, "Runs side by side.", hashed=False, at_least=1)
     retry_failed: bool = setting(
         False, "Try again what has failed before.", hashed=False
     )
 
     @property
-    def is_sparse(self):
+    def is_sparse(self) -> bool:
         """Whether there is no encoder."""
         return self.features != "bert"
 
     @property
-    def approach(self):
+    def approach(self) -> str:
         """`tfidf`, ...; or what is trained of the encoder."""
         return self.features if self.is_sparse else super().approach
 
     @property
-    def title(self):
-        """What tells a run from its neighbours at a glance."""
+    def title(self) -> str:
+        """The readable beginning of the name of its folder."""
         if self.is_sparse:
             if not self.folds:
                 return "held_out"
             return f"folds={self.folds},fold_seed={self.fold_seed}"
         return super().title
 
-    def hashed(self):
+    def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
         values = super().hashed()
         if self.is_sparse:
@@ -219,174 +246,191 @@ class TweetsSettings(text_task.TaskSettings):
             unread.append("pooler")
         return {n: v for n, v in values.items() if n not in unread}
 
-    def resolve(self):
-        """Settings with every default filled in. Checks them all first."""
-        settings = self
-        if settings.lr is None:
-            settings = dataclasses.replace(settings, lr=LR)
-        if settings.encoder_output == "last4":
-            if settings.pooling == "mean":
+    def defaults(self) -> dict[str, Any]:
+        """Learning rate, pooling, and whether the pooler trains."""
+        values: dict[str, Any] = {}
+        if self.lr is None:
+            values["lr"] = LR
+        if self.encoder_output == "last4":
+            if self.pooling == "mean":
                 raise UserError(
                     "--encoder_output=last4 and --pooling=mean both say what "
                     "the head reads: give one."
                 )
-            settings = dataclasses.replace(settings, pooling="last4")
-        if settings.pooler is None:
-            trains = settings.blocks or settings.trainable_layers != "0"
-            # RoBERTa's is new: frozen, it would be a random projection.
-            trains = trains or _has_new_pooler(settings)
-            settings = dataclasses.replace(
-                settings, pooler="trained" if trains else "frozen"
+            values["pooling"] = "last4"
+        if self.pooler is None:
+            trains = (
+                self.blocks
+                or self.trainable_layers != "0"
+                # RoBERTa's is new: frozen, it would be a random projection.
+                or self._has_new_pooler()
             )
-        settings_lib.check(settings)
-        _check(settings)
-        return settings
+            values["pooler"] = "trained" if trains else "frozen"
+        return values
 
-    def trainable(self, count):
-        """What trains of an encoder of so many blocks."""
-        return dataclasses.replace(
-            super().trainable(count), pooler=self.pooler == "trained"
-        )
+    def _has_new_pooler(self) -> bool:
+        return not self.is_sparse and loading.is_roberta(self.model)
 
-    def source(self):
+    def check(self) -> None:
+        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        super().check()
+        if not self.data:
+            raise UserError(
+                "--data: give the CSV or TSV file with your texts and labels."
+            )
+        is_frozen = self.pooler == "frozen"
+        if is_frozen and self.trainable_layers == "all" and not self.blocks:
+            raise UserError(
+                "--pooler=frozen: --trainable_layers=all trains everything. "
+                "Give a number of blocks."
+            )
+        if is_frozen and self.pooling == "cls" and self._has_new_pooler():
+            raise UserError(
+                "--pooler=frozen: this encoder comes without a pooler; a new "
+                "one has to be trained. Leave --pooler out, or give "
+                "--pooling=mean."
+            )
+        if self.is_sparse and self.describe:
+            raise UserError(
+                f"--describe: --features={self.features} has no components "
+                "that could train. Leave it out."
+            )
+        if self.trials > 1 and self.rerun:
+            raise UserError(
+                "--rerun is for one run: leave --trials out and give --seed."
+            )
+
+
+class Tweets(experiment.Experiment):
+    """A table of texts and labels: an encoder, or a sparse baseline."""
+
+    name = "tweets"
+    Settings = Settings
+
+    @functools.cached_property
+    def source(self) -> table_source.TableSource:
         """The table, as a source of `train` and `test`."""
-        return table_source.TableSource(self)
+        settings = self.settings
+        return table_source.TableSource(
+            settings.task,
+            settings.data,
+            tables.Columns(
+                settings.text_column,
+                settings.label_column,
+                settings.id_column,
+                settings.keyword_column,
+            ),
+            settings_lib.pick(
+                table_source.HeldOut,
+                settings,
+                folds=settings.folds if settings.is_sparse else 0,
+            ),
+            settings.encoding,
+            settings.clean == "basic",
+        )
 
     @property
-    def row(self):
-        """The task that the table is."""
-        return self.source().task
+    def identities(self) -> dict[str, str]:
+        """What else belongs to the key of a run; a baseline has no model."""
+        if self.settings.is_sparse:
+            return {"data_identity": self.source.identity}
+        return super().identities
 
+    def trainable(self, blocks: int) -> "Trainable":
+        """What trains of an encoder of so many blocks."""
+        return dataclasses.replace(
+            super().trainable(blocks), pooler=self.settings.pooler == "trained"
+        )
 
-def _has_new_pooler(settings):
-    if settings.is_sparse:
-        return False
-    from tf_transfer.models import loading
+    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+        """Trains the encoder, or fits the baseline in every fold."""
+        settings = self.settings
+        self._report_duplicates()
+        if not settings.is_sparse:
+            return super().train(callbacks)
+        if settings.folds and settings.test_ids:
+            print(
+                f"--test_ids is not used with --folds={settings.folds}; "
+                "--folds=0 tests on it."
+            )
+        finished = self.find_finished()
+        if finished is not None:
+            return finished
+        from tf_transfer.baselines import cross_validation
 
-    return loading.is_roberta(settings.model)
+        directory = self.find_run()
+        record = cross_validation.run(
+            settings,
+            directory,
+            self.task,
+            self.source.table,
+            self.source.folds(),
+        )
+        return Result(self, directory.path, record)
 
-
-def _check(settings):
-    if not settings.data:
-        raise UserError(
-            "--data: give the CSV or TSV file with your texts and labels."
+    def _report_duplicates(self) -> None:
+        """Prints how many texts occur twice, and how many contradict."""
+        settings, table = self.settings, self.source.table
+        counts = tables.count_duplicates(
+            tables.group_texts(table.texts), table.labels
         )
-    if settings.pooler not in ("trained", "frozen"):
-        raise UserError(
-            f"--pooler={settings.pooler}: pick one of trained, frozen."
-        )
-    if (
-        settings.pooler == "frozen"
-        and settings.trainable_layers == "all"
-        and not settings.blocks
-    ):
-        raise UserError(
-            "--pooler=frozen: --trainable_layers=all trains everything. Give "
-            "a number of blocks."
-        )
-    if (
-        settings.pooler == "frozen"
-        and settings.pooling == "cls"
-        and _has_new_pooler(settings)
-    ):
-        raise UserError(
-            "--pooler=frozen: this encoder comes without a pooler; a new one "
-            "has to be trained. Leave --pooler out, or give --pooling=mean."
-        )
-    if settings.is_sparse and settings.describe:
-        raise UserError(
-            f"--describe: --features={settings.features} has no parts. Leave "
-            "it out."
-        )
-    if settings.trials > 1 and settings.rerun:
-        raise UserError(
-            "--rerun is for one run: leave --trials out and give --seed."
-        )
-    if not 0 < settings.test_fraction < 1:
-        raise UserError(
-            f"--test_fraction={settings.test_fraction:g}: give a part between "
-            "0 and 1, such as 0.1."
-        )
-    for name in ("trials", "jobs"):
-        if getattr(settings, name) < 1:
-            raise UserError(
-                f"--{name}={getattr(settings, name)}: give 1 or more."
+        if counts.rows:
+            handled = (
+                "kept on one side of the split"
+                if settings.duplicates == "group"
+                else "kept; --duplicates=group keeps them on one side of a "
+                "split"
+            )
+            print(
+                f"{settings.data}: {counts.rows:,} of {len(table):,} rows "
+                f"repeat a text, {counts.conflicting:,} texts have several "
+                f"labels; {handled}."
             )
 
+    # === Predicting ===
 
-# === Runs ===
-
-# What a sweep asks of a module.
-SETTINGS = TweetsSettings
-build = text_task.build
-
-
-def locate(settings, replicas):
-    """The run directory of resolved settings; nothing is loaded."""
-    if not settings.is_sparse:
-        return text_task.locate(settings, replicas)
-    from tf_transfer.training import records
-
-    return records.locate(
-        settings,
-        settings.module,
-        [settings.task, settings.approach],
-        {"data_identity": settings.source().identity},
-        1,
-    )
-
-
-def run(settings):
-    """Trains and evaluates. Returns what `result.json` says."""
-    settings = settings.resolve()
-    tell_duplicates(settings)
-    if not settings.is_sparse:
-        return text_task.run(settings)
-    from tf_transfer.baselines import cross_validation
-
-    if settings.folds and settings.test_ids:
-        print(
-            f"--test_ids is not used with --folds={settings.folds}; --folds=0 "
-            "tests on it."
+    def prepare_text(self, text: str) -> str:
+        """A text as those were that it was trained on."""
+        return (
+            tables.clean_text(text) if self.settings.clean == "basic" else text
         )
-    source = settings.source()
-    return cross_validation.run(
-        settings, locate(settings, 1), source.task, source.table, source.folds()
-    )
 
-
-def tell_duplicates(settings):
-    """Says how many texts stand there twice, and how many contradict."""
-    table = settings.source().table
-    found = tables.count_duplicates(tables.groups(table.texts), table.labels)
-    if found.rows:
-        kept = (
-            "kept on one side of the split"
-            if settings.duplicates == "group"
-            else "kept; --duplicates=group keeps them on one side of a split"
-        )
-        print(
-            f"{settings.data}: {found.rows:,} of {len(table):,} rows repeat a "
-            f"text, {found.conflicting:,} texts have several labels; {kept}."
+    def answer_file(self, predictor: Predictor, path: str) -> list[str]:
+        """The rows of a CSV or TSV with `label` and `score` added, as CSV."""
+        settings = self.settings
+        return tables.answer_lines(
+            path,
+            tables.Columns(
+                settings.text_column, "", "", settings.keyword_column
+            ),
+            settings.encoding,
+            predictor.answer,
+            is_cleaned=settings.clean == "basic",
         )
 
 
-def run_trials(settings):
+EXPERIMENT = Tweets
+run = Tweets.run
+
+
+def run_trials(settings: Settings) -> None:
     """Runs of several seeds, as a sweep."""
-    from tf_transfer.sweeps import all_of
+    from tf_transfer.sweeps import execute
     from tf_transfer.sweeps import grid
 
     seeds = list(range(settings.seed, settings.seed + settings.trials))
-    given = settings_lib.given(
+    given = settings_lib.given_flags(
         settings, ("out", "cache_dir", "seed", "trials", "jobs", "rerun")
     )
     runs = grid.expand(
         "tweets",
-        {"module": "tweets", "flags": given, "axes": {"seed": seeds}},
+        {"experiment": "tweets", "flags": given, "axes": {"seed": seeds}},
         settings.out,
         settings.cache_dir,
     )
-    results = all_of.finish(runs, settings)
+    results = execute.collect_results(
+        runs, settings.out, settings.jobs, settings.retry_failed
+    )
     scores = np.array([result["test"]["accuracy"] for result in results])
     print(
         f"{settings.task} {settings.approach}: test accuracy "
@@ -395,16 +439,15 @@ def run_trials(settings):
     )
 
 
-def main():
+def main() -> None:
     """Reads the flags, and runs."""
-    settings = command_line.from_flags(TweetsSettings).resolve()
-    if settings.is_sparse:
-        run(settings)
-    elif settings.trials > 1 and not settings.describe:
+    tweets = Tweets(command_line.from_flags(Settings))
+    settings = tweets.settings
+    if settings.trials > 1 and not settings.is_sparse and not settings.describe:
         run_trials(settings)
     else:
-        text_task.start(settings, run)
+        experiment.execute(tweets)
 
 
 if __name__ == "__main__":
-    command_line.start(main, TweetsSettings)
+    command_line.start(main, Settings)

@@ -123,19 +123,19 @@ def test_a_plan_goes_on_where_it_was_left():
 
 PAD = 9
 TEXTS = [[1, 2, 3, 4], [5, 6], [7, 8, 1], [2, 3, 4, 5, 6], [7, 7]]
-FIRSTS = [2, 2, 1, 3, 2]  # the second and the last have one segment only
+FIRST_LENGTHS = [2, 2, 1, 3, 2]  # the second and the last have one segment only
 
 
 @pytest.fixture
 def split():
     """Five texts, each with a label of its own."""
     lengths = np.array([len(text) for text in TEXTS], np.int32)
-    return batches.Split(
+    return batches.EncodedSplit(
         tokens.Tokens(
             np.concatenate(TEXTS).astype(np.int32),
             np.cumsum(lengths, dtype=np.int64) - lengths,
             lengths,
-            np.array(FIRSTS, np.int32),
+            np.array(FIRST_LENGTHS, np.int32),
         ),
         labels=np.arange(5) + 10,
         ids=np.arange(5),
@@ -157,17 +157,17 @@ def test_batches_hold_padded_ids_mask_segments_and_labels(split):
     for batch, rows, length in zip(
         elements(batches.pipeline(split, plan, PAD)), plan.rows, plan.lengths
     ):
-        for place, row in enumerate(rows):
+        for position, row in enumerate(rows):
             text, empty = TEXTS[row], length - len(TEXTS[row])
-            second = len(text) - FIRSTS[row]
-            assert batch["ids"][place].tolist() == text + [PAD] * empty
-            assert batch["mask"][place].tolist() == (
+            second = len(text) - FIRST_LENGTHS[row]
+            assert batch["ids"][position].tolist() == text + [PAD] * empty
+            assert batch["mask"][position].tolist() == (
                 [True] * len(text) + [False] * empty
             )
-            assert batch["segments"][place].tolist() == (
-                [0] * FIRSTS[row] + [1] * second + [0] * empty
+            assert batch["segments"][position].tolist() == (
+                [0] * FIRST_LENGTHS[row] + [1] * second + [0] * empty
             )
-            assert batch["labels"][place] == 10 + row
+            assert batch["labels"][position] == 10 + row
 
 
 def test_the_pipeline_follows_the_plan(split):
@@ -189,20 +189,20 @@ def test_weights_of_a_batch_sum_to_one_over_its_replicas(split, replicas):
         assert not found[count:].any()
 
 
-@pytest.mark.parametrize("workers, local_replicas", [(2, 1), (2, 2), (4, 1)])
-def test_the_parts_of_all_workers_make_the_batch(
+@pytest.mark.parametrize("workers, local_replicas", [(2, 2), (4, 1)])
+def test_the_shards_of_all_workers_make_the_batch(
     split, workers, local_replicas
 ):
     plan = plan_of(split, 4, workers * local_replicas)
     whole = elements(batches.pipeline(split, plan, PAD))
-    parts = [
-        elements(batches.pipeline(split, plan, PAD, part, local_replicas))
-        for part in ((worker, workers) for worker in range(workers))
+    shards = [
+        elements(batches.pipeline(split, plan, PAD, shard, local_replicas))
+        for shard in ((worker, workers) for worker in range(workers))
     ]
     assert len(whole) == 2
     for step, expected in enumerate(whole):
         own = slice(step * local_replicas, (step + 1) * local_replicas)
-        shares = [batch for part in parts for batch in part[own]]
+        shares = [batch for shard in shards for batch in shard[own]]
         for name in expected:
             found = np.concatenate([share[name] for share in shares])
             np.testing.assert_array_equal(found, expected[name], name)
@@ -217,7 +217,7 @@ def test_some_examples_have_their_own_texts_labels_and_ids(split):
     assert found == {13: TEXTS[3], 11: TEXTS[1]}
 
 
-def test_a_split_of_labelled_words_has_no_part(split):
+def test_examples_cannot_be_taken_where_words_are_labelled(split):
     labelled = dataclasses.replace(
         split,
         labels=np.zeros_like(split.tokens.flat, np.int64),

@@ -142,7 +142,8 @@ def test_an_i_that_begins_an_entity_of_iob2_is_named(tmp_path):
     path = tmp_path / "eng.train"
     assert str(error.value).startswith(
         f"{path}, line 13: begins an entity with I-LOC, but line 3 with B-PER, "
-        "as do 3 of the 4 that tell: the tags are IOB2, which has B-LOC here."
+        "as do 3 of the 4 that show the scheme: the tags are IOB2, which has "
+        "B-LOC here."
     )
 
 
@@ -169,10 +170,16 @@ def test_where_both_schemes_are_as_frequent_it_is_iob2(tmp_path):
         ("\n\n", "is empty"),
         ("-DOCSTART- -X- -X- O\n\n", "holds no sentences"),
         (IOB2 + "a B X-PER\n", "line 11: has 3 columns, line 3 4. Give a word"),
-        (IOB2 + "a N B-NP X-PER\n", "line 11: 'X-PER' is no tag.*I- and one"),
-        (IOB2 + "a N B-NP PER\n", "line 11: 'PER' is no tag"),
-        (IOB2 + "a N B-NP B-\n", "line 11: 'B-' is no tag"),
-        (IOB2 + "a N B-NP B-CAR\n", "line 11: 'B-CAR' is no .* PER, ORG, LOC"),
+        (
+            IOB2 + "a N B-NP X-PER\n",
+            "line 11: 'X-PER' is not a tag.*I- and one",
+        ),
+        (IOB2 + "a N B-NP PER\n", "line 11: 'PER' is not a tag"),
+        (IOB2 + "a N B-NP B-\n", "line 11: 'B-' is not a tag"),
+        (
+            IOB2 + "a N B-NP B-CAR\n",
+            "line 11: 'B-CAR' is not a .* PER, ORG, LOC",
+        ),
         ("Anna\nruns\n", "line 1: has 1 columns, needs 2"),
         (b"a O\n" + b"caf\xe9 O\n", "line 2: is not UTF-8 .*0xe9"),
     ],
@@ -222,7 +229,7 @@ def tfds_over(monkeypatch, tmp_path):
         "builder",
         functools.partial(tfds.builder, data_dir=tmp_path / "tfds"),
     )
-    monkeypatch.setattr(network, "problem", lambda url: None)
+    monkeypatch.setattr(network, "find_problem", lambda url: None)
     return over
 
 
@@ -243,7 +250,7 @@ def test_tfds_gives_what_the_folder_gives(tfds_over, corpus_folder):
 
 
 def test_tfds_without_a_network_says_what_to_do(tfds_over, monkeypatch):
-    monkeypatch.setattr(network, "problem", lambda url: "ConnectionError")
+    monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
     with pytest.raises(UserError) as error:
         conll.Corpus("tfds").read("train")
     for words in (
@@ -271,7 +278,7 @@ def test_the_real_files_hold_what_was_published(shared_data):
         read = corpus.read(split)
         tagged = entities.encode(read.tags, conll.TAGS)
         assert (len(read), len(tagged.ids)) == (sentences, words)
-        assert len(entities.spans(tagged)) == found
+        assert len(entities.find_entities(tagged)) == found
 
 
 @pytest.mark.shared
@@ -279,7 +286,7 @@ def test_the_real_files_in_iob1_are_the_same(shared_data, tmp_path):
     path = os.path.join(shared_data, "conll2003", "eng.testb")
     expected = conll.read(path)
     tagged = entities.encode(expected.tags, conll.TAGS)
-    firsts = entities.stretch_starts(tagged)
+    firsts = entities.find_stretches(tagged)
     tagged.ids[firsts] += 1  # from B- to I-
     tags = entities.decode(tagged, conll.TAGS)
     content = "\n".join(

@@ -72,7 +72,11 @@ MOODS = "\tid\tsentence\tsentiment\n"
         (SENTIMENT, MOODS + "1\ta\tx\t5\n", "line 2.*'5' is not one of 0, 1"),
         (SENTIMENT, MOODS + "1\ta\tx\t1.5\n", "line 2.*'1.5' is not one of"),
         (SENTIMENT, MOODS + "1\ta\tx\t\n", "line 2, column 'sentiment'"),
-        (SIMILARITY, SCORES + "1\ta\tx\ty\t5.1\n", "'5.1' is no score from 0"),
+        (
+            SIMILARITY,
+            SCORES + "1\ta\tx\ty\t5.1\n",
+            "'5.1' is not a score from 0",
+        ),
         (
             SIMILARITY,
             SCORES + "1\ta\tx\t \t5\n",

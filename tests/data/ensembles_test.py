@@ -61,14 +61,14 @@ def test_a_vote_without_majority_is_decided_by_the_mean():
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"data": "yahoo 2"}, "other: is over other data than one."),
+        ({"data": "yahoo 2"}, "other: has other data than one."),
         (
             {"splits": {"split_seed": 1}},
-            r"parts its data otherwise \(split_seed\)",
+            r"splits its data differently \(split_seed\)",
         ),
         ({"ids": np.array([1, 0])}, "was tested on other examples"),
         ({"labels": np.array([0, 1])}, "has other labels"),
-        ({"logits": np.zeros((2, 3))}, "tells other classes apart"),
+        ({"logits": np.zeros((2, 3))}, "has other classes"),
     ],
 )
 def test_runs_over_other_data_splits_or_labels_are_refused(changes, said):

@@ -18,8 +18,14 @@ def spans(*sentences):
     tagged = entities.encode([s.split() for s in sentences], NAMES)
     return [
         (first, end, TYPES[kind])
-        for first, end, kind in entities.spans(tagged).tolist()
+        for first, end, kind in entities.find_entities(tagged).tolist()
     ]
+
+
+def score(expected, predicted):
+    """The scores of lists of sentences, each a list of tags."""
+    tagged = (entities.encode(tags, NAMES) for tags in (expected, predicted))
+    return entities.score(*tagged, TYPES)
 
 
 def random_sentences(rng, sentences, chances):
@@ -87,7 +93,7 @@ def test_stretches_are_of_one_type_whatever_begins_in_them():
     tagged = entities.encode(
         [["B-PER", "B-PER", "I-ORG", "O"], ["I-ORG", "I-ORG"]], NAMES
     )
-    assert entities.stretch_starts(tagged).tolist() == [0, 2, 4]
+    assert entities.find_stretches(tagged).tolist() == [0, 2, 4]
 
 
 def test_where_there_are_no_words_there_is_no_entity():
@@ -100,7 +106,7 @@ def test_where_there_are_no_words_there_is_no_entity():
 def test_an_entity_is_found_only_whole_and_with_its_type():
     expected = [["B-PER", "I-PER", "O", "B-LOC"], ["B-ORG", "O"]]
     predicted = [["B-PER", "O", "O", "B-LOC"], ["B-LOC", "B-LOC"]]
-    found = entities.measure(expected, predicted, TYPES)
+    found = score(expected, predicted)
     # Of 3 entities 1 is among the 4 that were said, the place.
     assert found["recall"] == pytest.approx(1 / 3)
     assert found["precision"] == pytest.approx(1 / 4)
@@ -114,23 +120,23 @@ def test_an_entity_is_found_only_whole_and_with_its_type():
 
 
 def test_a_badly_formed_prediction_of_the_right_words_is_right():
-    found = entities.measure([["B-PER", "I-PER"]], [["I-PER"] * 2], TYPES)
+    found = score([["B-PER", "I-PER"]], [["I-PER"] * 2])
     assert found["f1"] == 1.0 and found["accuracy"] == 0.5
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("tags", [[], [[]], [["O", "O"]]])
 def test_no_score_is_nan(tags):
-    found = entities.measure(tags, tags, TYPES)
+    found = score(tags, tags)
     assert len(found) == 3 * 5 + 2
     assert np.isfinite(list(found.values())).all()
 
 
 def test_other_sentences_are_refused():
     with pytest.raises(ValueError, match="not the same sentences"):
-        entities.measure([["O", "O"]], [["O"], ["O"]], TYPES)
+        score([["O", "O"]], [["O"], ["O"]])
     with pytest.raises(ValueError, match="not the same sentences"):
-        entities.measure([["O", "O"]], [["O"]], TYPES)
+        score([["O", "O"]], [["O"]])
 
 
 # === Beside seqeval ===
@@ -166,7 +172,7 @@ def test_scores_are_those_of_seqeval(inside, share):
     for sentences in (1, 2, 5, 40) * 8:
         expected = random_sentences(rng, sentences, chances)
         predicted = changed(rng, expected, share)
-        found = entities.measure(expected, predicted, TYPES)
+        found = score(expected, predicted)
         theirs = by_seqeval(expected, predicted)
         assert len(theirs) >= 4
         for name, value in theirs.items():

@@ -2,8 +2,7 @@
 
 import shutil
 
-from tf_transfer.data import sources
-from tf_transfer.data import tasks
+from tf_transfer.data import glue
 
 # Text columns and labels of each task in the sample.
 SHAPES = {
@@ -37,22 +36,22 @@ torn?
 
 
 def open_source(task, data, cache_folder=""):
-    return sources.Source(tasks.GLUE[task], str(data), str(cache_folder))
+    return glue.GlueSource(glue.TASKS[task], str(data), str(cache_folder))
 
 
 def splits(task):
     """Every official file of a task, without its ending."""
-    row = tasks.GLUE[task]
+    row = glue.TASKS[task]
     return ["train", *row.development, *(name for name, _ in row.tests)]
 
 
 def copy_sample(parent):
     """A folder of official files of our own: a copy of the sample."""
-    return shutil.copytree(sources.SAMPLE, parent / "glue")
+    return shutil.copytree(glue.SAMPLE, parent / "glue")
 
 
 def write(folder, task, content, split="train"):
-    path = folder / tasks.GLUE[task].folder / f"{split}.tsv"
+    path = folder / glue.TASKS[task].folder / f"{split}.tsv"
     if isinstance(content, str):
         content = content.encode()
     path.write_bytes(content)

@@ -12,31 +12,39 @@ LABELS = np.array([0, 0, 0, 1] * 25)
 
 
 def test_a_drawn_set_is_stratified_and_the_seed_s():
-    tested = heldout.draw(LABELS, ALONE, 0.2, 0)
+    tested = heldout.draw_test_rows(LABELS, ALONE, 0.2, 0)
     assert len(tested) == 20 and LABELS[tested].sum() == 5
-    assert tested.tolist() == heldout.draw(LABELS, ALONE, 0.2, 0).tolist()
-    assert tested.tolist() != heldout.draw(LABELS, ALONE, 0.2, 1).tolist()
+    assert (
+        tested.tolist()
+        == heldout.draw_test_rows(LABELS, ALONE, 0.2, 0).tolist()
+    )
+    assert (
+        tested.tolist()
+        != heldout.draw_test_rows(LABELS, ALONE, 0.2, 1).tolist()
+    )
 
 
 def test_what_is_tested_is_not_trained_on():
-    train, tested = heldout.divide(np.array([5, 3]), ALONE)
+    train, tested = heldout.split_train_test(np.array([5, 3]), ALONE)
     assert tested.tolist() == [3, 5]
     assert sorted([*train, *tested]) == ALONE.tolist()
 
 
 def test_groups_stay_on_one_side():
     groups = ALONE // 4
-    train, tested = heldout.divide(heldout.draw(LABELS, groups, 0.2, 0), groups)
+    train, tested = heldout.split_train_test(
+        heldout.draw_test_rows(LABELS, groups, 0.2, 0), groups
+    )
     assert not set(groups[train]) & set(groups[tested])
     assert len(train) + len(tested) == 100
     # A test set that is given does not grow: its twins are left out.
-    train, tested = heldout.divide(np.array([0]), groups)
+    train, tested = heldout.split_train_test(np.array([0]), groups)
     assert (len(train), len(tested)) == (96, 1)
 
 
 def test_folds_are_scikit_learn_s_on_the_order_that_is_given():
     order = np.random.default_rng(0).permutation(100)
-    found = heldout.folds(ALONE, 10, 57, order)
+    found = heldout.make_folds(ALONE, 10, 57, order)
     expected = sklearn.model_selection.KFold(
         10, shuffle=True, random_state=57
     ).split(order)
@@ -47,7 +55,7 @@ def test_folds_are_scikit_learn_s_on_the_order_that_is_given():
 
 def test_groups_stay_in_one_fold():
     groups = ALONE // 3
-    found = heldout.folds(groups, 5, 0)
+    found = heldout.make_folds(groups, 5, 0)
     assert sorted(np.concatenate([t for _, t in found])) == ALONE.tolist()
     for train, tested in found:
         assert not set(groups[train]) & set(groups[tested])
@@ -56,7 +64,7 @@ def test_groups_stay_in_one_fold():
 @pytest.mark.parametrize("count", [1, 0, 101])
 def test_a_number_of_folds_that_cannot_be_is_named(count):
     with pytest.raises(UserError, match=f"--folds={count}: give 2 to 100"):
-        heldout.folds(ALONE, count, 0)
+        heldout.make_folds(ALONE, count, 0)
 
 
 def test_a_fold_without_a_class_is_named():
@@ -71,7 +79,7 @@ def test_a_fold_without_a_class_is_named():
 
 def test_too_few_to_draw_from_is_named():
     with pytest.raises(UserError, match="--test_fraction=0.01"):
-        heldout.draw(LABELS, ALONE, 0.01, 0)
+        heldout.draw_test_rows(LABELS, ALONE, 0.01, 0)
 
 
 def test_ids_and_their_rows(tmp_path):
@@ -79,10 +87,10 @@ def test_ids_and_their_rows(tmp_path):
     path.write_text("b\n\nc \n")
     ids = heldout.read_ids(str(path), "test_ids")
     assert ids == ["b", "c"]
-    rows = heldout.rows_of_ids(ids, ["a", "c", "b"], "f", "test_ids", "d")
+    rows = heldout.find_rows(ids, ["a", "c", "b"], "f", "test_ids", "d")
     assert rows.tolist() == [2, 1]
     with pytest.raises(UserError, match="--test_ids=f: 1 of its 2 ids.*'c'"):
-        heldout.rows_of_ids(ids, ["a", "b"], "f", "test_ids", "d")
+        heldout.find_rows(ids, ["a", "b"], "f", "test_ids", "d")
 
 
 @pytest.mark.parametrize(

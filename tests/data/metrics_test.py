@@ -5,9 +5,9 @@ import pytest
 import scipy.stats
 
 from tf_transfer.data import cs224n
+from tf_transfer.data import glue
 from tf_transfer.data import metrics
 from tf_transfer.data import table_source
-from tf_transfer.data import tasks
 
 # 3 hits, 1 false alarm, 2 misses, 4 correct rejections.
 LABELS = np.array([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
@@ -159,7 +159,7 @@ def test_no_metric_is_nan(name, rows):
 
 
 def test_every_metric_of_every_task_is_known():
-    names = {name for task in tasks.GLUE.values() for name in task.metrics}
+    names = {name for task in glue.TASKS.values() for name in task.metrics}
     names |= {n for task in cs224n.TASKS.values() for n in task.metrics}
     assert names | set(table_source.METRICS) == set(metrics.METRICS)
 

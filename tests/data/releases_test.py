@@ -14,7 +14,7 @@ from tests.data.glue_files import QQP_WITH_BROKEN_ROWS
 from tests.data.glue_files import SHAPES
 from tests.data.glue_files import splits
 from tests.data.glue_files import write
-from tf_transfer.data import sources
+from tf_transfer.data import glue
 from tf_transfer.utils import network
 from tf_transfer.utils.errors import UserError
 
@@ -50,7 +50,7 @@ def tfds_over(monkeypatch, tmp_path):
     monkeypatch.setattr(
         tfds, "builder", functools.partial(tfds.builder, data_dir=tmp_path)
     )
-    monkeypatch.setattr(network, "problem", answers)
+    monkeypatch.setattr(network, "find_problem", answers)
     return over
 
 
@@ -92,7 +92,7 @@ def mrpc_sources(root, folder):
 
 @pytest.mark.parametrize("task", SHAPES)
 def test_tfds_gives_what_the_folder_gives(tfds_over, task):
-    tfds_over(sources.SAMPLE)
+    tfds_over(glue.SAMPLE)
     source = open_source(task, "tfds")
     assert source.identity == f"tfds glue/{task}/2.0.0"
     expected = open_source(task, "sample")
@@ -122,7 +122,7 @@ def test_tfds_gives_what_the_real_folder_gives(tfds_over, shared_data, task):
 
 @pytest.mark.parametrize("task", ["rte", "mrpc"])
 def test_tfds_without_a_network_says_what_to_do(tfds_over, monkeypatch, task):
-    monkeypatch.setattr(network, "problem", lambda url: "ConnectionError")
+    monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
     source = open_source(task, "tfds")
     with pytest.raises(UserError) as error:
         source.read("train")

@@ -27,7 +27,7 @@ def test_texts_labels_and_ids(tmp_path):
     assert found.ids == ["7", "9", "10", "11"]
     assert found.texts == ["One two", "Two", "Three", "Four"]
     assert found.labels.tolist() == [1, 0, 1, 0]
-    assert found.words == ("0", "1")
+    assert found.label_names == ("0", "1")
     assert len(found) == 4
 
 
@@ -57,9 +57,9 @@ def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
 def test_labels_are_sorted_as_numbers_where_they_are_numbers(tmp_path):
     rows = "".join(f"a,{n}\nb,{n}\n" for n in (10, 9, 2))
     found = read(tmp_path, "text,target\n" + rows)
-    assert found.words == ("2", "9", "10")
+    assert found.label_names == ("2", "9", "10")
     words = "".join(f"a,{n}\nb,{n}\n" for n in ("sad", "glad", "mad"))
-    assert read(tmp_path, "text,target\n" + words).words == (
+    assert read(tmp_path, "text,target\n" + words).label_names == (
         "glad",
         "mad",
         "sad",
@@ -145,7 +145,7 @@ def test_no_file_no_encoding(tmp_path):
     ],
 )
 def test_cleaning(tmp_path, text, expected):
-    assert tables.cleaned(text) == expected
+    assert tables.clean_text(text) == expected
     found = read(
         tmp_path, f"text,target\n{text},1\nb,1\nc,0\nd,0\n", clean=True
     )
@@ -154,7 +154,7 @@ def test_cleaning(tmp_path, text, expected):
 
 def test_duplicates_differ_in_case_and_space_alone():
     texts = ["A b", "c", " a  B ", "C", "d", "c"]
-    groups = tables.groups(texts)
+    groups = tables.group_texts(texts)
     assert groups.tolist() == [0, 1, 0, 1, 2, 1]
     labels = np.array([1, 0, 1, 1, 0, 0])
     found = tables.count_duplicates(groups, labels)

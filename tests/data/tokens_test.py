@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tf_transfer.data import tokens
-from tf_transfer.models import text_model
 
-BERT = tokens.Special(start=101, end=102, pad=0, between=(102,))
-ROBERTA = tokens.Special(start=0, end=2, pad=1, between=(2, 2))
+BERT = tokens.SpecialTokens(start=101, end=102, pad=0, between=(102,))
+ROBERTA = tokens.SpecialTokens(start=0, end=2, pad=1, between=(2, 2))
 FAMILIES = pytest.mark.parametrize(
     "special", [BERT, ROBERTA], ids=["bert", "roberta"]
 )
@@ -25,7 +23,7 @@ def ids_of(row, special, max_length):
 
 
 @pytest.mark.parametrize(
-    "special, row, expected, firsts",
+    "special, row, expected, first_length",
     [
         (BERT, [A], [101, 11, 12, 13, 102], 5),
         (BERT, [A, B], [101, 11, 12, 13, 102, 21, 22, 102], 5),
@@ -35,8 +33,8 @@ def ids_of(row, special, max_length):
         (ROBERTA, [A, B], [0, 11, 12, 13, 2, 2, 21, 22, 2], 5),
     ],
 )
-def test_packing_follows_the_family(special, row, expected, firsts):
-    assert ids_of(row, special, 128) == (expected, firsts)
+def test_packing_follows_the_family(special, row, expected, first_length):
+    assert ids_of(row, special, 128) == (expected, first_length)
 
 
 @FAMILIES
@@ -48,9 +46,9 @@ def test_packed_ids_are_integers(special, texts):
 
 @FAMILIES
 def test_a_text_is_cut_at_its_end_to_the_longest_length(special):
-    ids, firsts = ids_of([list(range(10, 30))], special, 8)
+    ids, first_length = ids_of([list(range(10, 30))], special, 8)
     assert ids == [special.start, *range(10, 16), special.end]
-    assert firsts == 8
+    assert first_length == 8
 
 
 @FAMILIES
@@ -109,7 +107,7 @@ def test_encoding_lays_texts_one_after_another(monkeypatch):
     ]
     assert found.lengths.tolist() == [5, 2, 5]
     assert found.starts.tolist() == [0, 5, 7]
-    assert found.firsts.tolist() == [5, 2, 5]
+    assert found.first_lengths.tolist() == [5, 2, 5]
     assert found.flat.dtype == np.int32
 
 
@@ -120,18 +118,4 @@ def test_encoding_pairs_joins_the_texts_of_a_row():
         [101, 1, 2, 102, 3, 102],
         [101, 1, 102, 3, 1, 102],
     ]
-    assert found.firsts.tolist() == [4, 3]
-
-
-# === The same inside a graph ===
-
-
-@FAMILIES
-@pytest.mark.parametrize("texts", [1, 2])
-@pytest.mark.parametrize("max_length", [8, 9, 21])
-def test_serving_packs_as_training_does(special, texts, max_length):
-    rows = [row[:texts] for row in random_pairs(200, 20)]
-    columns = [tf.ragged.constant(c, tf.int32) for c in zip(*rows)]
-    ids, firsts = tf.function(text_model.pack)(columns, special, max_length)
-    expected = [ids_of(row, special, max_length) for row in rows]
-    assert list(zip(ids.to_list(), firsts.numpy().tolist())) == expected
+    assert found.first_lengths.tolist() == [4, 3]

@@ -94,9 +94,9 @@ def test_the_identity_is_the_content_and_the_classes(folder):
         ("1", "at least two"),
         ("1,1", "each one once"),
         ("1,Society & Culture", "each one once"),
-        ("1,11", "'11' is no class. Give numbers from 1 to 10, or .*Sports"),
-        ("1,Cooking", "'Cooking' is no class"),
-        ("", "'' is no class"),
+        ("1,11", "'11' is not a class. Give numbers from 1 to 10, or .*Sports"),
+        ("1,Cooking", "'Cooking' is not a class"),
+        ("", "'' is not a class"),
     ],
 )
 def test_classes_that_cannot_be_are_named(folder, classes, said):
@@ -112,8 +112,11 @@ def test_classes_that_cannot_be_are_named(folder, classes, said):
         (ROWS + '"1","a","b"\n', "line 7: has 3 cells, needs 4: class, quest"),
         (ROWS + '"1","a","b","c","d"\n', "line 7: has 5 cells, needs 4"),
         (ROWS + '"3","a"\n', "line 7: has 2 cells"),
-        ("class,title,content,answer\n", "line 1: 'class' is no class.*header"),
-        (ROWS + '"0","a","b","c"\n', "line 7: '0' is no class from 1 to 10"),
+        (
+            "class,title,content,answer\n",
+            "line 1: 'class' is not a class.*header",
+        ),
+        (ROWS + '"0","a","b","c"\n', "line 7: '0' is not a class from 1 to 10"),
         (ROWS + '"1","","\\n",""\n', "line 7: is empty. Remove"),
         (ROWS + '"1","a"b","c","d"\n', "line 7: is not CSV"),
         (ROWS.encode() + b'"1","\xe9","",""\n', "line 7: is not utf-8 .*0xe9"),

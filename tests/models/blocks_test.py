@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer.models import blocks
+from tf_transfer.models import keras_private
 
 EXACT = {"float64": 1e-12, "float32": 2e-5}
 HALF = {"mixed_bfloat16": 0.06, "mixed_float16": 0.01}
@@ -54,7 +55,7 @@ def outcome(block, call):
     return (y * real)[:, :1], y * real, tape.gradient(loss, [x, *weights])
 
 
-def keras_first(block, x, mask):
+def keras_cls(block, x, mask):
     return block(x, padding_mask=mask)[:, :1]
 
 
@@ -66,17 +67,17 @@ def close(ours, theirs, tolerance):
 
 @pytest.mark.parametrize("activation", ["gelu", approximate_gelu])
 @pytest.mark.parametrize("precision", [*EXACT, *HALF])
-@pytest.mark.parametrize("first_only", [False, True])
+@pytest.mark.parametrize("cls_only", [False, True])
 def test_output_and_gradients_are_those_of_keras_nlp(
-    precision, activation, first_only
+    precision, activation, cls_only
 ):
     block = built(precision, activation)
     tolerance = {**EXACT, **HALF}[precision]
     _, ours, our_gradients = outcome(
         block,
-        lambda b, x, mask: blocks.run(b, x, mask, False, first_only),
+        lambda b, x, mask: blocks.run(b, x, mask, False, cls_only),
     )
-    keras = keras_first if first_only else lambda b, x, m: b(x, padding_mask=m)
+    keras = keras_cls if cls_only else lambda b, x, m: b(x, padding_mask=m)
     _, theirs, their_gradients = outcome(block, keras)
     assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
     close(ours, theirs, tolerance)
@@ -92,12 +93,12 @@ def test_padding_changes_nothing():
     np.testing.assert_array_equal(one[mask], two[mask])
 
 
-@pytest.mark.parametrize("first_only", [False, True])
-def test_dropout_is_active_in_training_alone(first_only):
+@pytest.mark.parametrize("cls_only", [False, True])
+def test_dropout_is_active_in_training_alone(cls_only):
     block = built("float32", dropout=0.5)
     x, mask = inputs("float32")
-    quiet = [blocks.run(block, x, mask, False, first_only) for _ in range(2)]
-    loud = [blocks.run(block, x, mask, True, first_only) for _ in range(2)]
+    quiet = [blocks.run(block, x, mask, False, cls_only) for _ in range(2)]
+    loud = [blocks.run(block, x, mask, True, cls_only) for _ in range(2)]
     np.testing.assert_array_equal(*quiet)
     assert np.abs(loud[0] - loud[1]).max() > 0.1
     assert np.abs(loud[0] - quiet[0]).max() > 0.1
@@ -108,7 +109,7 @@ def test_every_dropout_layer_of_the_block_is_asked():
     asked = []
     layers = [
         inner
-        for inner in block._flatten_layers()
+        for inner in keras_private.flatten(block)
         if hasattr(inner, "seed_generator")
     ]
     for number, layer in enumerate(layers):

@@ -16,12 +16,12 @@ SINGLES = encoders.PAIRS[:1]
 
 @pytest.fixture(scope="module", params=encoders.FAMILIES)
 def encoder(request):
-    return encoders.FAMILIES[request.param]()
+    return encoders.shared(request.param)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def bert():
-    return encoders.bert()
+    return encoders.shared("bert")
 
 
 def whole(encoder, batch):
@@ -54,7 +54,7 @@ def test_the_pooler_of_bert_is_its_own(bert):
 
 
 def test_the_pooler_of_roberta_is_a_new_tanh_layer_on_the_first_token():
-    encoder = encoders.roberta()
+    encoder = encoders.shared("roberta")
     x = np.random.default_rng(0).normal(size=(3, 7, 16)).astype(np.float32)
     kernel, bias = (weight.numpy() for weight in encoder.pooler.weights)
     assert kernel.shape == (16, 16) and not bias.any()
@@ -63,7 +63,13 @@ def test_the_pooler_of_roberta_is_a_new_tanh_layer_on_the_first_token():
 
 
 def test_the_pooler_of_roberta_is_drawn_from_the_seed():
-    one, same, other = (encoders.roberta(s).pooler.kernel for s in (0, 0, 1))
+    encoder = encoders.shared("roberta")
+    one, same, other = (
+        encoder_module.Encoder(
+            encoder.backbone, encoder.tokenizer, seed
+        ).pooler.kernel
+        for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - other).max() > 1e-3
 
@@ -176,7 +182,7 @@ def test_in_mixed_precision_the_weights_stay_float32():
 
 
 @pytest.mark.parametrize("first", [1, 2])
-def test_only_the_first_token_is_the_first_of_all(encoder, first):
+def test_the_first_token_alone_is_the_first_of_all(encoder, first):
     batch = batch_of(encoder, encoders.PAIRS)
     top = len(encoder.blocks)
     x = encoder.embed(batch["ids"], batch["segments"], training=False)

@@ -1,5 +1,7 @@
 """Tiny encoders of both families, and what runs through them."""
 
+import functools
+
 import keras
 import keras_nlp
 import numpy as np
@@ -57,14 +59,20 @@ def randomise(backbone):
 FAMILIES = {"bert": bert, "roberta": roberta}
 
 
+@functools.cache
+def shared(family):
+    """An encoder of a family that all tests share: leave it as it is."""
+    return FAMILIES[family]()
+
+
 def batch_of(encoder, texts, length=40):
     """One batch of texts or pairs of up to 40 tokens, padded to a length."""
     encoded = tokens.encode(encoder.tokenize, encoder.special, texts, 40)
     rows = np.arange(len(encoded))
-    plan = batches.Plan(
+    plan = batches.BatchPlan(
         rows[None], np.array([len(rows)]), np.array([length], np.int32)
     )
-    split = batches.Split(encoded, np.zeros(len(rows)), rows)
+    split = batches.EncodedSplit(encoded, np.zeros(len(rows)), rows)
     [batch] = batches.pipeline(split, plan, encoder.special.pad)
     return batch
 

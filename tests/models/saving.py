@@ -7,6 +7,8 @@ import keras
 import numpy as np
 import safetensors.numpy
 
+from tf_transfer.models import keras_private
+
 
 def as_keras(encoder, folder):
     """Writes what keras-nlp writes: a preset."""
@@ -14,7 +16,7 @@ def as_keras(encoder, folder):
     encoder.tokenizer.save_to_preset(folder)
 
 
-def as_hugging_face(encoder, folder, lowercase=True):
+def as_hugging_face(encoder, folder):
     """Writes a BERT or RoBERTa as `transformers` does."""
     backbone = encoder.backbone
     is_bert = encoder.family == "bert"
@@ -27,15 +29,14 @@ def as_hugging_face(encoder, folder, lowercase=True):
         "hidden_size": backbone.hidden_dim,
         "intermediate_size": backbone.intermediate_dim,
         # RoBERTa's positions begin at 2.
-        "max_position_embeddings": encoder.longest + (0 if is_bert else 2),
+        "max_position_embeddings": encoder.max_positions
+        + (0 if is_bert else 2),
         "hidden_dropout_prob": 0.1,
     }
     tokenizer = encoder.tokenizer
     files = {"config.json": json.dumps(config)}
     if is_bert:
-        files["tokenizer_config.json"] = json.dumps(
-            {"do_lower_case": lowercase}
-        )
+        files["tokenizer_config.json"] = json.dumps({"do_lower_case": True})
         files["vocab.txt"] = "\n".join(tokenizer.get_vocabulary())
     else:
         files["vocab.json"] = json.dumps(dict(tokenizer.vocabulary))
@@ -90,16 +91,16 @@ def hugging_face_arrays(encoder):
 def hugging_face_layers(encoder):
     yield "embeddings.LayerNorm", encoder.backbone.embeddings_layer_norm
     for number, block in enumerate(encoder.blocks):
-        attention = block._self_attention_layer
+        layers = keras_private.block_layers(block)
         for name, layer in {
-            "attention.self.query": attention.query_dense,
-            "attention.self.key": attention.key_dense,
-            "attention.self.value": attention.value_dense,
-            "attention.output.dense": attention.output_dense,
-            "attention.output.LayerNorm": block._self_attention_layer_norm,
-            "intermediate.dense": block._feedforward_intermediate_dense,
-            "output.dense": block._feedforward_output_dense,
-            "output.LayerNorm": block._feedforward_layer_norm,
+            "attention.self.query": layers.query,
+            "attention.self.key": layers.key,
+            "attention.self.value": layers.value,
+            "attention.output.dense": layers.attention_output,
+            "attention.output.LayerNorm": layers.attention_norm,
+            "intermediate.dense": layers.inner,
+            "output.dense": layers.outer,
+            "output.LayerNorm": layers.feedforward_norm,
         }.items():
             yield f"encoder.layer.{number}.{name}", layer
     if encoder.family == "bert":

@@ -9,6 +9,7 @@ from tf_transfer.models import freezing
 from tf_transfer.models import loading
 from tf_transfer.models import network as network_lib
 from tf_transfer.models import tiny
+from tf_transfer.models.heads import pooled
 from tf_transfer.utils.errors import UserError
 
 # Parameters of `tiny`: width 32, inner width 64, 512 positions, 2 segments.
@@ -29,7 +30,7 @@ GOLDEN = {
 
 def build_network(pooling="cls", network_class=network_lib.Network):
     encoder = loading.load("tiny", "", dropout=0.1)
-    head = network_lib.PooledHead(1, encoder.hidden, pooling, 0.1, 0, "float32")
+    head = pooled.PooledHead(1, encoder.hidden, pooling, 0.1, 0, "float32")
     return network_class(encoder, {"rte": head})
 
 
@@ -90,7 +91,7 @@ def test_a_range_trains_these_blocks_and_what_is_above_the_encoder(
 ):
     wanted = trainable("all", blocks)
     moving = [
-        p.name for p in freezing.parts(network) if wanted.includes(p.name)
+        p.name for p in freezing.components(network) if wanted.includes(p.name)
     ]
     assert moving == [*names, "pooler", "head rte"]
     expected = len(names) * BLOCK + POOLER + HEAD
@@ -98,7 +99,9 @@ def test_a_range_trains_these_blocks_and_what_is_above_the_encoder(
 
 
 def test_parts_know_their_parameters(network):
-    found = {part.name: part.parameters for part in freezing.parts(network)}
+    found = {
+        part.name: part.parameters for part in freezing.components(network)
+    }
     assert found == {
         "embeddings": EMBEDDINGS,
         "block 1": BLOCK,
@@ -111,7 +114,7 @@ def test_parts_know_their_parameters(network):
 
 def test_a_pooler_that_no_head_reads_is_no_part():
     network = build_network("mean")
-    assert "pooler" not in [part.name for part in freezing.parts(network)]
+    assert "pooler" not in [part.name for part in freezing.components(network)]
     assert size(freezing.freeze(network, trainable("0"))) == HEAD
 
 
@@ -144,7 +147,7 @@ class Forgetful(network_lib.Network):
 
 def test_a_weight_in_no_part_is_an_error():
     network = build_network(network_class=Forgetful)
-    with pytest.raises(ValueError, match="forgotten.* belongs to no part"):
+    with pytest.raises(ValueError, match="forgotten.* belongs to no component"):
         freezing.freeze(network, trainable("all"))
 
 
@@ -199,7 +202,7 @@ def test_rates_decay_from_the_top_block_down():
     scales = freezing.rate_scales(network, 0.5)
     found = {
         part.name: {scales[id(weight)] for weight in part.weights}
-        for part in freezing.parts(network)
+        for part in freezing.components(network)
     }
     head = found.popitem()
     assert head[0].startswith("head") and head[1] == {1.0}

@@ -16,6 +16,7 @@ from tests.reports.synthetic_glue import write_task
 from tf_transfer.reports import claims
 from tf_transfer.reports import document
 from tf_transfer.reports import glue as glue_report
+from tf_transfer.reports import reading
 from tf_transfer.reports import studies
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.reports.options import Options
@@ -26,8 +27,8 @@ PUBLISHED = json.load(
 
 
 def verdicts(root):
-    made = summary_lib.make(str(root))
-    [study] = studies.sort_into_studies(made["runs"])
+    records, _ = reading.read_runs(str(root))
+    [study] = studies.sort_into_studies(records)
     return {
         verdict.claim.partition(":")[0]: verdict
         for verdict in claims.judge(study.datasets, PUBLISHED)
@@ -55,11 +56,9 @@ def test_the_share_of_an_epoch(two_small_tasks, monkeypatch, tmp_path):
         ].numbers
     )
     monkeypatch.setitem(EPOCHS, "1", 15.0)  # (64 + 60 + 55 + 15) / 4 = 48.5
-    other = tmp_path / "other"
-    write_task(
-        other, "rte", SMALL, {"all": 70, "4": 68, "3": 67, "2": 66, "1": 65}
-    )
-    assert word(verdicts(other), "An epoch") == claims.FAILS
+    finals = {"all": 70, "4": 68, "3": 67, "2": 66, "1": 65}
+    write_task(tmp_path, "rte", SMALL, finals)
+    assert word(verdicts(tmp_path), "An epoch") == claims.FAILS
 
 
 def test_time_saved_and_points_lost_on_small_tasks(tmp_path):
@@ -165,11 +164,11 @@ def test_minilm_gives_no_verdict_on_what_it_was_tuned_on(tmp_path):
         write_task(
             tmp_path, task, LARGE, {"all": 80, "4": 80.5}, model="minilm"
         )
-    made = summary_lib.make(str(tmp_path))
+    made = summary_lib.summarize_folder(str(tmp_path))
     [study] = studies.sort_into_studies(made["runs"])
     found = glue_report.GlueReport(study, made, PUBLISHED, Options())
     assert [d.task for d in found.judged] == ["rte"]
-    text = document.markdown(found.parts())
+    text = document.to_markdown(found.parts())
     assert "a billion pairs" in text and "no verdict" in text
 
 
@@ -192,7 +191,7 @@ def test_large_tasks_that_the_paper_names(tmp_path):
     assert word(found, "On QNLI the last 4") == claims.UNKNOWN
 
 
-def test_a_part_of_a_large_task_says_nothing_of_it(tmp_path):
+def test_a_small_subset_of_a_large_task_says_nothing_of_it(tmp_path):
     for task in ("qqp", "mnli"):
         write_task(tmp_path, task, SMALL, {"all": 80, "4": 80.5})
     found = verdicts(tmp_path)

@@ -11,9 +11,14 @@ from tf_transfer.reports.options import Options
 
 def compose(root, **options):
     """The parts of the report on all runs below a folder."""
-    made = summary_lib.make(str(root))
+    made = summary_lib.summarize_folder(str(root))
     folder = os.path.join(commands.ROOT, "experiments")
     return report.compose(made, folder, Options(**options))
+
+
+def figures(parts):
+    """Names of the report's figures."""
+    return {part.name for part in parts if isinstance(part, document.Figure)}
 
 
 def tables(parts):

@@ -10,6 +10,7 @@ import pytest
 from tests import commands
 from tests.reports import synthetic
 from tests.reports.composed import compose
+from tests.reports.composed import tables
 from tf_transfer import freezing
 from tf_transfer.reports import document
 
@@ -25,7 +26,7 @@ def write(root, trials, **changes):
             synthetic.write(
                 root,
                 [score / 100],
-                cls=freezing.FreezingSettings,
+                cls=freezing.Settings,
                 blocks=4,
                 trainable_layers=str(blocks),
                 seed=seed,
@@ -36,18 +37,16 @@ def write(root, trials, **changes):
 TRIALS = {"all": [80, 82], 2: [81, 83], 1: [74, 76], 0: [50, 0]}
 
 
-def table(parts, name):
-    [found] = [
-        part
-        for part in parts
-        if isinstance(part, document.Table) and part.name == name
-    ]
-    return [dict(zip(found.columns, row)) for row in found.rows]
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The parts of the report on `TRIALS`."""
+    root = tmp_path_factory.mktemp("trials")
+    write(root, TRIALS, task="mrpc")
+    return compose(root)
 
 
-def test_quality_at_every_number_of_frozen_blocks(tmp_path):
-    write(tmp_path, TRIALS, task="mrpc")
-    rows = table(compose(tmp_path), "freezing_A_mrpc_live")
+def test_quality_at_every_number_of_frozen_blocks(report):
+    rows = tables(report)["freezing_A_mrpc_live"]
     assert [(row["frozen"], row["trained"]) for row in rows] == [
         ("0", "all"),
         ("2", "2"),
@@ -68,13 +67,12 @@ def test_quality_at_every_number_of_frozen_blocks(tmp_path):
         "-6.00",
         "-56.00",
     ]
-    assert rows[2]["of all"] == "92.6 %"
+    assert rows[2]["of full score"] == "92.6 %"
     assert {row["trials"] for row in rows} == {"2"}
 
 
-def test_operating_points_and_claims(tmp_path):
-    write(tmp_path, TRIALS, task="mrpc")
-    text = document.markdown(compose(tmp_path), None)
+def test_operating_points_and_claims(report):
+    text = document.to_markdown(report)
     # 90 % of 81 is 72.9, passed by 1; 95 % is 76.95, passed by 2.
     assert "- 90 % of all: 1 of 4 trained blocks are enough; 95 % of" in (text)
     assert "- 95 % of all: 2 of 4 trained blocks are enough; 95 % of" in (text)
@@ -88,29 +86,28 @@ def test_operating_points_and_claims(tmp_path):
     assert "head trained, 30.9 % of the full score are left, live, mean" in text
 
 
-def test_operating_points_stand_in_one_table_with_their_cost(tmp_path):
-    write(tmp_path, TRIALS, task="mrpc")
-    rows = table(compose(tmp_path), "operating_points_A")
-    assert [(row["keeps"], row["trained blocks"]) for row in rows] == [
+def test_operating_points_stand_in_one_table_with_their_cost(report):
+    rows = tables(report)["operating_points_A"]
+    assert [(row["quality"], row["trained blocks"]) for row in rows] == [
         ("all", "all"),
         ("> 90 %", "1"),
         ("> 95 %", "2"),
         ("none trained", "0"),
     ]
-    assert [row["of all"] for row in rows] == [
+    assert [row["of full score"] for row in rows] == [
         "100.0 %",
         "92.6 %",
         "101.2 %",
         "30.9 %",
     ]
-    assert {row["of all's"] for row in rows} == {"100.0 %"}
+    assert {row["of full epoch"] for row in rows} == {"100.0 %"}
 
 
 def test_the_qualities_that_are_asked_for(tmp_path):
     write(tmp_path, {"all": [80, 82], 2: [81, 83], 1: [74, 76]}, task="mrpc")
     parts = compose(tmp_path, qualities=(0.5, 1.0), level=0.8)
-    rows = table(parts, "operating_points_A")
-    assert [(row["keeps"], row["trained blocks"]) for row in rows] == [
+    rows = tables(parts)["operating_points_A"]
+    assert [(row["quality"], row["trained blocks"]) for row in rows] == [
         ("all", "all"),
         ("> 50 %", "1"),
         ("> 100 %", "2"),
@@ -118,13 +115,13 @@ def test_the_qualities_that_are_asked_for(tmp_path):
     ]
     assert (
         "80 % of resampled trials give 0 to 1, 100.0 % the same"
-        in document.markdown(parts, None)
+        in document.to_markdown(parts)
     )
 
 
 def test_what_was_not_tried_is_said(tmp_path):
     write(tmp_path, {"all": [80], 3: [79], 1: [50]}, task="mrpc")
-    text = document.markdown(compose(tmp_path), None)
+    text = document.to_markdown(compose(tmp_path))
     assert (
         "90 % of all: 3 of 4 trained blocks are enough; 2 not tried; no "
         "interval of one trial." in text
@@ -134,7 +131,7 @@ def test_what_was_not_tried_is_said(tmp_path):
 
 def test_nothing_is_enough(tmp_path):
     write(tmp_path, {"all": [80], 1: [50], 0: [40]}, task="cola")
-    rows = table(compose(tmp_path), "operating_points_A")
+    rows = tables(compose(tmp_path))["operating_points_A"]
     assert rows[1]["trained blocks"] == "never"
     assert rows[1]["score"] == ""
 
@@ -159,8 +156,8 @@ def test_both_halves_of_mnli_have_their_points(tmp_path):
                 test_mismatched_labels=np.array([2, 2, 2, 1]),
                 test_mismatched_logits=logits,
             )
-    rows = table(compose(tmp_path), "operating_points_A")
-    found = {(row["task"], row["keeps"]): row["score"] for row in rows}
+    rows = tables(compose(tmp_path))["operating_points_A"]
+    found = {(row["task"], row["quality"]): row["score"] for row in rows}
     assert found["mnli", "> 90 %"] == ""
     assert found["mnli, mismatched", "> 90 %"] == "85.00"
     assert {(row["task"], row["majority"]) for row in rows} == {
@@ -179,7 +176,7 @@ def test_what_the_cache_saves_is_summed_over_the_same_runs(tmp_path):
         prefix=(3.0, 5.0),
         seconds=4.0,
     )
-    text = document.markdown(compose(tmp_path), None)
+    text = document.to_markdown(compose(tmp_path))
     # 4 s of training each, and 5 s of building, of which they paid 3 each.
     assert (
         "rte, the 2 runs with 0, 1 trained blocks: 40 s live, 13 s cached "
@@ -191,16 +188,17 @@ def test_each_rate_is_a_table_of_its_own(tmp_path):
     """Nothing is chosen by what was tested."""
     write(tmp_path, {"all": [81, 81], 1: [60, 60]}, task="rte", lr=1e-5)
     write(tmp_path, {"all": [70, 70], 1: [76, 76]}, task="rte", lr=5e-5)
-    rows = table(compose(tmp_path), "operating_points_A")
-    found = {(r["lr"], r["keeps"]): r["trained blocks"] for r in rows}
+    parts = tables(compose(tmp_path))
+    rows = parts["operating_points_A"]
+    found = {(r["lr"], r["quality"]): r["trained blocks"] for r in rows}
     assert found["1e-05", "> 90 %"] == "never"
     assert found["5e-05", "> 90 %"] == "1"
-    assert table(compose(tmp_path), "freezing_A_rte_live_lr 1e-05")
+    assert parts["freezing_A_rte_live_lr 1e-05"]
 
 
 def test_a_fourth_that_was_not_tried_is_not_decided(tmp_path):
     write(tmp_path, {"all": [80], 3: [79], 0: [50]}, task="rte")
-    text = document.markdown(compose(tmp_path), None)
+    text = document.to_markdown(compose(tmp_path))
     assert "**is not decided** (rte 3); the paper's own: bert-base 3" in text
 
 
@@ -212,13 +210,13 @@ def test_what_the_majority_passes_is_marked(tmp_path):
         task="rte",
         predictions=(labels, np.ones((10, 1))),
     )
-    text = document.markdown(compose(tmp_path), None)
+    text = document.to_markdown(compose(tmp_path))
     assert (
         "90 % of all: 0 of 4 trained blocks are enough; no interval of one "
         "trial; **the majority class alone passes**" in text
     )
-    rows = table(compose(tmp_path), "operating_points_A")
-    assert [row["keeps"] for row in rows] == [
+    rows = tables(compose(tmp_path))["operating_points_A"]
+    assert [row["quality"] for row in rows] == [
         "all",
         "> 90 %*",
         "> 95 %*",
@@ -235,13 +233,13 @@ def test_what_the_majority_passes_decides_nothing(tmp_path):
         task="rte",
         predictions=(labels, np.ones((10, 1))),
     )
-    text = document.markdown(compose(tmp_path), None)
+    text = document.to_markdown(compose(tmp_path))
     assert "**is not decided** (rte 0*)" in text
 
 
 def test_a_fourth_that_is_not_enough(tmp_path):
     write(tmp_path, {"all": [80], 2: [79], 1: [60], 0: [50]}, task="rte")
-    text = document.markdown(compose(tmp_path), None)
+    text = document.to_markdown(compose(tmp_path))
     assert "CoLA left out, live: **does not hold** (rte 2)" in text
 
 
@@ -255,8 +253,8 @@ def test_cached_trials_are_tables_of_their_own(tmp_path):
         prefix=(0.0, 5.0),
     )
     parts = compose(tmp_path)
-    live = table(parts, "freezing_A_rte_live")
-    cached = table(parts, "freezing_A_rte_cached")
+    live = tables(parts)["freezing_A_rte_live"]
+    cached = tables(parts)["freezing_A_rte_cached"]
     assert live[1]["score"].startswith("71.00")
     assert cached[1]["score"].startswith("77.00")
     assert cached[1]["time, s"].startswith("15.0")
@@ -273,7 +271,7 @@ def test_the_search_is_a_table_of_its_own(tmp_path):
             lr=lr,
             validation_fraction=0.1,
         )
-    rows = table(compose(tmp_path), "search_B")
+    rows = tables(compose(tmp_path))["search_B"]
     assert [(row["lr"], row["validation"], row[""]) for row in rows] == [
         ("1e-05", "70.00", ""),
         ("2e-05", "75.00", "best"),
@@ -287,10 +285,10 @@ def test_published_scores_stand_beside_those_of_the_same_encoder(tmp_path):
         task="rte",
         model="bert_base_en_uncased",
     )
-    rows = table(compose(tmp_path), "freezing_A_rte_live")
+    rows = tables(compose(tmp_path))["freezing_A_rte_live"]
     assert [row["published"] for row in rows] == ["67.55", "57.87"]
-    rows = table(compose(tmp_path), "operating_points_A")
-    assert [(row["keeps"], row["published"]) for row in rows] == [
+    rows = tables(compose(tmp_path))["operating_points_A"]
+    assert [(row["quality"], row["published"]) for row in rows] == [
         ("all", "67.55"),
         ("> 90 %", "62.32 with 3"),
         ("> 95 %", "66.67 with 5"),
@@ -300,7 +298,7 @@ def test_published_scores_stand_beside_those_of_the_same_encoder(tmp_path):
 
 def test_parameters_add_up(tmp_path):
     write(tmp_path, {"all": [80]}, task="rte")
-    rows = table(compose(tmp_path), "parameters_A")
+    rows = tables(compose(tmp_path))["parameters_A"]
     assert [(row["part"], row["parameters"]) for row in rows] == [
         ("embeddings", "500"),
         ("each block", "100"),

@@ -8,14 +8,14 @@ from tests.reports.synthetic_stacking import write
 from tf_transfer.reports import document
 
 
-def test_the_paper_s_gains_stand_beside_ours_with_a_verdict(ner):
-    found = signs(ner, "ner")
+def test_the_paper_s_gains_stand_beside_ours_with_a_verdict(ner_report):
+    found = signs(ner_report, "ner")
     pair = "BiLSTM, stack-and-finetune against two dense layers, finetune-only"
     assert set(found) == {
         (pair, name) for name in ("accuracy", "entity F1", "token F1")
     }
     assert found[pair, "entity F1"] == {
-        "one against the other": pair,
+        "comparison": pair,
         "metric": "entity F1",
         "paper": "+6.8",
         "ours": "+6.00 (+4.87 to +7.13)",
@@ -70,4 +70,4 @@ def test_an_encoder_that_was_tuned_on_the_pairs_gives_no_verdict(tmp_path):
     found = tables(parts)
     assert found["signs_A_pairs"][0]["sign"] == "no verdict"
     assert found["signs_A_ner"][0]["sign"].startswith("agrees")
-    assert "no verdict on Quora's pairs" in document.markdown(parts, None)
+    assert "no verdict on Quora's pairs" in document.to_markdown(parts)

@@ -3,8 +3,8 @@
 import os
 
 import numpy as np
+import pytest
 
-from tests.reports.composed import compose
 from tests.reports.composed import tables
 from tests.reports.synthetic_stacking import BASE
 from tests.reports.synthetic_stacking import signs
@@ -16,7 +16,7 @@ from tf_transfer.reports import summary as summary_lib
 TRUTH = np.array([0, 1, 1, 0, 1, 0, 1, 1])
 
 
-def trio(root, seeds=2, **changes):
+def trio(root, seeds, **changes):
     """The paper's three models; each errs on other texts, one is very sure."""
 
     def right_but(*wrong, sure=1.0):
@@ -32,10 +32,18 @@ def trio(root, seeds=2, **changes):
     write(root, "text", [70, 87.5], head="highway", **stacked)
 
 
-def test_the_ensemble_stands_against_its_members(tmp_path):
-    trio(tmp_path)
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory):
+    """The summary of the three models, three seeds each."""
+    root = tmp_path_factory.mktemp("trio")
+    trio(root, seeds=3)
+    return summary_lib.summarize_folder(str(root))
+
+
+def test_the_ensemble_stands_against_its_members(summary):
     rows = {
-        row[""]: row for row in tables(compose(tmp_path))["ensemble_A_text_1"]
+        row[""]: row
+        for row in tables(report.compose(summary))["ensemble_A_text_1"]
     }
     assert list(rows) == [
         "two dense layers, finetune-only",
@@ -47,7 +55,7 @@ def test_the_ensemble_stands_against_its_members(tmp_path):
     ]
     # Two of three err on text 0; the mean follows the very sure one on 2, 3.
     vote, mean = rows["majority vote"], rows["mean of probabilities"]
-    assert vote["accuracy"] == "87.50 ± 0.00" and vote["n"] == "2"
+    assert vote["accuracy"] == "87.50 ± 0.00" and vote["n"] == "3"
     assert mean["accuracy"] == "62.50 ± 0.00"
     assert vote["against finetune-only"] == "+12.50"
     assert vote["against the best member"] == "+0.00"
@@ -55,11 +63,9 @@ def test_the_ensemble_stands_against_its_members(tmp_path):
     assert vote["time, s"] == "50.0 ± 0.0"  # 10 + 20 + 20
 
 
-def test_the_ensemble_is_in_the_summary_and_meets_the_paper_s_claim(tmp_path):
-    trio(tmp_path, seeds=3)
-    made = summary_lib.make(str(tmp_path))
-    assert [one["seed"] for one in made["ensembles"]] == [0, 1, 2]
-    row = signs(tmp_path, "text")[
+def test_the_ensemble_is_in_the_summary_and_meets_the_paper_s_claim(summary):
+    assert [joined["seed"] for joined in summary["ensembles"]] == [0, 1, 2]
+    row = signs(report.compose(summary), "text")[
         "ensemble, mean of probabilities against two dense layers, "
         "finetune-only",
         "accuracy",
@@ -79,7 +85,7 @@ def test_an_ensemble_takes_members_of_the_same_seed_and_rates_only(tmp_path):
         seeds=3,
         head_lr=1e-2,
     )
-    made = summary_lib.make(str(tmp_path))
+    made = summary_lib.summarize_folder(str(tmp_path))
     assert len(made["ensembles"]) == 3
     found = tables(report.compose(made))
     assert found["ensemble_A_text_1"][3]["n"] == "2"
@@ -90,13 +96,13 @@ def test_runs_with_other_labels_are_in_no_ensemble_and_that_is_said(tmp_path):
     trio(tmp_path, seeds=1)
     [path] = {
         record["path"]
-        for record in reading.read(str(tmp_path))[0]
+        for record in reading.read_runs(str(tmp_path))[0]
         if record["key"]["head"] == "highway"
     }
     name = os.path.join(tmp_path, path, "predictions.npz")
     arrays = dict(np.load(name))
     np.savez(name, **{**arrays, "test_labels": 1 - TRUTH})
-    made = summary_lib.make(str(tmp_path))
+    made = summary_lib.summarize_folder(str(tmp_path))
     assert made["ensembles"] == []
     [(left, reason)] = made["left_out"]
     assert left == path and "has other labels than" in reason

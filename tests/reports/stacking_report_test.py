@@ -14,8 +14,8 @@ from tf_transfer.reports import summary as summary_lib
 # === Tables 2 to 4 ===
 
 
-def test_every_head_and_adaptation_is_a_row_with_its_rates(ner):
-    rows = tables(compose(ner))["scores_A_ner"]
+def test_every_head_and_adaptation_is_a_row_with_its_rates(ner_report):
+    rows = tables(ner_report)["scores_A_ner"]
     assert [
         (row["head"], row["adaptation"], row["rates and epochs"], row["n"])
         for row in rows
@@ -48,8 +48,8 @@ def test_every_head_and_adaptation_is_a_row_with_its_rates(ner):
     assert rows[0]["entity F1 against finetune-only"] == ""
 
 
-def test_of_entities_the_majority_is_o_for_every_word(ner):
-    last = tables(compose(ner))["scores_A_ner"][-1]
+def test_of_entities_the_majority_is_o_for_every_word(ner_report):
+    last = tables(ner_report)["scores_A_ner"][-1]
     assert (last["accuracy"], last["entity F1"], last["recall"]) == (
         "60.00",
         "0.00",
@@ -74,7 +74,8 @@ def test_rates_of_either_phase_are_rows_and_the_better_one_is_compared(
     write(tmp_path, "ner", [70], seeds=2, step=1.0, lr=1e-5, **BASE)
     write(tmp_path, "ner", [50, 81])
     write(tmp_path, "ner", [50, 84], head_lr=1e-2)
-    rows = tables(compose(tmp_path))["scores_A_ner"]
+    parts = compose(tmp_path)
+    rows = tables(parts)["scores_A_ner"]
     against = {
         row["rates and epochs"]: row["entity F1 against finetune-only"]
         for row in rows
@@ -82,7 +83,7 @@ def test_rates_of_either_phase_are_rows_and_the_better_one_is_compared(
     assert against["0.01 for 1, then 2e-05 for 3"] == "+3.50"
     assert against["0.001 for 1, then 2e-05 for 3"] == "+0.50"
     assert against["1e-05 for 3"].startswith("-10.00")
-    row = signs(tmp_path, "ner")[
+    row = signs(parts, "ner")[
         "BiLSTM, stack-and-finetune against two dense layers, finetune-only",
         "entity F1",
     ]
@@ -102,8 +103,8 @@ def test_other_settings_make_another_study_and_other_tasks_do_not(tmp_path):
     assert [row["n"] for row in found["scores_A_text"][:-1]] == ["1"] * 4
 
 
-def test_each_head_s_best_adaptation_is_shown_by_type(ner):
-    rows = tables(compose(ner))["types_A_ner"]
+def test_each_head_s_best_adaptation_is_shown_by_type(ner_report):
+    rows = tables(ner_report)["types_A_ner"]
     assert [(row["head, adaptation"], row["type"]) for row in rows] == [
         ("two dense layers, finetune-only", "PER"),
         ("two dense layers, finetune-only", "ORG"),
@@ -120,8 +121,8 @@ def test_each_head_s_best_adaptation_is_shown_by_type(ner):
 # === Footnotes ===
 
 
-def test_the_footnotes_say_what_is_lost_and_what_is_ours(ner):
-    text = document.markdown(compose(ner), None)
+def test_the_footnotes_say_what_is_lost_and_what_is_ours(ner_report):
+    text = document.to_markdown(ner_report)
     assert "Its tables 1 to 4 are lost" in text
     assert "such gains should not be expected" in text
     assert "docstring of tf_transfer/stacking.py" in text
@@ -133,20 +134,20 @@ def test_the_footnotes_say_what_is_lost_and_what_is_ours(ner):
 
 def test_a_first_phase_at_another_rate_is_said(tmp_path):
     write(tmp_path, "ner", [60, 80], head_lr=0.003)
-    text = document.markdown(compose(tmp_path), None)
+    text = document.to_markdown(compose(tmp_path))
     assert "head_lr is 0.003, there 0.001." in text
 
 
 def test_a_report_without_the_paper_s_figures_shows_what_was_run(ner):
-    made = summary_lib.make(str(ner))
-    records = section.prepared(made["runs"])
+    made = summary_lib.summarize_folder(str(ner))
+    records = section.prepare(made["runs"])
     [study] = studies.sort_into_studies(records)
     found = tables(section.sections(study, made, {}))
     assert set(found) == {"scores_A_ner", "costs_A_ner", "types_A_ner"}
 
 
-def test_every_way_is_named_by_all_that_tells_it_from_others():
-    way = {
+def test_every_recipe_is_named_by_all_that_differs():
+    recipe = {
         "head": "bilstm",
         "adaptation": "stack_and_finetune",
         "head_lr": 1e-3,
@@ -162,5 +163,5 @@ def test_every_way_is_named_by_all_that_tells_it_from_others():
         "lr": 1e-5,
         "epochs": 4,
     }
-    ways = [way, *({**way, name: value} for name, value in others.items())]
-    assert len({stacking_runs.amount(way) for way in ways}) == len(ways)
+    recipes = [recipe, *({**recipe, n: value} for n, value in others.items())]
+    assert len(set(map(stacking_runs.amount, recipes))) == len(recipes)

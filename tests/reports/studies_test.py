@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.reports import synthetic
+from tf_transfer.reports import predictions
 from tf_transfer.reports import reading
 from tf_transfer.reports import studies
 from tf_transfer.reports import summary
@@ -14,7 +15,7 @@ from tf_transfer.utils.errors import UserError
 
 
 def sorted_runs(root):
-    found, left_out = reading.read(str(root))
+    found, left_out = reading.read_runs(str(root))
     return studies.sort_into_studies(found), left_out
 
 
@@ -63,7 +64,7 @@ def test_what_is_not_whole_is_left_out_with_the_reason(
     good = synthetic.write(tmp_path, [0.8], seed=0)
     bad = synthetic.write(tmp_path, [0.9], seed=1)
     damage(bad)
-    found, left_out = reading.read(str(tmp_path))
+    found, left_out = reading.read_runs(str(tmp_path))
     assert [r["path"] for r in found] == [os.path.relpath(good, tmp_path)]
     [(path, said)] = left_out
     assert path == os.path.relpath(bad, tmp_path)
@@ -73,7 +74,7 @@ def test_what_is_not_whole_is_left_out_with_the_reason(
 def test_the_same_run_twice_counts_once(tmp_path):
     first = synthetic.write(tmp_path, [0.8])
     synthetic.write(tmp_path, [0.9])
-    found, [(path, reason)] = reading.read(str(tmp_path))
+    found, [(path, reason)] = reading.read_runs(str(tmp_path))
     assert [r["test"] for r in found] == [0.8]
     assert path.endswith(".2")
     assert reason == f"is the same run as {os.path.relpath(first, tmp_path)}"
@@ -85,7 +86,7 @@ def test_what_a_sweep_and_a_report_write_is_no_run(tmp_path):
         os.makedirs(tmp_path / name)
     (tmp_path / ".sweep/failed/result.json").write_text("{}")
     (tmp_path / "report/summary.json").write_text("{}")
-    found, left_out = reading.read(str(tmp_path))
+    found, left_out = reading.read_runs(str(tmp_path))
     assert len(found) == 1 and not left_out
 
 
@@ -94,7 +95,7 @@ def test_what_a_sweep_and_a_report_write_is_no_run(tmp_path):
 )
 def test_a_folder_without_runs_says_so(place, said, tmp_path):
     with pytest.raises(UserError, match=said):
-        summary.make(str(tmp_path / place))
+        summary.summarize_folder(str(tmp_path / place))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_damaged_predictions_are_said_and_the_run_stays(damage, tmp_path):
     predictions = (np.array([0, 1]), np.ones((2, 1)))
     folder = synthetic.write(tmp_path, [0.8], predictions=predictions)
     damage(os.path.join(folder, "predictions.npz"))
-    made = summary.make(str(tmp_path))
+    made = summary.summarize_folder(str(tmp_path))
     assert len(made["runs"]) == 1
     [(path, reason)] = made["left_out"]
     assert path == os.path.relpath(folder, tmp_path)
@@ -154,7 +155,7 @@ def test_runs_with_other_settings_are_studies_of_their_own(changes, tmp_path):
     synthetic.write(tmp_path, [0.9], seed=0, **changes)
     found, _ = sorted_runs(tmp_path)
     assert [len(study.records) for study in found] == [2, 1]
-    assert list(studies.differences(found)) == list(changes)
+    assert list(studies.differing_settings(found)) == list(changes)
 
 
 def test_other_data_of_a_task_is_a_data_set_of_its_own(tmp_path):
@@ -172,39 +173,43 @@ def test_cached_dtypes_are_not_averaged_together(tmp_path):
             tmp_path, [0.8], trainable_layers="1", cache_dtype=dtype, **cached
         )
     [study], _ = sorted_runs(tmp_path)
-    assert study.ways() == [("last_1", True), ("last_1, float32", True)]
+    assert study.variants() == [("last_1", True), ("last_1, float32", True)]
 
 
 # === Times ===
 
 
-def test_times_are_compared_only_in_like_company(tmp_path):
+def test_times_are_compared_only_in_like_environments(tmp_path):
     for seed in range(3):
         synthetic.write(tmp_path, [0.8], seconds=10.0, seed=seed)
-    for seed, company in enumerate(
+    for seed, environment in enumerate(
         ({"threads": 4}, {"concurrent_runs": 2}, {"processor": "b"}), 3
     ):
         synthetic.write(
-            tmp_path, [0.6], seconds=1.0, seed=seed, company=company
+            tmp_path, [0.6], seconds=1.0, seed=seed, environment=environment
         )
     cell = only_cell(tmp_path)
     assert cell.seconds.mean == 10.0 and cell.seconds.n == 3
     assert cell.score.mean == pytest.approx(70.0) and cell.score.n == 6
 
 
-def test_each_data_set_has_the_company_of_its_own_runs(tmp_path):
+def test_each_data_set_has_the_environment_of_its_own_runs(tmp_path):
     """Two machines that share a sweep by task."""
     synthetic.write(tmp_path, [0.8], task="rte", seconds=10.0)
     synthetic.write(tmp_path, [0.8], task="rte", seed=1, seconds=10.0)
     synthetic.write(
-        tmp_path, [0.8], task="mrpc", seconds=5.0, company={"processor": "b"}
+        tmp_path,
+        [0.8],
+        task="mrpc",
+        seconds=5.0,
+        environment={"processor": "b"},
     )
     [study], _ = sorted_runs(tmp_path)
     seconds = [d.base.seconds.mean for d in study.datasets]
     assert seconds == [5.0, 10.0] and study.untimed == 0
 
 
-def test_a_run_that_went_on_in_other_company_is_not_timed(tmp_path):
+def test_a_run_that_went_on_in_another_environment_is_not_timed(tmp_path):
     synthetic.write(tmp_path, [0.8], seconds=10.0, seed=0)
     folder = synthetic.write(tmp_path, [0.8], seconds=50.0, seed=1)
     rewrite(
@@ -288,5 +293,5 @@ def test_the_better_rate_is_chosen_on_validation(tmp_path):
     ],
 )
 def test_the_majority_is_the_commonest_answer_scored(metric, labels, expected):
-    found = reading.majority(metric, np.array(labels))
+    found = predictions.majority(metric, np.array(labels))
     assert found == pytest.approx(expected)

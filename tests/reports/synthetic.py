@@ -3,13 +3,15 @@
 import dataclasses
 import json
 import os
+import sys
 
 import numpy as np
 
 from tf_transfer import glue
+from tf_transfer.data import glue as glue_data
 from tf_transfer.training import records
 
-COMPANY = {
+ENVIRONMENT = {
     "devices": ["/device:CPU:0"],
     "processor": "a processor",
     "threads": 2,
@@ -23,13 +25,13 @@ def write(
     root,
     scores,
     seconds=10.0,
-    company=None,
+    environment=None,
     sizes=None,
     predictions=None,
     prefix=None,
     model_identity="tiny 1",
     data_identity=None,
-    cls=glue.GlueSettings,
+    cls=glue.Settings,
     blocks=2,
     stop_reason="patience",
     metrics=None,
@@ -45,7 +47,7 @@ def write(
     Args:
         scores: test score after each epoch; validation is the same.
         seconds: of each epoch.
-        company: what differs from `COMPANY`.
+        environment: what differs from `ENVIRONMENT`.
         sizes: training examples, or a dict of all sizes.
         predictions: (labels, logits) of the test set.
         prefix: (paid, original) seconds of a cached run.
@@ -61,13 +63,19 @@ def write(
     settings = cls(
         **{"model": "tiny", "data": "folder", "out": str(root), **changes}
     ).resolve()
-    task = settings.row
+    module = _module_of(cls)
+    find_task = getattr(module, "task_of", glue_data.TASKS.get)
+    task = getattr(settings, "row", None) or find_task(settings.task)
     identities = {
         "model_identity": model_identity,
         "data_identity": data_identity or f"{task.folder} 1",
     }
     directory = records.locate(
-        settings, settings.module, [task.name, settings.approach], identities, 1
+        settings,
+        getattr(cls, "module", module.EXPERIMENT.name),
+        [task.name, settings.approach],
+        identities,
+        1,
     )
     folder = directory.path
     number = 2
@@ -75,8 +83,8 @@ def write(
         folder = f"{directory.path}.{number}"
         number += 1
     os.makedirs(folder)
-    company = {**COMPANY, **(company or {})}
-    start = {k: v for k, v in company.items() if k != "replicas"}
+    environment = {**ENVIRONMENT, **(environment or {})}
+    start = {k: v for k, v in environment.items() if k != "replicas"}
     _json(
         folder,
         "config.json",
@@ -94,7 +102,7 @@ def write(
             else {"train": sizes or 1000, "test": tested},
             "git_commit": "0" * 40,
             "versions": {"tensorflow": "2", "keras": "3", "keras-hub": "0"},
-            **company,
+            **environment,
             "starts": [start],
         },
     )
@@ -168,3 +176,9 @@ def write(
 def _json(folder, name, value):
     with open(os.path.join(folder, name), "w") as file:
         json.dump(value, file)
+
+
+def _module_of(cls):
+    """The module of the experiment that a settings class belongs to."""
+    modules = (sys.modules[base.__module__] for base in cls.__mro__)
+    return next(m for m in modules if hasattr(m, "EXPERIMENT"))

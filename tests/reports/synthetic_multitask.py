@@ -1,4 +1,4 @@
-"""Runs on three tasks with known scores after every turn."""
+"""Runs on three tasks with known scores after every pass over one's data."""
 
 import dataclasses
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from tests.reports import synthetic
 from tf_transfer import multitask
-from tf_transfer.data import tasks
+from tf_transfer.data import cs224n
+from tf_transfer.data.task import Task
 
 ORDER = ("paraphrase", "similarity", "sentiment")
 
@@ -28,10 +29,10 @@ ARRAYS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Multitask(multitask.MultitaskSettings):
+class Multitask(multitask.Settings):
     """Settings whose files need not be there."""
 
-    row = tasks.Task("cs224n", "", (), "", None, "overall", "", ())
+    row = Task("cs224n", "", (), "", None, "overall", "", ())
 
 
 def measured(sentiment, paraphrase, similarity):
@@ -41,22 +42,22 @@ def measured(sentiment, paraphrase, similarity):
         "paraphrase_accuracy": paraphrase / 100,
         "similarity_pearson": similarity / 100,
     }
-    return {**metrics, **multitask.overall(metrics)}
+    return {**metrics, "overall": cs224n.overall(metrics)}
 
 
-def lines_of(phase, epoch, turns):
-    """Lines of an epoch, a turn each; or one of tasks that share it."""
+def lines_of(phase, epoch, passes):
+    """Lines of an epoch, a pass each; or one of tasks that share it."""
     return [
         {
             "phase": phase,
             "epoch": epoch,
-            "turn": turn,
+            "task": task,
             "validation": measured(*points),
             "test": None,
             "elapsed_seconds": 1.0,
             "peak_memory_bytes": 2e9,
         }
-        for turn, points in turns
+        for task, points in passes
     ]
 
 
@@ -75,7 +76,7 @@ def write_lines(root, lines, **changes):
     times = {"head": 0.0, "all": 2 * seconds}
     phases = [
         {"trainable_layers": name, "epochs": 2, "seconds": times[name]}
-        for name in multitask.TRAIN[changes.get("train", Multitask.train)]
+        for name in multitask.PHASES[changes.get("train", Multitask.train)]
     ]
     synthetic.write(
         root,

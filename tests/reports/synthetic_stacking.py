@@ -5,10 +5,9 @@ import dataclasses
 import numpy as np
 
 from tests.reports import synthetic
-from tests.reports.composed import compose
 from tests.reports.composed import tables
 from tf_transfer import stacking
-from tf_transfer.data import tasks
+from tf_transfer.data.task import Task
 
 BASE = {"adaptation": "finetune_only"}
 
@@ -22,13 +21,13 @@ KINDS = ("PER", "ORG")
 
 
 @dataclasses.dataclass(frozen=True)
-class Stacking(stacking.StackingSettings):
+class Stacking(stacking.Settings):
     """Settings whose files need not be there."""
 
     @property
     def row(self):
-        metric = stacking.METRIC[self.task]
-        return tasks.Task(self.task, self.task, (), "", None, metric, "", ())
+        metric = "f1" if self.task == "ner" else "accuracy"
+        return Task(self.task, self.task, (), "", None, metric, "", ())
 
 
 def metrics_of(task, score):
@@ -148,9 +147,9 @@ def write(
         )
 
 
-def signs(root, name):
+def signs(parts, name):
     """Dict from (comparison, metric) to the cells of its line."""
     return {
-        (row["one against the other"], row["metric"]): row
-        for row in tables(compose(root))[f"signs_A_{name}"]
+        (row["comparison"], row["metric"]): row
+        for row in tables(parts)[f"signs_A_{name}"]
     }

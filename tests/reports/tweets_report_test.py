@@ -7,7 +7,7 @@ from tests.reports import synthetic
 from tests.reports.composed import compose
 from tests.reports.composed import tables
 from tf_transfer import tweets
-from tf_transfer.data import tasks
+from tf_transfer.data.task import Task
 from tf_transfer.reports import document
 from tf_transfer.reports import statistics
 
@@ -15,10 +15,10 @@ METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
 IDENTITY = "table sha256:0"
 
 
-class Tweets(tweets.TweetsSettings):
+class Tweets(tweets.Settings):
     """Settings whose table need not be there."""
 
-    row = tasks.Task(
+    row = Task(
         "tweets",
         "",
         ("text",),
@@ -71,20 +71,32 @@ def write_baseline(root, features, scores, **changes):
     )
 
 
-@pytest.fixture
-def paper(tmp_path):
+def write_paper(root):
     """The paper's two tables, smaller."""
     for features, scores in {"tfidf": (70, 72), "count": (74, 76)}.items():
-        write_baseline(tmp_path, features, scores)
-    write(tmp_path, "0", (80, 82, 84), seconds=5.0)
-    write(tmp_path, "2", (83, 85, 87), seconds=20.0)
-    write(tmp_path, "all", (84, 84, 90), seconds=40.0)
+        write_baseline(root, features, scores)
+    write(root, "0", (80, 82, 84), seconds=5.0)
+    write(root, "2", (83, 85, 87), seconds=20.0)
+    write(root, "all", (84, 84, 90), seconds=40.0)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The parts of the report on the paper's tables."""
+    root = tmp_path_factory.mktemp("paper")
+    write_paper(root)
+    return compose(root)
+
+
+@pytest.fixture
+def paper(tmp_path):
+    """The same runs, for tests that add some."""
+    write_paper(tmp_path)
     return tmp_path
 
 
-def test_sparse_features_are_means_over_folds(paper):
-    parts = compose(paper)
-    [rows] = [r for n, r in tables(parts).items() if n.startswith("sparse")]
+def test_sparse_features_are_means_over_folds(report):
+    [rows] = [r for n, r in tables(report).items() if n.startswith("sparse")]
     assert [row["features"] for row in rows] == ["tfidf", "count"]
     assert rows[0]["accuracy"] == "71.00 ± 1.41"
     assert rows[0]["F1"] == "61.00 ± 1.41"
@@ -94,8 +106,8 @@ def test_sparse_features_are_means_over_folds(paper):
     )
 
 
-def test_encoders_stand_beside_the_figures_of_their_own_runs(paper):
-    rows = tables(compose(paper))["encoders_A_tweets"]
+def test_encoders_stand_beside_the_figures_of_their_own_runs(report):
+    rows = tables(report)["encoders_A_tweets"]
     assert [row["trains, lr"] for row in rows] == [
         "unfrozen, 5e-05",
         "last two blocks, 5e-05",
@@ -117,16 +129,16 @@ def test_encoders_stand_beside_the_figures_of_their_own_runs(paper):
     assert {row["trials"] for row in rows} == {"3"}
 
 
-def test_welch_s_tests_have_the_paper_s_beside_them(paper):
-    rows = tables(compose(paper))["tests_A_tweets"]
-    first = rows[0]
-    assert first["one"].startswith("frozen")
-    assert first["other"].startswith("last two")
-    assert first["published"] == "t = -1.5, df = 16, p = 0.14"
+def test_welch_s_tests_have_the_paper_s_beside_them(report):
+    rows = tables(report)["tests_A_tweets"]
+    row = rows[0]
+    assert row["first"].startswith("frozen")
+    assert row["second"].startswith("last two")
+    assert row["published"] == "t = -1.5, df = 16, p = 0.14"
     test = statistics.welch([80, 82, 84], [83, 85, 87])
-    assert first["t"] == f"{test.t:.2f}" == "-1.84"
-    assert first["p"] == f"{test.p:.3f}"
-    assert [row["published"] for row in rows][2] == ""
+    assert row["t"] == f"{test.t:.2f}" == "-1.84"
+    assert row["p"] == f"{test.p:.3f}"
+    assert rows[2]["published"] == ""
 
 
 def test_a_half_point_has_a_price_against_the_same_test_set(paper):
@@ -160,7 +172,7 @@ class HeldOut(Tweets):
 
 def test_rates_and_sizes_have_tables_of_their_own(paper):
     write(paper, "0", (70, 74), lr=1e-3)
-    assert "rates_A_tweets" not in tables(compose(paper))  # one way alone
+    assert "rates_A_tweets" not in tables(compose(paper))  # one column alone
     write(paper, "2", (80, 80), lr=1e-3)
     write(paper, "0", (60, 62), max_train_examples=100)
     for layers, lr in (("0", 1e-3), ("2", 5e-5), ("2", 1e-3)):
@@ -238,12 +250,12 @@ def test_other_texts_have_no_published_figures_beside_them(tmp_path):
 
 def test_baselines_on_fewer_examples_alone_are_no_table(tmp_path):
     write_baseline(tmp_path, "count", (70, 72), max_train_examples=100)
-    assert "tweets: sparse features, 10 folds" in document.markdown(
-        compose(tmp_path), None
+    assert "tweets: sparse features, 10 folds" in document.to_markdown(
+        compose(tmp_path)
     )
 
 
-def test_of_many_ways_those_at_the_paper_s_rate_are_tested(paper):
+def test_of_many_cells_those_at_the_paper_s_rate_are_tested(paper):
     for lr in (1e-5, 2e-5, 1e-4, 2e-4, 1e-3, 2e-3):
         write(paper, "0", (70, 74), lr=lr)
     found = tables(compose(paper))
@@ -257,8 +269,8 @@ def test_of_many_ways_those_at_the_paper_s_rate_are_tested(paper):
     assert published["frozen, 1e-05"] == ""
 
 
-def test_the_footnotes_tell_of_the_swap_and_of_the_f1(paper):
-    text = document.markdown(compose(paper), None)
+def test_the_footnotes_explain_the_swap_and_of_the_f1(report):
+    text = document.to_markdown(report)
     assert "rows of the paper's table 2 are exchanged" in text
     assert "no F1 of one label" in text
     assert "the majority's accuracy is 75.00" in text

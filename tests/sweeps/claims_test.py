@@ -1,14 +1,12 @@
-"""Claims: one holder each, whatever happens when."""
+"""A claim has one holder at a time, whatever happens when."""
 
 import json
 import os
 import subprocess
-import sys
 import time
 
 import pytest
 
-from tests import commands
 from tf_transfer.sweeps import claims as claims_lib
 
 
@@ -30,16 +28,16 @@ def age(claims, seconds):
 def test_a_claim_has_one_holder(claims):
     claim = claims.take("a")
     assert claims.take("a") is None
-    assert claims.held() == {"a"} and claim.beat()
+    assert claims.held() == {"a"} and claim.heartbeat()
     assert claims.take("b") and claims.held() == {"a", "b"}
 
 
-def test_what_is_let_go_can_be_taken(claims):
+def test_a_released_claim_can_be_taken(claims):
     claims.take("a").release()
     assert claims.held() == set()
     again = claims.take("a")
-    assert again.beat()
-    # The old number is never taken again: two could see it free at once.
+    assert again.heartbeat()
+    # The old number is never used again: two could see it free at once.
     assert files(claims) == ["a.000001.claim", "a.000002.claim"]
     again.release()
     assert files(claims) == ["a.000002.claim"]
@@ -47,22 +45,22 @@ def test_what_is_let_go_can_be_taken(claims):
     assert files(claims) == []
 
 
-@pytest.mark.parametrize("beats", [True, False])
-def test_work_may_be_forgotten_while_its_holder_looks(
-    claims, monkeypatch, beats
+@pytest.mark.parametrize("has_heartbeat", [True, False])
+def test_a_claim_may_be_forgotten_while_its_holder_checks_it(
+    claims, monkeypatch, has_heartbeat
 ):
-    """Another took a claim on work that ended a moment before."""
+    """Another process took a claim on work that had just been finished."""
     claim = claims.take("a")
     newest = claims._newest
 
-    def forgotten_then(name):
+    def newest_then_forgotten(name):
         number = newest(name)
         claims._remove(name, number)
         return number
 
-    monkeypatch.setattr(claims, "_newest", forgotten_then)
-    if beats:
-        assert not claim.beat()
+    monkeypatch.setattr(claims, "_newest", newest_then_forgotten)
+    if has_heartbeat:
+        assert not claim.heartbeat()
     claim.release()
     assert files(claims) == []
 
@@ -72,55 +70,55 @@ def test_names_may_have_dots_and_begin_alike(claims):
     assert claims.held() == {"lr=0.001.2", "lr=0.001"}
 
 
-def test_a_holder_that_is_silent_for_ten_minutes_loses_it(claims):
+def test_a_claim_without_a_heartbeat_for_ten_minutes_is_lost(claims):
     first = claims.take("a")
     age(claims, 590)
     assert claims.take("a") is None
     age(claims, 610)
     second = claims.take("a")
     assert second is not None
-    assert second.beat() and not first.beat()
+    assert second.heartbeat() and not first.heartbeat()
     first.release()  # takes nothing away from the new holder
-    assert claims.held() == {"a"} and second.beat()
+    assert claims.held() == {"a"} and second.heartbeat()
 
 
-def test_a_beat_keeps_it(claims):
+def test_a_heartbeat_renews_a_claim(claims):
     claim = claims.take("a")
     age(claims, 599)
-    assert claim.beat()
+    assert claim.heartbeat()
     assert claims.take("a") is None
 
 
-def test_a_dead_process_of_this_machine_holds_nothing(claims):
+def test_a_dead_process_of_this_machine_holds_no_claim(claims):
     """It need not be waited for: kill -9 and start again."""
-    code = (
-        "from tf_transfer.sweeps import claims\n"
-        f"claims.Claims({claims.folder!r}).take('a')"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=commands.ROOT)
-    [name] = files(claims)
-    assert claims.take("a").beat()
-    assert name == "a.000001.claim"
-
-
-def test_a_process_of_another_machine_is_waited_for(claims):
     claims.take("a")
     [name] = files(claims)
     path = os.path.join(claims.folder, name)
-    known = json.load(open(path))
-    json.dump({**known, "machine": "another", "process": 1}, open(path, "w"))
+    holder = json.load(open(path))
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    json.dump({**holder, "process": dead.pid}, open(path, "w"))
+    assert claims.take("a").heartbeat()
+
+
+def test_a_claim_of_another_machine_is_held_until_it_is_stale(claims):
+    claims.take("a")
+    [name] = files(claims)
+    path = os.path.join(claims.folder, name)
+    holder = json.load(open(path))
+    json.dump({**holder, "machine": "another", "process": 1}, open(path, "w"))
     assert claims.take("a") is None
     age(claims, 601)
     assert claims.take("a")
 
 
-def test_a_claim_that_is_being_written_is_held(claims):
+def test_a_claim_that_is_still_empty_is_held(claims):
     open(os.path.join(claims.folder, "a.000001.claim"), "w").close()
     assert claims.take("a") is None
     assert claims.held() == {"a"}
 
 
-def test_whoever_saw_the_same_stale_claim_first_creates_the_next(claims):
+def test_of_two_who_see_a_stale_claim_one_takes_it(claims):
     claims.take("a")
     age(claims, 601)
     newest = claims._newest
@@ -129,7 +127,7 @@ def test_whoever_saw_the_same_stale_claim_first_creates_the_next(claims):
     def slow(name):
         number = newest(name)
         claims._newest = newest
-        assert winner.take("a")  # between the look and the taking
+        assert winner.take("a")  # between the check and the taking
         return number
 
     claims._newest = slow

@@ -1,36 +1,32 @@
-"""What a run will need, from what trains in which phase."""
-
-import json
+"""What a run will need: from finished runs, or from its operations."""
 
 import pytest
 
 from tests import cs224n_runs
+from tests import tweets_table
+from tests.sweeps.fakes import finish
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps.states import RunStates
 
 
 @pytest.fixture
-def counter():
-    """A counter on a machine of a thousand operations a second."""
-    found = estimate.Counter()
-    found._measure = lambda precision: {"TensorFlow": 1e3}
-    return found
+def estimator():
+    """On a machine of a thousand operations per second."""
+    return estimate.Estimator(lambda precision: 1e3)
 
 
-def planned(tmp_path, module, axis, values, **flags):
+def plan_runs(tmp_path, experiment, axis, values, **flags):
     """Dict from a value of the axis to its run."""
-    path = str(tmp_path / "grid.json")
-    grid = {"module": module, "flags": flags, "axes": {axis: values}}
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(grid, file)
+    grid = {"experiment": experiment, "flags": flags, "axes": {axis: values}}
     runs = grid_lib.expand(
-        path, grid_lib.read(path), str(tmp_path / "runs"), str(tmp_path / "c")
+        "grid.json", grid, str(tmp_path / "runs"), str(tmp_path / "cache")
     )
     return {run.axes[axis]: run for run in runs}
 
 
-def test_fewer_trained_blocks_take_less_time(tmp_path, counter):
-    runs = planned(
+def test_fewer_trained_blocks_take_less_time(tmp_path, estimator):
+    runs = plan_runs(
         tmp_path,
         "glue",
         "trainable_layers",
@@ -40,21 +36,19 @@ def test_fewer_trained_blocks_take_less_time(tmp_path, counter):
         model="tiny",
         frozen_prefix="cached",
     )
-    needed = {name: counter.rough(run) for name, run in runs.items()}
-    assert needed["0"].seconds < needed["2"].seconds / 2
-    assert needed["2"].seconds < needed["all"].seconds
-    assert not needed["all"].caches
+    needs = {name: estimator.estimate(run) for name, run in runs.items()}
+    assert needs["0"].seconds < needs["2"].seconds / 2
+    assert needs["2"].seconds < needs["all"].seconds
+    assert not needs["all"].cache_bytes
     # Of every token, or of [CLS] alone where no block trains.
-    [tokens], [firsts] = (
-        needed["2"].caches.values(),
-        needed["0"].caches.values(),
-    )
-    assert firsts < tokens / 5
+    [tokens] = needs["2"].cache_bytes.values()
+    [cls] = needs["0"].cache_bytes.values()
+    assert cls < tokens / 5
 
 
-def test_each_phase_counts_and_the_first_is_cached(tmp_path, counter):
+def test_each_phase_counts_and_the_first_is_cached(tmp_path, estimator):
     cs224n_runs.write_all(tmp_path)
-    runs = planned(
+    runs = plan_runs(
         tmp_path,
         "multitask",
         "train",
@@ -64,15 +58,62 @@ def test_each_phase_counts_and_the_first_is_cached(tmp_path, counter):
         frozen_prefix="cached",
         max_epochs=3,
     )
-    needed = {name: counter.rough(run) for name, run in runs.items()}
+    needs = {name: estimator.estimate(run) for name, run in runs.items()}
     start = estimate.START_SECONDS
-    parts = needed["head"].seconds + needed["all"].seconds - 2 * start
-    both = needed["head_then_all"]
-    assert both.seconds - start == pytest.approx(parts)
-    assert needed["head"].seconds < needed["all"].seconds / 3
-    assert not needed["all"].caches
-    assert both.caches == needed["head"].caches and len(both.caches) == 3
+    seconds = {name: needs[name].seconds - start for name in needs}
+    assert seconds["head_then_all"] == pytest.approx(
+        seconds["head"] + seconds["all"]
+    )
+    assert needs["head"].seconds < needs["all"].seconds / 3
+    assert not needs["all"].cache_bytes
+    both = needs["head_then_all"].cache_bytes
+    assert both == needs["head"].cache_bytes and len(both) == 3
     # Of the mean of each text's tokens in float16: 10 sentences, 24 and 12
     # pairs to train on, and as many to evaluate on.
     hidden = 32
-    assert sum(both.caches.values()) == 2 * (10 + 48 + 24) * hidden * 2
+    assert sum(both.values()) == 2 * (10 + 48 + 24) * hidden * 2
+
+
+def test_a_run_is_prepared_with_settings_that_it_allows(tmp_path, estimator):
+    """No block trains, nor the pooler: what trains everything refuses that."""
+    runs = plan_runs(
+        tmp_path,
+        "tweets",
+        "trainable_layers",
+        [0],
+        data=tweets_table.write(tmp_path),
+        id_column="number",
+        model="tiny",
+    )
+    needs = estimator.estimate(runs["0"])
+    assert needs.seconds > estimate.START_SECONDS and not needs.cache_bytes
+
+
+def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
+    axes = {"task": ["rte", "sst2"], "trainable_layers": ["all", 1]}
+    runs = grid_lib.expand(
+        "grid.json",
+        {
+            "experiment": "glue",
+            "flags": {"model": "tiny", "data": "sample"},
+            "axes": {**axes, "seed": [0, 1]},
+        },
+        str(tmp_path),
+    )
+    run_states = RunStates(str(tmp_path), runs)
+    durations = estimate.FinishedDurations(run_states)
+    assert durations.remaining(runs, 1) is None
+    known = {("rte", "all", "0"): 100.0, ("rte", "1", "0"): 40.0}
+    for run in runs:
+        seconds = known.get(tuple(run.axes.values()))
+        if seconds:
+            finish(run)
+            run_states.measured_seconds[run.name] = seconds
+    predicted = {
+        tuple(run.axes.values()): durations.seconds(run) for run in runs
+    }
+    assert predicted["rte", "all", "1"] == 100.0
+    assert predicted["rte", "1", "1"] == 40.0
+    assert predicted["sst2", "1", "0"] == 70.0  # no run of its task: of all
+    pending = [run for run in runs if run.axes["seed"] == "1"]
+    assert durations.remaining(pending, 2) == (100 + 40 + 70 + 70) / 2

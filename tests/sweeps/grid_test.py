@@ -1,15 +1,16 @@
-"""A grid file: what it stands for, and what is wrong with it."""
+"""A grid file: the runs it stands for, and what may be wrong with it."""
 
 import json
 
 import pytest
 
+from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.utils.errors import UserError
 
 GRID = {
-    "module": "glue",
+    "experiment": "glue",
     "flags": {"model": "tiny", "data": "sample"},
     "axes": {
         "task": ["rte", "sst2"],
@@ -36,7 +37,7 @@ def expand(tmp_path):
     return expand
 
 
-def test_a_grid_is_every_combination_but_the_excluded(expand):
+def test_a_grid_is_every_combination_except_the_excluded(expand):
     runs = expand(GRID)
     points = {tuple(run.axes.values()) for run in runs}
     assert len(runs) == len(points) == 24 - 4 - 4
@@ -49,17 +50,17 @@ def test_a_grid_is_every_combination_but_the_excluded(expand):
 
 
 def test_a_run_is_the_one_that_its_command_does(expand, tmp_path):
-    from tf_transfer import glue
-
     run = expand(GRID)[0]
     assert run.words[:3] == (
         f"--out={tmp_path / 'runs'}",
         "--model=tiny",
         "--data=sample",
     )
-    parsed = command_line.parse(glue.GlueSettings, run.words).resolve()
-    assert parsed == run.settings
-    assert glue.locate(parsed, 1).path == run.directory.path
+    glue = experiment_lib.load("glue")
+    again = glue(command_line.parse(glue.Settings, run.words))
+    assert again.settings == run.settings
+    assert again.find_run(1).path == run.directory.path
+    assert run.command[:3] == ["python", "-m", "tf_transfer.glue"]
 
 
 def test_flags_of_a_flag_file_come_first(expand, tmp_path):
@@ -78,7 +79,7 @@ def test_one_run_named_twice_is_done_once(expand):
     assert len(expand({**GRID, "axes": axes, "exclude": []})) == 1
 
 
-def test_runs_on_one_prefix_stand_together_the_shallowest_first(expand):
+def test_runs_on_one_prefix_are_neighbours_the_lowest_cut_first(expand):
     axes = {
         "seed": [0, 1],
         "frozen_prefix": ["live", "cached"],
@@ -101,26 +102,26 @@ def test_runs_on_one_prefix_stand_together_the_shallowest_first(expand):
     assert [run.axes["seed"] for run in live] == ["0"] * 4 + ["1"] * 4
 
 
-def test_only_picks_by_any_flag(expand):
+def test_runs_are_selected_by_any_flag(expand):
     runs = expand(GRID)
-    some = grid_lib.only("grid.json", runs, ["task=rte", "seed=1"])
+    some = grid_lib.select("grid.json", runs, ["task=rte", "seed=1"])
     assert {(r.axes["task"], r.axes["seed"]) for r in some} == {("rte", "1")}
-    assert grid_lib.only("grid.json", runs, ["model=tiny"]) == runs
-    high = grid_lib.only("grid.json", runs, ["lr=1e-3"])
+    assert grid_lib.select("grid.json", runs, ["model=tiny"]) == runs
+    high = grid_lib.select("grid.json", runs, ["lr=1e-3"])
     assert {run.settings.lr for run in high} == {1e-3}
 
 
 @pytest.mark.parametrize(
-    "condition, said",
+    "condition, message",
     [
         ("task=qqp", "There are: rte, sst2"),
         ("tasks=rte", "give a flag"),
         ("rte", "give a flag"),
     ],
 )
-def test_only_of_nothing_says_what_there_is(condition, said, expand):
-    with pytest.raises(UserError, match=said):
-        grid_lib.only("grid.json", expand(GRID), [condition])
+def test_a_selection_without_runs_lists_the_values(condition, message, expand):
+    with pytest.raises(UserError, match=message):
+        grid_lib.select("grid.json", expand(GRID), [condition])
 
 
 def changed(**changes):
@@ -128,13 +129,14 @@ def changed(**changes):
 
 
 @pytest.mark.parametrize(
-    "grid, said",
+    "grid, message",
     [
         ("{", r"grid.json:1: is not JSON"),
-        ('{"module": "glue",\n "axes": {,}}', r"grid.json:2: is not JSON"),
+        ('{"experiment": "glue",\n "axes": {,}}', r"grid.json:2: is not JSON"),
         ("[]", "is not a JSON object"),
-        (changed(axis={}), "no use for 'axis'"),
-        (changed(module="glu"), "module: 'glu' cannot be swept. There are: gl"),
+        (changed(axis={}), "'axis' is not a key"),
+        (changed(experiment="glu"), "experiment: .*glu.*freezing.*glue"),
+        (changed(experiment=3), "experiment: give the name"),
         (changed(flags=[]), "flags: give an object"),
         (changed(flagfile=3), "flagfile: give the name"),
         (changed(axes={"task": "rte"}), "axes.task: give a list"),
@@ -148,7 +150,7 @@ def changed(**changes):
         (changed(exclude=[{}]), "exclude: give a list"),
         (changed(exclude=[{"lrs": 1}]), "exclude: 'lrs' is no axis"),
         (changed(exclude=[{"seed": 7}]), r"seed=7 is not on the axis \(0, 1\)"),
-        (changed(exclude=[{"seed": [0, 1]}]), "leaves none"),
+        (changed(exclude=[{"seed": [0, 1]}]), "excludes all"),
         (changed(flags={"lrr": 1}), "flag 'lrr'.*There are"),
         (changed(flags={"lr": "high"}, axes={}, exclude=[]), "--lr=high"),
         (changed(flags={"task": "xyz"}, axes={}, exclude=[]), "task=xyz.*cola"),
@@ -162,12 +164,13 @@ def changed(**changes):
         ),
     ],
 )
-def test_a_bad_grid_says_where_and_what(grid, said, expand):
-    said = said if "grid.json" in said else f"grid.json.*{said}"
-    with pytest.raises(UserError, match=f"(?s){said}"):
+def test_a_wrong_grid_is_an_error_with_its_file(grid, message, expand):
+    if "grid.json" not in message:
+        message = f"grid.json.*{message}"
+    with pytest.raises(UserError, match=f"(?s){message}"):
         expand(grid)
 
 
-def test_a_file_that_is_not_there_says_so(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(UserError, match="No such file.*embedded.json"):
         grid_lib.read(str(tmp_path / "grid.json"))

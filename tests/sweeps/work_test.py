@@ -1,338 +1,305 @@
-"""Working through runs: each once, whatever fails, stops or dies."""
+"""A sweep does each run once, whatever fails, stops or is killed."""
 
 import collections
 import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from tests import commands
-from tf_transfer.sweeps import estimate
-from tf_transfer.sweeps import grid as grid_lib
+from tests.sweeps.fakes import FakeProcess
+from tests.sweeps.fakes import finish
+from tests.sweeps.fakes import make_start
+from tests.sweeps.fakes import plan_runs
+from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import work
-from tf_transfer.training import checkpoint
+from tf_transfer.sweeps.states import RunStates
+from tf_transfer.sweeps.states import State
 from tf_transfer.utils.errors import Interrupted
-
-
-def runs_of(out, count):
-    grid = {
-        "module": "glue",
-        "flags": {"model": "tiny", "data": "sample", "batch_size": 8},
-        "axes": {"seed": list(range(count))},
-    }
-    return grid_lib.expand("grid.json", grid, str(out))
-
-
-class Fake:
-    """A process that ends as told; a finished one leaves its result."""
-
-    def __init__(self, run, board, code=0, polls=1):
-        self.run = run
-        self.code = code
-        self.polls = polls
-        self.ended_by = None
-        os.makedirs(run.directory.path, exist_ok=True)
-        with open(board.log_file(run), "a") as log:
-            log.write("first line\n\nlast line\n")
-
-    def poll(self):
-        self.polls -= 1
-        if self.polls > 0 and not self.ended_by:
-            return None
-        if self.ended_by:
-            return 130
-        if self.code == 0:
-            finish(self.run)
-        return self.code
-
-    def terminate(self):
-        self.ended_by = "SIGTERM"
-
-    def kill(self):
-        self.ended_by = "SIGKILL"
-
-    def wait(self):
-        return 130
-
-
-def finish(run):
-    os.makedirs(run.directory.path, exist_ok=True)
-    for name, content in (
-        ("config.json", {"key": run.directory.key, "starts": []}),
-        ("result.json", {"stop_reason": "patience", "epochs_run": 1}),
-    ):
-        checkpoint.write_json(run.directory.file(name), content)
+from tf_transfer.utils.errors import UserError
 
 
 @pytest.fixture
 def sweep(tmp_path, monkeypatch):
-    """Works through runs with fake processes; returns what it told."""
+    """Works through runs with fake processes; returns what it reported."""
     monkeypatch.setattr(work, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(work, "WAIT_SECONDS", 0.001)
 
-    def sweep(count=3, start=Fake, **options):
-        board = work.Board(str(tmp_path), runs_of(tmp_path, count))
-        told = []
+    def sweep(count=3, start=FakeProcess, **options):
+        run_states = RunStates(str(tmp_path), plan_runs(tmp_path, count))
+        reported = []
         worker = work.Worker(
-            board,
-            start=lambda run, board, slot, jobs: start(run, board),
-            tell=lambda *event: told.append(event),
+            run_states,
+            start=start,
+            on_event=lambda *event: reported.append(event),
             **options,
         )
-        return board, worker, told
+        return run_states, worker, reported
 
     return sweep
 
 
-def events(told, kind):
-    return [run.axes["seed"] for event, run, *_ in told if event == kind]
+def seeds(reported, kind):
+    return [run.axes["seed"] for event, run, *_ in reported if event == kind]
 
 
 def test_every_run_is_done_once_and_in_order(sweep):
-    board, worker, told = sweep(3)
+    run_states, worker, reported = sweep(3)
     worker.work()
-    assert events(told, "started") == events(told, "done") == ["0", "1", "2"]
-    assert set(board.states().values()) == {work.DONE}
-    assert os.listdir(board.claims.folder) == []
+    assert seeds(reported, "started") == ["0", "1", "2"]
+    assert seeds(reported, "finished") == ["0", "1", "2"]
+    assert set(run_states.read().values()) == {State.FINISHED}
+    assert os.listdir(run_states.claims.folder) == []
 
 
-def test_what_is_done_is_not_started(sweep, tmp_path):
-    finish(runs_of(tmp_path, 3)[1])
-    _, worker, told = sweep(3)
+def test_a_finished_run_is_not_started(sweep, tmp_path):
+    finish(plan_runs(tmp_path, 3)[1])
+    _, worker, reported = sweep(3)
     worker.work()
-    assert events(told, "started") == ["0", "2"]
+    assert seeds(reported, "started") == ["0", "2"]
 
 
-def test_a_failed_run_is_recorded_and_the_rest_goes_on(sweep):
-    def start(run, board):
-        return Fake(run, board, code=3 if run.axes["seed"] == "1" else 0)
+def test_a_failed_run_is_recorded_and_the_others_continue(sweep):
+    def start(run, *rest):
+        exit_code = 3 if run.axes["seed"] == "1" else 0
+        return FakeProcess(run, *rest, exit_code=exit_code)
 
-    board, worker, told = sweep(3, start)
+    run_states, worker, reported = sweep(3, start)
     worker.work()
-    assert events(told, "done") == ["0", "2"]
-    [record] = [detail for event, _, detail, _ in told if event == "failed"]
+    assert seeds(reported, "finished") == ["0", "2"]
+    [record] = [detail for event, _, detail, _ in reported if event == "failed"]
     assert record["last_lines"] == ["first line", "last line"]
     assert record["reason"] == "exit code 3"
     assert record["command"][:3] == ["python", "-m", "tf_transfer.glue"]
-    failed = board.runs[1]
-    assert board.states()[failed.name] == work.FAILED
-    assert board.failure(failed) == record
+    failed = run_states.runs[1]
+    assert run_states.read()[failed.name] == State.FAILED
+    assert run_states.failure(failed) == record
 
 
-def test_a_failed_run_is_tried_again_only_where_asked(sweep):
-    board, worker, _ = sweep(1, lambda run, board: Fake(run, board, code=1))
+def test_a_failed_run_is_tried_again_only_where_asked(
+    sweep, tmp_path, monkeypatch, capsys
+):
+    run_states, worker, _ = sweep(1, make_start(exit_code=1))
     worker.work()
-    board, worker, told = sweep(1)
-    assert work.check_failures(board, retry=False) == board.runs
-    worker.work()
-    assert not told
-    assert work.check_failures(board, retry=True) == []
-    worker.work()
-    assert events(told, "done") == ["0"]
+    monkeypatch.setattr(work, "start_process", make_start(exit_code=1))
+    with pytest.raises(UserError, match="1 of 1 runs have failed"):
+        execute.collect_results(run_states.runs, str(tmp_path))
+    output = capsys.readouterr().out
+    assert "started" not in output and "--retry_failed" in output
+    finished = {"metric": "accuracy", "test": {"accuracy": 0.5}}
+    monkeypatch.setattr(
+        work, "start_process", make_start(train_seconds=3, **finished)
+    )
+    [result] = execute.collect_results(
+        run_states.runs, str(tmp_path), retry_failed=True
+    )
+    assert result["test"] == finished["test"]
+    output = capsys.readouterr().out
+    assert "accuracy 0.5000  3 s of training" in output
 
 
 @pytest.mark.parametrize(
-    "code, said", [(-9, "SIGKILL (out of memory?)"), (-11, "SIGSEGV")]
+    "code, reason", [(-9, "SIGKILL (out of memory?)"), (-11, "SIGSEGV")]
 )
-def test_a_killed_run_says_by_what(code, said, sweep):
-    board, worker, _ = sweep(1, lambda run, board: Fake(run, board, code=code))
+def test_the_record_of_a_killed_run_names_the_signal(code, reason, sweep):
+    run_states, worker, _ = sweep(1, make_start(exit_code=code))
     worker.work()
-    assert board.failure(board.runs[0])["reason"] == said
+    assert run_states.failure(run_states.runs[0])["reason"] == reason
 
 
-def test_jobs_run_side_by_side_and_a_limit_ends_it(sweep):
-    most = []
-    board, worker, told = sweep(
+def test_jobs_run_at_the_same_time_up_to_the_limit(sweep):
+    running_at_polls = []
+    run_states, worker, reported = sweep(
         6,
-        lambda run, board: Fake(run, board, polls=4),
+        make_start(polls=4),
         jobs=2,
         limit=3,
-        look=lambda mine: most.append(len(mine)),
+        on_poll=lambda running: running_at_polls.append(len(running)),
     )
     worker.work()
-    assert max(most) == 2
-    assert len(events(told, "done")) == 3
-    states = collections.Counter(board.states().values())
-    assert states == {work.DONE: 3, work.TO_COME: 3}
+    assert max(running_at_polls) == 2
+    assert len(seeds(reported, "finished")) == 3
+    states = collections.Counter(run_states.read().values())
+    assert states == {State.FINISHED: 3, State.PENDING: 3}
 
 
-def test_what_another_sweep_does_is_waited_for(sweep):
-    board, worker, told = sweep(2)
-    claim = board.claims.take(board.runs[0].name)
-    looks = []
+def test_the_runs_of_another_sweep_are_waited_for(sweep):
+    run_states, worker, reported = sweep(2)
+    claim = run_states.claims.take(run_states.runs[0].name)
+    polls_seen = []
 
-    def look(mine):
-        looks.append(board.states(mine)[board.runs[0].name])
-        if len(looks) == 5:
-            finish(board.runs[0])
+    def on_poll(running):
+        polls_seen.append(run_states.read(running)[run_states.runs[0].name])
+        if len(polls_seen) == 5:
+            finish(run_states.runs[0])
             claim.release()
 
-    worker.look = look
+    worker.on_poll = on_poll
     worker.work()
-    assert events(told, "started") == ["1"]
-    assert looks[0] == work.ELSEWHERE
-    assert set(board.states().values()) == {work.DONE}
+    assert seeds(reported, "started") == ["1"]
+    assert polls_seen[0] == State.ELSEWHERE
+    assert set(run_states.read().values()) == {State.FINISHED}
 
 
-def test_what_another_sweep_ended_a_moment_ago_is_not_done_again(sweep):
-    board, worker, told = sweep(1)
-    take = board.claims.take
+def test_a_run_that_another_sweep_has_just_finished_is_not_started(sweep):
+    run_states, worker, reported = sweep(1)
+    take = run_states.claims.take
 
     def take_late(name):
-        finish(board.runs[0])  # after this sweep has looked
+        finish(run_states.runs[0])  # after this sweep has read the states
         return take(name)
 
-    board.claims.take = take_late
+    run_states.claims.take = take_late
     worker.work()
-    assert not told
+    assert not reported
 
 
-def test_a_claim_that_was_lost_stops_the_run(sweep, monkeypatch):
-    monkeypatch.setattr(work.claims_lib, "BEAT_SECONDS", 0)
+def test_a_run_whose_claim_was_lost_is_killed(sweep, monkeypatch):
+    monkeypatch.setattr(work.claims_lib, "HEARTBEAT_SECONDS", 0)
     processes = []
 
-    def start(run, board):
-        processes.append(Fake(run, board, polls=1000))
+    def start(run, *rest):
+        processes.append(FakeProcess(run, *rest, polls=1000))
         return processes[-1]
 
-    board, worker, told = sweep(1, start)
+    run_states, worker, reported = sweep(1, start)
 
-    def look(mine):
-        if len(processes) == 1 and not told[1:]:
-            for name in os.listdir(board.claims.folder):
-                os.utime(os.path.join(board.claims.folder, name), (0, 0))
-            assert board.claims.take(board.runs[0].name)
-            finish(board.runs[0])
+    def on_poll(running):
+        if len(processes) == 1 and not reported[1:]:
+            for name in os.listdir(run_states.claims.folder):
+                os.utime(os.path.join(run_states.claims.folder, name), (0, 0))
+            assert run_states.claims.take(run_states.runs[0].name)
+            finish(run_states.runs[0])
 
-    worker.look = look
+    worker.on_poll = on_poll
     worker.work()
-    assert [event for event, *_ in told] == ["started", "lost"]
+    assert [event for event, *_ in reported] == ["started", "lost"]
     assert processes[0].ended_by == "SIGKILL"
 
 
-def test_a_signal_lets_the_runs_save_and_leaves_them_to_come(sweep):
+def test_after_a_signal_the_runs_save_their_state_and_are_pending(sweep):
     processes = []
 
-    def start(run, board):
-        processes.append(Fake(run, board, polls=1000))
+    def start(run, *rest):
+        processes.append(FakeProcess(run, *rest, polls=1000))
         return processes[-1]
 
-    board, worker, told = sweep(3, start, jobs=2)
-    worker.look = lambda mine: os.kill(os.getpid(), 15)
+    run_states, worker, reported = sweep(3, start, jobs=2)
+    worker.on_poll = lambda running: os.kill(os.getpid(), 15)
     with pytest.raises(Interrupted, match="same command"):
         worker.work()
     assert [p.ended_by for p in processes] == ["SIGTERM", "SIGTERM"]
-    assert set(board.states().values()) == {work.TO_COME}
-    assert not events(told, "failed")
+    assert set(run_states.read().values()) == {State.PENDING}
+    assert not seeds(reported, "failed")
 
 
-def test_a_sweep_that_breaks_leaves_its_runs_to_come(sweep):
-    """As `sweep grid.json | head` does."""
-    board, worker, _told = sweep(
-        1, lambda run, board: Fake(run, board, polls=9)
-    )
+def test_the_runs_of_a_sweep_that_breaks_are_pending(sweep):
+    """As `sweep grid.json | head` breaks."""
+    run_states, worker, _reported = sweep(1, make_start(polls=9))
 
-    def look(mine):
+    def on_poll(running):
         raise BrokenPipeError
 
-    worker.look = look
+    worker.on_poll = on_poll
     with pytest.raises(BrokenPipeError):
         worker.work()
-    assert board.states()[board.runs[0].name] == work.TO_COME
+    assert run_states.read()[run_states.runs[0].name] == State.PENDING
 
 
-def test_a_run_that_is_still_saving_is_waited_for(sweep):
-    """Its sweep was killed, and the claim with it, but it writes yet."""
-    board, worker, told = sweep(1)
-    [run] = board.runs
+def test_a_run_that_is_still_saving_its_state_is_waited_for(sweep):
+    """Its sweep was killed, and the claim with it, but the run still writes."""
+    run_states, worker, reported = sweep(1)
+    [run] = run_states.runs
     run.directory.lock()
-    looks = []
+    polls_seen = []
 
-    def look(mine):
-        looks.append(mine)
-        if len(looks) == 3:
+    def on_poll(running):
+        polls_seen.append(running)
+        if len(polls_seen) == 3:
             run.directory.close()
 
-    worker.look = look
+    worker.on_poll = on_poll
     worker.work()
-    assert looks[:3] == [[], [], []]
-    assert events(told, "done") == ["0"] and not events(told, "failed")
+    assert polls_seen[:3] == [[], [], []]
+    assert seeds(reported, "finished") == ["0"]
+    assert not seeds(reported, "failed")
 
 
-def test_a_run_that_may_go_on_for_more_epochs_is_to_come(tmp_path):
-    [run] = runs_of(tmp_path, 1)
+def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
+    [run] = plan_runs(tmp_path, 1)
     finish(run)
     with open(run.directory.file("result.json"), "w") as file:
         phases = [{"epochs": 2}]
         json.dump({"stop_reason": "max_epochs", "phases": phases}, file)
-    board = work.Board(str(tmp_path), [run])
-    assert board.states()[run.name] == work.TO_COME  # of 30 epochs
+    run_states = RunStates(str(tmp_path), [run])
+    assert run_states.read()[run.name] == State.PENDING  # of 30 epochs
 
 
 # === Several processes ===
 
 HELPER = """
 import sys
-from tests.sweeps import work_test
+
+from tests.sweeps import fakes
 from tf_transfer.sweeps import work
+from tf_transfer.sweeps.states import RunStates
 
+out, record = sys.argv[1:]
 work.POLL_SECONDS = work.WAIT_SECONDS = 0.001
-runs = work_test.runs_of({out!r}, {count})
-board = work.Board({out!r}, runs)
 
-def start(run, board, slot, jobs):
-    with open({done!r}, "a") as file:
-        file.write(run.axes["seed"] + chr(10))
-    return work_test.Fake(run, board)
+def start(run, *rest):
+    with open(record, "a") as file:
+        print(run.axes["seed"], file=file)
+    return fakes.FakeProcess(run, *rest)
 
-work.Worker(board, start=start).work()
+runs = fakes.plan_runs(out, 120)
+work.Worker(RunStates(out, runs), start=start).work()
 """
 
 
-def test_four_processes_claim_500_runs_and_do_none_twice(tmp_path):
-    out, done = str(tmp_path / "runs"), str(tmp_path / "done")
-    code = HELPER.format(out=out, count=500, done=done)
-    helpers = [
-        subprocess.Popen([sys.executable, "-c", code], cwd=commands.ROOT)
-        for _ in range(4)
-    ]
+def test_four_processes_claim_120_runs_and_do_none_twice(tmp_path):
+    record = tmp_path / "record"
+    words = [sys.executable, "-c", HELPER, str(tmp_path / "runs"), str(record)]
+    helpers = [subprocess.Popen(words, cwd=commands.ROOT) for _ in range(4)]
     assert [helper.wait() for helper in helpers] == [0] * 4
-    with open(done) as file:
-        found = file.read().split()
-    assert sorted(found, key=int) == [str(seed) for seed in range(500)]
+    started = record.read_text().split()
+    assert sorted(started, key=int) == [str(seed) for seed in range(120)]
 
 
-# === Time left ===
+KILLED = """
+import sys
+
+from tests.sweeps import fakes
+from tf_transfer.sweeps import work
+from tf_transfer.sweeps.states import RunStates
+
+out = sys.argv[1]
+work.POLL_SECONDS = work.WAIT_SECONDS = 0.1
+[run] = fakes.plan_runs(out, 1)
+work.Worker(RunStates(out, [fakes.with_own_command(run)]), jobs=2).work()
+"""
 
 
-def test_time_left_is_that_of_the_runs_most_alike(tmp_path):
-    runs = grid_lib.expand(
-        "grid.json",
-        {
-            "module": "glue",
-            "flags": {"model": "tiny", "data": "sample"},
-            "axes": {
-                "task": ["rte", "sst2"],
-                "trainable_layers": ["all", 1],
-                "seed": [0, 1],
-            },
-        },
-        str(tmp_path),
-    )
-    board = work.Board(str(tmp_path), runs)
-    pace = estimate.Pace(board)
-    assert pace.left(runs, 1) is None
-    took = {("rte", "all"): 100.0, ("rte", "1"): 40.0}
-    for run in runs:
-        seconds = took.get((run.axes["task"], run.axes["trainable_layers"]))
-        if seconds and run.axes["seed"] == "0":
-            finish(run)
-            board.walls[run.name] = seconds
-    left = {tuple(r.axes.values()): pace.seconds(r) for r in runs}
-    assert left["rte", "all", "1"] == 100.0
-    assert left["rte", "1", "1"] == 40.0
-    assert left["sst2", "1", "0"] == 70.0  # no run of its task: all of them
-    open_ = [run for run in runs if run.axes["seed"] == "1"]
-    assert pace.left(open_, 2) == (100 + 40 + 70 + 70) / 2
+def test_a_sweep_that_is_killed_continues_inside_its_run(tmp_path):
+    """The run ends with its sweep, and the next sweep need not wait for it."""
+    words = [sys.executable, "-c", KILLED, str(tmp_path)]
+    [run] = plan_runs(tmp_path, 1)
+    progress = run.directory.file("progress")
+    sweep = subprocess.Popen(words, cwd=commands.ROOT)
+    while not os.path.exists(progress):
+        assert sweep.poll() is None
+        time.sleep(0.01)
+    sweep.kill()
+    sweep.wait()
+    subprocess.run(words, cwd=commands.ROOT, check=True)
+    with open(progress) as file:
+        first, second = map(json.loads, file)
+    assert first["pid"] != second["pid"] and second["continues"]
+    # Of two jobs each has half of the cores, and its record says so.
+    assert second["jobs"] == "2"
+    cores = len(os.sched_getaffinity(0))
+    assert second["cores"] == max(cores // 2, 1)
+    assert run.directory.result() is not None

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from tests.models import encoders
-from tf_transfer.config import settings
 from tf_transfer.models import freezing
 from tf_transfer.models import network as network_lib
+from tf_transfer.models.heads import pooled
 from tf_transfer.training import optimizer
 
 SHAPES = {"kernel": (4, 3), "bias": (3,), "gamma": (3,), "beta": (3,)}
@@ -29,15 +29,15 @@ def build(rate=lambda step: PEAK, scales=None, **changes):
         keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
     ]
     return optimizer.BertAdam(
-        weights, rate, settings.Settings(**changes), scales
+        weights, rate, optimizer.AdamOptions(**changes), scales
     )
 
 
-def apply(adam, gradients):
+def apply(adam, gradients, *groups):
     """One update in a replica's context; returns the norm."""
     strategy = tf.distribute.get_strategy()
     return strategy.run(
-        tf.function(adam.apply), args=([tf.constant(g) for g in gradients],)
+        adam.apply, args=([tf.constant(g) for g in gradients], *groups)
     ).numpy()
 
 
@@ -102,7 +102,7 @@ def test_the_update_follows_the_equations(changes):
     adam = build(**changes)
     for step in gradients:
         apply(adam, step)
-    expected = adam_in_numpy(gradients, adam.settings)
+    expected = adam_in_numpy(gradients, adam.options)
     for found, wanted in zip(values(adam.weights), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
 
@@ -116,7 +116,7 @@ def test_every_weight_may_have_a_rate_of_its_own(corrects):
     adam = build(scales=scales, **changes)
     for step in gradients:
         apply(adam, step)
-    expected = adam_in_numpy(gradients, adam.settings, scales)
+    expected = adam_in_numpy(gradients, adam.options, scales)
     for found, wanted in zip(values(adam.weights), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
     plain = build(**changes)
@@ -137,21 +137,32 @@ def test_a_group_that_is_left_out_stands_still_and_counts_for_itself():
     adam = optimizer.BertAdam(
         weights,
         lambda step: PEAK,
-        settings.Settings(**options),
+        optimizer.AdamOptions(**options),
         groups=["", "head", "head", ""],
     )
     for step, groups in zip(gradients, (("", "head"), ("",), ("", "head"))):
-        tf.distribute.get_strategy().run(
-            tf.function(adam.apply),
-            args=([tf.constant(g) for g in step], groups),
-        )
-    always = adam_in_numpy(gradients, adam.settings)
-    sometimes = adam_in_numpy([gradients[0], gradients[2]], adam.settings)
+        apply(adam, step, groups)
+    always = adam_in_numpy(gradients, adam.options)
+    sometimes = adam_in_numpy([gradients[0], gradients[2]], adam.options)
     expected = [always[0], sometimes[1], sometimes[2], always[3]]
     for found, wanted in zip(values(adam.weights), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
     counts = {group: int(n) for group, n in adam.updates.items()}
     assert counts == {"": 3, "head": 2}
+
+
+def test_a_traced_update_is_the_eager_one():
+    eager, traced = build(clip_norm=0.5), build(clip_norm=0.5)
+    update = tf.function(traced.apply)
+    for step in (draw(1), draw(2)):
+        apply(eager, step)
+        tf.distribute.get_strategy().run(
+            update, args=([tf.constant(g) for g in step],)
+        )
+    for one, other in zip(
+        values(eager.state().values()), traced.state().values()
+    ):
+        np.testing.assert_allclose(one, np.array(other), rtol=1e-6)
 
 
 def test_every_choice_changes_the_weights():
@@ -337,11 +348,11 @@ def test_the_learning_rate_follows_its_schedule(schedule, warmup, expected):
 @pytest.mark.parametrize("layers", ["0", "1", "all"])
 def test_a_frozen_weight_has_no_slot(layers):
     encoder = encoders.bert()
-    head = network_lib.PooledHead(1, encoder.hidden, "cls", 0.1, 0, "float32")
+    head = pooled.PooledHead(1, encoder.hidden, "cls", 0.1, 0, "float32")
     network = network_lib.Network(encoder, {"rte": head})
     trainable = freezing.parse(layers, "", len(encoder.blocks))
     weights = freezing.freeze(network, trainable)
-    adam = optimizer.BertAdam(weights, None, settings.Settings())
+    adam = optimizer.BertAdam(weights, None, optimizer.AdamOptions())
     slots = {name for name in adam.state() if name[:2] in ("m/", "v/")}
     assert slots == {f"{s}/{weight.path}" for s in "mv" for weight in weights}
     # step, updates, good_steps and loss_scale

@@ -1,10 +1,10 @@
 """The run directory: its name, its owner, and what TensorBoard reads in it."""
 
-import dataclasses
 import json
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -14,18 +14,19 @@ from tensorboard.util import tensor_util
 
 from tests.conftest import tiny_settings
 from tf_transfer.training import records
+from tf_transfer.training import tensorboard
 from tf_transfer.utils.errors import UserError
 
 IDENTITIES = {"model_identity": "tiny 1", "data_identity": "RTE sha256:0"}
 
 
 def key_of(replicas=1, identities=IDENTITIES, **changes):
-    settings = tiny_settings("runs", **changes)
-    return records.run_key(settings, identities, replicas)
+    settings = tiny_settings(**{"out": "runs", **changes})
+    return records.make_key(settings, "glue", identities, replicas)
 
 
 def name_of(**changes):
-    settings = tiny_settings("runs", **changes)
+    settings = tiny_settings(**{"out": "runs", **changes})
     return records.run_name(settings, key_of(**changes))
 
 
@@ -76,9 +77,7 @@ def test_a_setting_that_can_change_a_number_changes_the_name(changes):
     ids=str,
 )
 def test_a_setting_that_changes_no_number_leaves_the_name(changes):
-    settings = dataclasses.replace(tiny_settings("runs"), **changes)
-    key = records.run_key(settings, IDENTITIES, 1)
-    assert records.run_name(settings, key) == name_of()
+    assert name_of(**changes) == name_of()
 
 
 @pytest.mark.parametrize(
@@ -128,11 +127,16 @@ def test_a_name_says_what_a_person_looks_for():
 # === Finding ===
 
 
+def write_result(run, result):
+    with open(run.file("result.json"), "w") as file:
+        json.dump(result, file)
+
+
 def test_the_same_command_finds_its_run(tmp_path):
     first = records.RunDirectory.find(str(tmp_path), "name", {}, rerun=False)
     assert (first.result(), first.config()) == (None, None)
     os.makedirs(first.path)
-    first.write_result({"task": "rte"})
+    write_result(first, {"task": "rte"})
     again = records.RunDirectory.find(str(tmp_path), "name", {}, rerun=False)
     assert again.path == first.path
     assert again.result() == {"task": "rte"}
@@ -145,7 +149,7 @@ def test_a_rerun_stands_beside_the_runs_that_are_whole(tmp_path):
         names.append(os.path.basename(run.path))
         os.makedirs(run.path, exist_ok=True)
         if whole:
-            run.write_result({})
+            write_result(run, {})
     assert names == ["name", "name.2", "name.3", "name.3"]
 
 
@@ -256,10 +260,17 @@ def test_a_damaged_result_is_named(run):
         run.result()
 
 
-def test_a_reopened_run_has_no_result(run):
-    run.write_result({"task": "rte"})
-    run.reopen()
+def test_a_finished_run_that_begins_again_has_no_result(run):
+    devices = types.SimpleNamespace(names=["CPU:0"], replicas=1, workers=1)
+    write_result(run, {"task": "rte"})
+    run.close()
+    run.begin(tiny_settings("runs"), devices, {"pooler": 7}, {"train": 3})
     assert run.result() is None
+    config = run.config()
+    assert (config["parts"], config["split_sizes"]) == (
+        {"pooler": 7},
+        {"train": 3},
+    )
 
 
 # === TensorBoard ===
@@ -267,11 +278,11 @@ def test_a_reopened_run_has_no_result(run):
 
 def log(run, first_step, points):
     """Logs as one process does, from its start to its end."""
-    run.start_events(first_step, {"task": "rte", "lr": 1e-3, "seed": 0})
+    events = tensorboard.RunEvents(run.path)
+    events.start(first_step, {"task": "rte", "lr": 1e-3, "seed": 0})
     for tag, step, value in points:
-        run.scalar(tag, value, step)
-    run.flush()
-    run.close()
+        events.scalar(tag, value, step)
+    events.close()
 
 
 def read_events(folder):
@@ -317,14 +328,9 @@ def test_tensorboard_has_the_hyperparameters_for_its_table(run):
 
 def test_points_that_a_killed_process_logged_too_early_are_void(run):
     """It was killed at step 5, and its last checkpoint stands at step 2."""
-    path, key = run.path, run.key
     log(run, 0, [("train/loss", step, 1.0) for step in (1, 2, 3, 4, 5)])
-    log(
-        records.RunDirectory(path, key),
-        3,
-        [("train/loss", step, 2.0) for step in (3, 4)],
-    )
-    assert points(path)["train/loss"] == [
+    log(run, 3, [("train/loss", step, 2.0) for step in (3, 4)])
+    assert points(run.path)["train/loss"] == [
         (1, 1.0),
         (2, 1.0),
         (3, 2.0),
@@ -337,12 +343,14 @@ def test_points_that_a_killed_process_logged_too_early_are_void(run):
 LIGHT = """
 import sys
 from tf_transfer.training import records
+from tf_transfer.training import tensorboard
 run = records.RunDirectory({path!r}, {{}})
 run.lock()
-run.start_events(0, {{"lr": 1e-3}})
-run.scalar("train/loss", 1.0, 1)
+events = tensorboard.RunEvents(run.path)
+events.start(0, {{"lr": 1e-3}})
+events.scalar("train/loss", 1.0, 1)
+events.close()
 run.write_model("epoch-1", {{}})
-run.flush()
 run.close()
 print([name for name in ("tensorflow", "keras") if name in sys.modules])
 """

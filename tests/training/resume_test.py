@@ -3,74 +3,88 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import safetensors.numpy
 
 from tests.conftest import run_folder
+from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
-from tf_transfer import glue
 
-# Each step is its own chunk, so that a kill can fall inside an epoch, and a
-# checkpoint follows each.
+# A checkpoint follows each step.
 SETTINGS = {
     "deterministic": True,
     "max_epochs": 3,
     "patience": 0,
     "checkpoint_minutes": 1e-9,
-    "trainable_layers": "2",
+    "trainable_layers": "1",
+    "max_length": 16,
+    "max_train_examples": 24,
 }
 
-# Runs a tiny run and kills itself, as kill -9 does, at a chosen moment.
-VICTIM = """
-import os, signal, sys
-from tf_transfer.training import checkpoint, loop, records
-from tf_transfer import glue
-from tests.conftest import tiny_settings
-
-loop.LONGEST_CHUNK = 1
-owner, name, count, after = {moment!r}
-owner = {{"checkpoint": checkpoint, "records": records.RunDirectory}}[owner]
-original = getattr(owner, name)
-calls = []
-
-def deadly(*arguments, **options):
-    calls.append(arguments)
-    if len(calls) == count and after:
-        original(*arguments, **options)
-    if len(calls) == count:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return original(*arguments, **options)
-
-setattr(owner, name, deadly)
-glue.run(tiny_settings({out!r}, **{settings!r}))
-"""
-
+# Name of a function, which of its calls is deadly, and whether it still
+# happens. Each epoch ends with `config.json`'s concurrent runs, maybe, so
+# JSON files of checkpoints are counted.
 MOMENTS = {
-    "inside the first epoch": ("checkpoint", "write_json", 3, True),
-    "inside the second epoch": ("checkpoint", "write_json", 9, True),
+    "inside the second epoch": ("save", 6, True),
+    "inside the first epoch": ("save", 2, True),
     "when the arrays of a checkpoint are written, but not its JSON": (
-        "checkpoint",
         "write_json",
-        8,
+        5,
         False,
     ),
-    "between the selected weights and the checkpoint": (
-        "records",
-        "write_model",
-        1,
-        True,
-    ),
-    "when all is trained, but no result written": (
-        "records",
-        "write_result",
-        1,
-        False,
-    ),
+    "between the selected weights and the checkpoint": ("write_model", 1, True),
+    "when all is trained, but no result is written": ("end", 1, False),
 }
+FAST = "inside the second epoch"
+
+
+def train(out, eager, moment=None):
+    """Runs in a process of its own, which may kill itself as kill -9 does.
+
+    Args:
+        out: folder of the runs.
+        eager: whether nothing is traced.
+        moment: one of `MOMENTS`.
+    """
+    from tf_transfer import glue
+    from tf_transfer.models import tiny
+    from tf_transfer.training import checkpoint
+    from tf_transfer.training import records
+    from tf_transfer.training import steps
+
+    tiny.BLOCKS = 1
+    steps.LONGEST_CHUNK = 1  # so that a kill can fall inside an epoch
+    if moment:
+        name, count, happens = MOMENTS[moment]
+        owner = {
+            "save": checkpoint.Checkpoints,
+            "write_json": checkpoint.files,
+        }.get(name, records.RunDirectory)
+        kill_at(owner, name, count, happens)
+    settings = tiny_settings(out, **SETTINGS)
+    if eager:
+        with pytest.MonkeyPatch.context() as patch, running_eagerly(patch):
+            glue.run(settings)
+    else:
+        glue.run(settings)
+
+
+def kill_at(owner, name, count, happens):
+    """Makes a call of a function the last thing that this process does."""
+    original = getattr(owner, name)
+    calls = []
+
+    def deadly(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) < count or happens:
+            result = original(*arguments, **options)
+        if len(calls) == count:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, name, deadly)
 
 
 def what_a_run_left(folder):
@@ -98,34 +112,42 @@ def assert_same(one, other):
             np.testing.assert_array_equal(arrays[name], others[name], name)
 
 
-def start(code):
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def assert_killed_and_resumed_as_undisturbed(moment, eager, forks, folder):
+    def run(name, moment=None):
+        out = os.path.join(folder, name)
+        case = forks.start(train, out, eager, moment, folder=folder)
+        return case.finish(), out
+
+    (code, *output), out = run("killed", moment)
+    assert code == -signal.SIGKILL, output
+    killed = run_folder(tiny_settings(out, **SETTINGS))
+    assert not os.path.exists(os.path.join(killed, "result.json"))
+    (code, *output), out = run("killed")
+    assert code == 0, output
+    assert "Continuing at epoch" in output[0]
+    undisturbed = os.path.join(folder, "..", f"undisturbed-{eager}")
+    if not os.path.exists(undisturbed):
+        (code, *output), _ = run(os.path.join("..", f"undisturbed-{eager}"))
+        assert code == 0, output
+    expected = run_folder(tiny_settings(undisturbed, **SETTINGS))
+    assert_same(what_a_run_left(killed), what_a_run_left(expected))
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """What the run leaves when nobody kills it."""
-    settings = tiny_settings(tmp_path_factory.mktemp("left_alone"), **SETTINGS)
-    glue.run(settings)
-    return what_a_run_left(run_folder(settings))
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("resume")
 
 
-@pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS.keys())
-def test_a_run_killed_at_any_moment_ends_bit_equal(
-    moment, undisturbed, tmp_path
-):
-    settings = tiny_settings(tmp_path / "runs", **SETTINGS)
-    process = start(
-        VICTIM.format(moment=moment, out=settings.out, settings=SETTINGS)
+def test_a_killed_run_ends_bit_equal(forks, folder):
+    (folder / "fast").mkdir()
+    assert_killed_and_resumed_as_undisturbed(
+        FAST, True, forks, str(folder / "fast")
     )
-    output = process.communicate()[0]
-    assert process.returncode == -signal.SIGKILL, output
-    folder = run_folder(settings)
-    assert not os.path.exists(os.path.join(folder, "result.json"))
-    glue.run(settings)
-    assert_same(what_a_run_left(folder), undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_run_killed_at_any_moment_ends_bit_equal(moment, forks, folder):
+    path = folder / moment.replace(" ", "_")
+    path.mkdir()
+    assert_killed_and_resumed_as_undisturbed(moment, False, forks, str(path))

@@ -2,22 +2,24 @@
 
 import pytest
 
-from tf_transfer.training.stopping import Stopper
+from tf_transfer.training.stopping import EarlyStopping
 
 
 def stops_after(scores, patience=2, min_delta=0.01):
     """The epoch after which training stops (None: it never does)."""
-    stopper = Stopper(patience, min_delta)
+    stopper = EarlyStopping(patience, min_delta)
     for epoch, score in enumerate(scores, 1):
-        stopper.see(epoch, score)
+        stopper.update(epoch, score)
         if stopper.should_stop:
             return epoch
     return None
 
 
 def best_of(scores, **options):
-    stopper = Stopper(patience=2, min_delta=options.get("min_delta", 0.01))
-    chosen = [stopper.see(epoch, s) for epoch, s in enumerate(scores, 1)]
+    stopper = EarlyStopping(
+        patience=2, min_delta=options.get("min_delta", 0.01)
+    )
+    chosen = [stopper.update(epoch, s) for epoch, s in enumerate(scores, 1)]
     return stopper.best_epoch, stopper.best, chosen
 
 
@@ -69,6 +71,6 @@ def test_the_best_epoch_need_not_be_a_rise():
 
 
 def test_nothing_is_best_before_an_epoch_is_seen():
-    stopper = Stopper(patience=2, min_delta=0.0)
+    stopper = EarlyStopping(patience=2, min_delta=0.0)
     assert (stopper.best, stopper.best_epoch) == (None, 0)
     assert not stopper.should_stop

@@ -3,150 +3,159 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from tests.conftest import tiny_settings
 from tf_transfer.training import strategy
+from tf_transfer.training.callbacks import Callback
 from tf_transfer.utils.errors import UserError
 
-# For each of several runs, prints the loss of every step and the metrics. 33
-# examples in batches of 8: the last batch is short, and on two devices one of
-# them has none of it.
-RUN = """
-import json, sys
-from tests.conftest import tiny_settings
-from tf_transfer import glue
-from tf_transfer.training import run
 
-losses = []
-original = run.Run._after_chunk
+def run_all(out, runs):
+    """Does some runs, each with changed settings, and prints what they give.
 
-def listen(self, bar, plan, stopper, chunk, counts, seconds):
-    losses.extend(zip(chunk.tolist(), counts.tolist()))
-    return original(self, bar, plan, stopper, chunk, counts, seconds)
+    That is the loss of every step, and the metrics. 33 examples in batches of
+    8: the last batch is short, and on two devices one of them has none of it.
+    """
+    from tf_transfer import glue
+    from tf_transfer.models import tiny
 
-run.Run._after_chunk = listen
-for number, changes in enumerate({runs!r}):
-    losses.clear()
-    settings = tiny_settings(
-        f"{out}/{{number}}", dropout=0.0, head_dropout=0.0, task="mnli",
-        batch_size=8, validation_fraction=0.08, **changes,
-    )
-    result = glue.run(settings)
-    found = [losses, result["validation"], result["test"]]
-    print("RESULT" + json.dumps(found))
-"""
-
-
-def launch(out, runs, config=None):
-    """Starts a process that does these runs, each with changed settings."""
-    environment = dict(os.environ)
-    if config:
-        environment["TF_CONFIG"] = json.dumps(config)
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN.format(out=str(out), runs=runs)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-    )
+    tiny.BLOCKS = 1
+    for number, changes in enumerate(runs):
+        losses = Losses()
+        settings = tiny_settings(
+            f"{out}/{number}",
+            **{
+                "dropout": 0.0,
+                "head_dropout": 0.0,
+                "task": "mnli",
+                "max_length": 16,
+                "validation_fraction": 0.08,
+                **changes,
+            },
+        )
+        result = glue.run(settings, callbacks=[losses])
+        outcome = [losses.steps, *result.scores.values()]
+        print("RESULT" + json.dumps(outcome), flush=True)
 
 
-def outcomes(process):
-    """What the process printed of each of its runs."""
-    output = process.communicate()[0]
-    assert process.returncode == 0, output
-    return [
-        json.loads(line.removeprefix("RESULT"))
-        for line in output.splitlines()
-        if line.startswith("RESULT")
-    ]
+class Losses(Callback):
+    """Keeps (loss, examples) of each step."""
+
+    def __init__(self):
+        self.steps = []
+
+    def on_steps_end(self, trainer, losses, counts):
+        self.steps += zip(losses.tolist(), counts.tolist())
 
 
-def assert_same_numbers(found, expected):
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-5)
-    assert found[1] == pytest.approx(expected[1], abs=1e-6)
-    assert found[2] == pytest.approx(expected[2], abs=1e-6)
+def assert_same_numbers(outcome, expected):
+    np.testing.assert_allclose(outcome[0], expected[0], rtol=1e-4, atol=1e-5)
+    assert outcome[1] == pytest.approx(expected[1], abs=1e-6)
+    assert outcome[2] == pytest.approx(expected[2], abs=1e-6)
 
 
 # In GB; under the second, half of the rows run the prefix at every step.
 LIMITS = (1.0, 1e-4)
+SHORT = {"trainable_layers": "0", "max_epochs": 1}
 LAST = {"trainable_layers": "1"}
+# No block below is frozen but the embeddings, whose output is stored.
 CACHED = {**LAST, "frozen_prefix": "cached", "cache_dtype": "float32"}
+BOTH = {"strategy": "mirrored", "cpu_devices": 2}
+
+
+def outcomes_of(forks, out, runs):
+    """What a process of its own gives on some runs."""
+    return forks.start(run_all, str(out), runs, folder=str(out)).results()
+
+
+def test_two_logical_devices_give_the_losses_of_one(forks, tmp_path):
+    outcomes = []
+    for changes in ({}, BOTH):
+        out = tmp_path / str(len(outcomes))
+        out.mkdir()
+        outcomes += outcomes_of(forks, out, [{**SHORT, **changes}])
+    one, two = outcomes
+    assert [count for _, count in one[0]] == [8, 8, 8, 8, 1]
+    assert_same_numbers(two, one)
+
+
+# === All weights, caches, and several processes ===
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """Outcomes on one device: all trains, the last block, by `one_device`."""
+def alone(forks, tmp_path_factory):
+    """Outcomes on one device: all trains, the last block, `one_device`."""
     runs = [{}, LAST, {"strategy": "one_device"}]
-    found = outcomes(launch(tmp_path_factory.mktemp("one"), runs))
-    assert len(found) == len(runs)
-    return found
+    return outcomes_of(forks, tmp_path_factory.mktemp("one"), runs)
 
 
 @pytest.fixture(scope="module")
-def one_device(alone):
-    return alone[0]
-
-
-@pytest.fixture(scope="module")
-def one_device_live(alone):
-    return alone[1]
-
-
-@pytest.fixture(scope="module")
-def two_devices(tmp_path_factory):
+def two_devices(forks, tmp_path_factory):
     """Outcomes on two logical devices: live, and by limit of the cache."""
     out = tmp_path_factory.mktemp("two")
-    both = {"strategy": "mirrored", "cpu_devices": 2}
     runs = [
-        both,
+        BOTH,
         *(
             {
                 **CACHED,
-                **both,
+                **BOTH,
                 "cache_limit_gb": limit,
                 "cache_dir": str(out / f"cache{limit}"),
             }
             for limit in LIMITS
         ),
     ]
-    found = outcomes(launch(out, runs))
-    return dict(zip(["live", *LIMITS], found, strict=True))
+    outcomes = outcomes_of(forks, out, runs)
+    return dict(zip(["live", *LIMITS], outcomes, strict=True))
 
 
-def test_the_last_batch_of_this_test_is_short(one_device):
-    counts = [count for _, count in one_device[0]]
-    assert counts[4] == 1 and counts[:4] == [8] * 4
+@pytest.mark.slow
+def test_two_logical_devices_train_all_weights_as_one_does(alone, two_devices):
+    assert_same_numbers(two_devices["live"], alone[0])
 
 
-def test_two_logical_devices_give_the_losses_of_one(one_device, two_devices):
-    assert_same_numbers(two_devices["live"], one_device)
+@pytest.mark.slow
+def test_one_device_gives_the_losses_of_the_default(alone):
+    assert_same_numbers(alone[2], alone[0])
 
 
-def two_workers(out, changes):
-    """What each of two worker processes finds."""
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", LIMITS)
+def test_two_logical_devices_give_the_losses_of_one_from_a_cache(
+    limit, alone, two_devices
+):
+    assert_same_numbers(two_devices[limit], alone[1])
+
+
+def outcomes_of_two_workers(forks, out, changes):
+    """What each of two worker processes gives on a run."""
     ports = free_ports(2)
     cluster = {"worker": [f"localhost:{port}" for port in ports]}
-    workers = [
-        launch(
-            out,
-            [{"strategy": "multi_worker", **changes}],
-            {"cluster": cluster, "task": {"type": "worker", "index": index}},
+    workers = []
+    for index in (0, 1):
+        config = {
+            "cluster": cluster,
+            "task": {"type": "worker", "index": index},
+        }
+        workers.append(
+            forks.start(
+                run_all,
+                str(out),
+                [{"strategy": "multi_worker", **changes}],
+                folder=str(out),
+                environment={"TF_CONFIG": json.dumps(config)},
+            )
         )
-        for index in (0, 1)
-    ]
-    found = list(map(outcomes, workers))
-    return [outcome for [outcome] in found]
+    return [outcome for worker in workers for outcome in worker.results()]
 
 
-def test_two_workers_give_the_losses_of_one(one_device, tmp_path):
-    for found in two_workers(tmp_path, {}):
-        assert_same_numbers(found, one_device)
+@pytest.mark.slow
+def test_two_workers_give_the_losses_of_one(alone, forks, tmp_path):
+    for outcome in outcomes_of_two_workers(forks, tmp_path, {}):
+        assert_same_numbers(outcome, alone[0])
     results = [
         folder
         for folder, _, files in os.walk(tmp_path)
@@ -155,25 +164,15 @@ def test_two_workers_give_the_losses_of_one(one_device, tmp_path):
     assert len(results) == 1
 
 
-@pytest.mark.parametrize("limit", LIMITS)
-def test_two_logical_devices_give_the_losses_of_one_from_a_cache(
-    limit, one_device_live, two_devices
-):
-    assert_same_numbers(two_devices[limit], one_device_live)
-
-
+@pytest.mark.slow
 def test_two_workers_give_the_losses_of_one_from_a_cache(
-    one_device_live, tmp_path
+    alone, forks, tmp_path
 ):
     """They share a cache folder: one builds, the other waits."""
     changes = {**CACHED, "cache_dir": str(tmp_path / "cache")}
-    for found in two_workers(tmp_path, changes):
-        assert_same_numbers(found, one_device_live)
+    for outcome in outcomes_of_two_workers(forks, tmp_path, changes):
+        assert_same_numbers(outcome, alone[1])
     assert len(list(tmp_path.glob("cache/prefix/*/rows-*.npz"))) == 1
-
-
-def test_one_device_gives_the_same_losses(one_device, alone):
-    assert_same_numbers(alone[2], one_device)
 
 
 def free_ports(count):
@@ -196,4 +195,4 @@ def test_a_tf_config_that_will_not_do_says_what_to_set(value, monkeypatch):
     if value is not None:
         monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(UserError, match="set TF_CONFIG"):
-        strategy.set_up(tiny_settings("runs", strategy="multi_worker"))
+        strategy.set_up("multi_worker", 8)

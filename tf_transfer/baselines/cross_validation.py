@@ -3,6 +3,9 @@
 import dataclasses
 import sys
 import time
+from collections.abc import Iterable
+from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tqdm
@@ -10,14 +13,19 @@ import tqdm
 from tf_transfer.baselines import sparse
 from tf_transfer.data import heldout
 from tf_transfer.data import metrics
-from tf_transfer.data import subsets
-from tf_transfer.training import session
+from tf_transfer.data import splits
+from tf_transfer.data import tables
+from tf_transfer.data.task import Task
+from tf_transfer.training import tensorboard
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
-NOT_IN_A_FOLD = {
+if TYPE_CHECKING:
+    from tf_transfer.training import records
+
+NOT_IN_A_FOLD: dict[str, Any] = {
     "phase": 1,
-    "turn": None,
+    "task": None,
     "train_loss": None,
     "validation": None,
 }
@@ -25,51 +33,64 @@ NOT_IN_A_FOLD = {
 
 @dataclasses.dataclass(frozen=True)
 class _Machine:
-    """What `session.open_directory` asks of devices."""
+    """The devices that `RunDirectory.begin` records."""
 
-    names: tuple = ("/device:CPU:0",)
+    names: tuple[str, ...] = ("/device:CPU:0",)
     replicas: int = 1
     workers: int = 1
 
 
-def run(settings, directory, task, table, folds):
-    """Fits and tests in every fold. Returns what `result.json` says.
+def run(
+    settings: Any,
+    directory: "records.RunDirectory",
+    task: Task,
+    table: tables.Table,
+    folds: list[heldout.Split],
+) -> dict[str, Any]:
+    """Fits and tests a baseline in every fold.
 
     Args:
         settings: `tweets.TweetsSettings`, resolved, with sparse features.
-        directory: `records.RunDirectory`.
-        task: `tasks.Task`.
-        table: `tables.Table`.
-        folds: list of (rows to train on, rows to test).
+        directory: The run directory.
+        task: The task.
+        table: The texts and their labels.
+        folds: For each fold the rows to train on, and the rows to test.
+
+    Returns:
+        What `result.json` says.
     """
-    result = session.finished(settings, directory)
-    if result is not None:
-        return result
     try:
         return _run(settings, directory, task, table, folds)
     finally:
         directory.close()
 
 
-def _run(settings, directory, task, table, folds):
+def _run(
+    settings: Any,
+    directory: "records.RunDirectory",
+    task: Task,
+    table: tables.Table,
+    folds: list[heldout.Split],
+) -> dict[str, Any]:
     began = time.monotonic()
-    texts = table.texts
+    stems = table.texts
     if settings.preprocessing == "hart":
-        texts = sparse.preprocess(texts, _bar)
-    texts = sparse.as_array(texts)
-    prepared = time.monotonic() - began
+        stems = sparse.preprocess(_bar(stems, desc="stemming", unit=" texts"))
+    texts = sparse.as_array(stems)
+    elapsed = time.monotonic() - began
     logits = np.zeros((len(table), task.units))
-    lines, parameters = [], 0
+    parameters = 0
+    lines: list[dict[str, Any]] = []
     for train, tested in _bar(folds, desc="folds", unit=" folds"):
         train = train[
-            subsets.subset(
+            splits.choose_subset(
                 table.labels[train],
                 settings.max_train_examples,
                 settings.split_seed,
             )
         ]
         heldout.check_labels(
-            train, table.labels, table.words, "max_train_examples"
+            train, table.labels, table.label_names, "max_train_examples"
         )
         began = time.monotonic()
         try:
@@ -80,39 +101,39 @@ def _run(settings, directory, task, table, folds):
                 f"--features={settings.features}: nothing can be learned from "
                 f"{settings.data} ({error})."
             ) from None
-        trained = time.monotonic() - began
+        train_seconds = time.monotonic() - began
+        elapsed += train_seconds
         logits[tested] = baseline.logits(texts[tested])
-        measured = metrics.measure(
+        scores = metrics.measure(
             task.metrics, table.labels[tested], logits[tested]
         )
-        ended = time.monotonic() - began
+        eval_seconds = time.monotonic() - began - train_seconds
         if not lines:
             sizes = {"train": len(train), "test": len(tested)}
             parameters = baseline.parameters
-            session.open_directory(
-                directory,
+            directory.begin(
                 settings,
                 _Machine(),
                 {"classifier": parameters},
                 sizes,
             )
-            directory.start_events(0, {"approach": settings.approach})
-        before = lines[-1]["elapsed_seconds"] if lines else prepared
+            events = tensorboard.RunEvents(directory.path)
+            events.start(0, {"approach": settings.approach})
         lines.append(
             {
                 "epoch": len(lines) + 1,
                 "phase_epoch": len(lines) + 1,
-                "test": measured,
-                "train_seconds": trained,
-                "eval_seconds": ended - trained,
-                "elapsed_seconds": before + trained,
-                "examples_per_second": len(train) / max(trained, 1e-9),
+                "test": scores,
+                "train_seconds": train_seconds,
+                "eval_seconds": eval_seconds,
+                "elapsed_seconds": elapsed,
+                "examples_per_second": len(train) / max(train_seconds, 1e-9),
                 "peak_memory_bytes": machine.own_memory(),
                 **NOT_IN_A_FOLD,
             }
         )
-        for name, value in measured.items():
-            directory.scalar(f"test/{name}", value, len(lines))
+        for name, value in scores.items():
+            events.scalar(f"test/{name}", value, len(lines))
     directory.write_epochs(lines)
     rows = np.sort(np.concatenate([tested for _, tested in folds]))
     directory.write_predictions(
@@ -122,12 +143,16 @@ def _run(settings, directory, task, table, folds):
             "test_logits": logits[rows],
         }
     )
-    facts = _facts(settings, task, lines, parameters)
-    session.write(directory, facts, len(lines))
-    return facts
+    result = _make_result(settings, task, lines, parameters)
+    events.log_result(result, task.metric, len(lines))
+    events.close()
+    directory.end(result)
+    return result
 
 
-def _facts(settings, task, lines, parameters):
+def _make_result(
+    settings: Any, task: Task, lines: list[dict[str, Any]], parameters: int
+) -> dict[str, Any]:
     """What `result.json` says: means over the folds."""
     means = {
         name: float(np.mean([line["test"][name] for line in lines]))
@@ -159,11 +184,11 @@ def _facts(settings, task, lines, parameters):
     }
 
 
-def _stop_reason(folds):
+def _stop_reason(folds: int) -> str:
     return f"mean of {folds} folds" if folds > 1 else "one held-out set"
 
 
-def _bar(items, **options):
+def _bar(items: Iterable[Any], **options: Any) -> Iterable[Any]:
     return tqdm.tqdm(
         items, leave=False, disable=None, file=sys.stderr, **options
     )

@@ -1,15 +1,18 @@
 """Sparse features and logistic regression, by scikit-learn: no TensorFlow.
 
-As in the code of Jack Hart, "Task-Specific Training": line breaks dropped,
-tokens by NLTK's word tokeniser, Porter stems, of which punctuation and English
-stop words are dropped, joined by spaces; then TF-IDF, counts or hashed counts,
-and a logistic regression. NLTK's sentence splitter needs a download, so a text
-is tokenised as one sentence.
+As in the code of Jack Hart, "Task-Specific Training": line breaks are dropped,
+NLTK's word tokeniser and Porter's stemmer make stems, punctuation and English
+stop words among them are dropped, the rest is joined by spaces; then TF-IDF,
+counts or hashed counts, and a logistic regression. NLTK's sentence splitter
+needs a download, so a text is tokenised as one sentence.
 """
 
 import functools
 import os
 import string
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,37 +22,41 @@ STOP_WORDS = os.path.join(os.path.dirname(__file__), "stop_words.txt")
 MIN_DOCUMENTS = 10  # of a term, with TF-IDF
 RANDOM_STATE = 88
 TOKEN = r"\S+"
-MOST_ITERATIONS = 100  # scikit-learn's default
+MAX_ITERATIONS = 100  # scikit-learn's default
 
 
 @functools.lru_cache
-def stop_words():
-    """NLTK's list of English stop words, as a frozenset."""
+def stop_words() -> frozenset[str]:
+    """NLTK's list of English stop words."""
     with open(STOP_WORDS, encoding="utf-8") as file:
         return frozenset(file.read().split())
 
 
-def preprocess(texts, progress=lambda items, **options: items):
-    """Texts as stems without punctuation and stop words, joined by spaces."""
+def preprocess(texts: Iterable[str]) -> list[str]:
+    """Turns texts into stems without punctuation and stop words.
+
+    Returns:
+        The stems of each text, joined by spaces.
+    """
     from nltk.stem import PorterStemmer
     from nltk.tokenize.destructive import NLTKWordTokenizer
 
     tokenize = NLTKWordTokenizer().tokenize
     stem = functools.lru_cache(100_000)(PorterStemmer().stem)
     dropped = stop_words() | set(string.punctuation)
-    found = []
-    for text in progress(texts, desc="stemming", unit=" texts"):
+    results = []
+    for text in texts:
         words = tokenize(text.replace("\r", "").replace("\n", ""))
         stems = (stem(word) for word in words)
-        found.append(" ".join(word for word in stems if word not in dropped))
-    return found
+        results.append(" ".join(word for word in stems if word not in dropped))
+    return results
 
 
-def vectoriser(features):
+def make_vectoriser(features: str) -> Any:
     """scikit-learn's vectoriser, for texts of words between spaces."""
     from sklearn.feature_extraction import text
 
-    options = {"lowercase": False, "token_pattern": TOKEN}
+    options: dict[str, Any] = {"lowercase": False, "token_pattern": TOKEN}
     if features == "tfidf":
         return text.TfidfVectorizer(min_df=MIN_DOCUMENTS, **options)
     if features == "count":
@@ -61,41 +68,47 @@ class Baseline:
     """A vectoriser and a logistic regression, fitted together.
 
     Args:
-        features: one of `FEATURES`.
+        features: One of `FEATURES`.
     """
 
-    def __init__(self, features):
+    def __init__(self, features: str) -> None:
         from sklearn.linear_model import LogisticRegression
 
-        self.vectoriser = vectoriser(features)
+        self.vectoriser = make_vectoriser(features)
         self.classifier = LogisticRegression(
-            random_state=RANDOM_STATE, max_iter=MOST_ITERATIONS
+            random_state=RANDOM_STATE, max_iter=MAX_ITERATIONS
         )
 
-    def fit(self, texts, labels):
+    def fit(
+        self, texts: Sequence[str] | np.ndarray, labels: np.ndarray
+    ) -> "Baseline":
         """Learns terms and weights.
 
+        Args:
+            texts: The texts.
+            labels: int64 [texts].
+
         Raises:
-            ValueError: no term is left.
+            ValueError: No term is left.
         """
         self.classifier.fit(self.vectoriser.fit_transform(texts), labels)
         return self
 
-    def logits(self, texts):
+    def logits(self, texts: Sequence[str] | np.ndarray) -> np.ndarray:
         """float64 [texts, units]; one unit tells two labels apart."""
-        found = self.classifier.decision_function(
+        logits = self.classifier.decision_function(
             self.vectoriser.transform(texts)
         )
-        return found[:, None] if found.ndim == 1 else found
+        return logits[:, None] if logits.ndim == 1 else logits
 
     @property
-    def parameters(self):
-        """Weights and biases."""
+    def parameters(self) -> int:
+        """The number of weights and biases."""
         return self.classifier.coef_.size + self.classifier.intercept_.size
 
 
-def as_array(texts):
-    """Texts that row numbers can choose from, without a copy of each."""
-    found = np.empty(len(texts), object)
-    found[:] = texts
-    return found
+def as_array(texts: Sequence[str]) -> np.ndarray:
+    """An array of the texts, to index by row numbers, without copying them."""
+    array = np.empty(len(texts), object)
+    array[:] = texts
+    return array

@@ -1,9 +1,13 @@
 """What every command has: flags from its settings, errors a person can read."""
 
 import dataclasses
+import importlib
 import os
 import sys
 import tempfile
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 from absl import app
 from absl import flags
@@ -12,27 +16,7 @@ from absl import logging
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 
-
-def define_flags(cls, module, values=flags.FLAGS):
-    """Defines a flag for each field of `cls`, as key flags of `module`."""
-    for field in dataclasses.fields(cls):
-        default, help = field.default, field.metadata["help"]
-        choices = field.metadata["choices"]
-        if choices:
-            define, extra = flags.DEFINE_enum, (choices,)
-        else:
-            define, extra = _DEFINE[field.type], ()
-        define(
-            field.name,
-            default,
-            *extra,
-            help,
-            module_name=module,
-            flag_values=values,
-        )
-
-
-_DEFINE = {
+_DEFINE: dict[Any, Callable[..., Any]] = {
     str: flags.DEFINE_string,
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
@@ -40,7 +24,25 @@ _DEFINE = {
 }
 
 
-def from_flags(cls, values=flags.FLAGS):
+def define_flags(
+    cls: type, module: str, values: flags.FlagValues = flags.FLAGS
+) -> None:
+    """Defines a flag for each field of `cls`, as key flags of `module`."""
+    for field in dataclasses.fields(cls):
+        define = _DEFINE[field.type]
+        arguments: list[Any] = [field.name, field.default]
+        if field.metadata["choices"]:
+            define = flags.DEFINE_enum
+            arguments.append(field.metadata["choices"])
+        define(
+            *arguments,
+            field.metadata["help"],
+            module_name=module,
+            flag_values=values,
+        )
+
+
+def from_flags(cls: type, values: flags.FlagValues = flags.FLAGS) -> Any:
     """The settings that the parsed flags give."""
     return cls(
         **{
@@ -50,7 +52,7 @@ def from_flags(cls, values=flags.FLAGS):
     )
 
 
-def parse(cls, words):
+def parse(cls: type, words: Sequence[str]) -> Any:
     """The settings that a command's words give, apart from this process's.
 
     Raises:
@@ -70,20 +72,19 @@ def parse(cls, words):
     return from_flags(cls, values)
 
 
-def start(main, cls=None):
+def start(main: Callable[[], None], cls: type | None = None) -> None:
     """Runs an entry module: flags, `main()`, and errors a person can read."""
     if cls is not None:
         define_flags(cls, sys.argv[0])
     app.run(lambda argv: guarded(lambda: _without_strays(main, argv)))
 
 
-def import_tensorflow():
+def import_tensorflow() -> None:
     """Imports TensorFlow and keras-nlp without their start-up notices.
 
     They come from C++, before any log level holds, so the process's standard
     error is set aside meanwhile; a failure shows it.
     """
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     # Not even "errors": what fails is raised anyway, and float16 on a CPU
     # without its own units is one to oneDNN.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -93,9 +94,8 @@ def import_tensorflow():
     with tempfile.TemporaryFile() as notices:
         os.dup2(notices.fileno(), 2)
         try:
-            import keras_nlp  # noqa: F401
-            import tensorflow as tf
-
+            importlib.import_module("keras_nlp")
+            tf = importlib.import_module("tensorflow")
             tf.config.list_physical_devices()
         except Exception:
             notices.seek(0)
@@ -108,7 +108,7 @@ def import_tensorflow():
         logging.set_verbosity(logging.WARNING)
 
 
-def _without_strays(main, argv):
+def _without_strays(main: Callable[[], None], argv: Sequence[str]) -> None:
     if len(argv) > 1:
         raise UserError(
             f"{argv[1]!r} is not a flag. Flags look like --task=rte; --help "
@@ -117,7 +117,7 @@ def _without_strays(main, argv):
     main()
 
 
-def guarded(main):
+def guarded(main: Callable[[], None]) -> None:
     """Calls `main()`; errors that are meant for the user come as a line."""
     try:
         main()

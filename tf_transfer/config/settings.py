@@ -1,44 +1,62 @@
 """The settings of a run: one dataclass, from which the flags are made.
 
-A field is a flag: its name, default, type, help text and allowed values stand
-in one place, and so does whether it belongs to the key of the run (`hashed`).
-A paper's module subclasses `Settings`, sets its paper's defaults and adds its
-own fields. Nothing below the entry modules reads absl flags: everything takes
-a `Settings` object and can be called from a notebook.
+A field is a flag: its name, type, default, help text, bounds and allowed values
+are in one place, and so is whether it belongs to the key of the run
+(`hashed`). A paper subclasses `Settings`, sets its own defaults and
+adds its own fields. Nothing below the commands reads absl flags: everything
+takes plain arguments or the small dataclass that it needs.
 """
 
 import dataclasses
 import math
 import os
 import re
+from collections.abc import Sequence
+from typing import Any
+from typing import Self
 
 from tf_transfer.utils.errors import UserError
 
 
-def setting(default, help, choices=None, hashed=True):
+def setting(
+    default: Any,
+    help: str,
+    *,
+    choices: Sequence[str] | None = None,
+    hashed: bool = True,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+) -> Any:
     """A field of a settings class, and with it a flag.
 
     Args:
-        default: the value without the flag; its type is the flag's type.
-            `None` stands for a value that `resolve()` fills in.
-        help: str. What `--help` says.
+        default: the value without the flag. `None` stands for a value that
+            `Settings.defaults` fills in.
+        help: what `--help` says.
         choices: allowed values, if they can be listed.
-        hashed: bool. Whether the value can change a number, and so belongs
-            to the key of the run.
+        hashed: whether the value can change a number, and so belongs to the
+            key of the run.
+        at_least, above, at_most, below: bounds of a number.
     """
     return dataclasses.field(
         default=default,
-        metadata={"help": help, "choices": choices, "hashed": hashed},
+        metadata={
+            "help": help,
+            "choices": choices,
+            "hashed": hashed,
+            "at_least": at_least,
+            "above": above,
+            "at_most": at_most,
+            "below": below,
+        },
     )
-
-
-# Settings that older runs have not in their names, and what they ran with.
-CAME_LATER = {"layer_decay": 1.0, "pairs": "cross"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What every training module shares. Defaults are overridden a paper."""
+    """What every training module shares. A paper overrides defaults."""
 
     # === What is trained on what ===
     model: str = setting(
@@ -66,36 +84,54 @@ class Settings:
         "A range of blocks to train instead of the last k, counted from 1 at "
         "the bottom, such as 7-8. Pooler and head train too.",
     )
-    max_length: int = setting(128, "Longest text (or pair) in tokens.")
+    max_length: int = setting(
+        128, "Longest text (or pair) in tokens.", at_least=8
+    )
     max_train_examples: int = setting(
-        0, "Train on so many examples, stratified and nested (0: on all)."
+        0,
+        "Train on so many examples, stratified and nested (0: on all).",
+        at_least=0,
     )
 
     # === The optimizer ===
     lr: float = setting(
-        None, "Learning rate. Unset: the paper's, by what is trained."
+        None, "Learning rate. Unset: the paper's, by what is trained.", above=0
     )
-    batch_size: int = setting(1, "Examples a step, over all replicas.")
+    batch_size: int = setting(
+        1, "Examples a step, over all replicas.", at_least=1
+    )
     batching: str = setting(
         "random",
         "`random` composes batches at random, as the papers do; `grouped` "
         "fills them with texts of like length.",
         choices=("random", "grouped"),
     )
-    max_epochs: int = setting(30, "Stop after so many epochs.")
-    dropout: float = setting(0.1, "Dropout rate in the encoder.")
-    head_dropout: float = setting(0.1, "Dropout rate in front of the head.")
-    weight_decay: float = setting(
-        0.01, "Decoupled weight decay; none on LayerNorm and biases."
+    max_epochs: int = setting(30, "Stop after so many epochs.", at_least=1)
+    dropout: float = setting(
+        0.1, "Dropout rate in the encoder.", at_least=0, below=1
     )
-    adam_beta1: float = setting(0.9, "Adam's decay of the first moment.")
-    adam_beta2: float = setting(0.999, "Adam's decay of the second moment.")
-    adam_epsilon: float = setting(1e-6, "Adam's epsilon.")
+    head_dropout: float = setting(
+        0.1, "Dropout rate in front of the head.", at_least=0, below=1
+    )
+    weight_decay: float = setting(
+        0.01,
+        "Decoupled weight decay; none on LayerNorm and biases.",
+        at_least=0,
+    )
+    adam_beta1: float = setting(
+        0.9, "Adam's decay of the first moment.", at_least=0, below=1
+    )
+    adam_beta2: float = setting(
+        0.999, "Adam's decay of the second moment.", at_least=0, below=1
+    )
+    adam_epsilon: float = setting(1e-6, "Adam's epsilon.", above=0)
     bias_correction: bool = setting(
         False, "Correct Adam's moments for their start at zero. BERT does not."
     )
     clip_norm: float = setting(
-        1.0, "Largest global norm of the gradient of what trains (0: no clip)."
+        1.0,
+        "Largest global norm of the gradient of what trains (0: no clip).",
+        at_least=0,
     )
     schedule: str = setting(
         "constant",
@@ -103,33 +139,48 @@ class Settings:
         choices=("constant", "linear"),
     )
     warmup_fraction: float = setting(
-        0.0, "Part of all steps over which the rate rises from 0."
+        0.0,
+        "Part of all steps over which the rate rises from 0.",
+        at_least=0,
+        below=1,
     )
     layer_decay: float = setting(
         1.0,
         "The i-th block from the top trains at the rate times this to the "
         "power of i - 1, the embeddings like the lowest block; pooler and head "
         "at the whole rate.",
+        above=0,
+        at_most=1,
     )
 
     # === Stopping and selection ===
     patience: int = setting(
-        2, "Stop when validation has not risen for so many epochs (0: never)."
+        2,
+        "Stop when validation has not risen for so many epochs (0: never).",
+        at_least=0,
     )
     min_delta: float = setting(
         0.001,
         "A rise is more than this over the best so far (0.001 is 0.1 points).",
+        at_least=0,
     )
     validation_fraction: float = setting(
-        0.1, "Part of the training set that validates, stratified."
+        0.1,
+        "Part of the training set that validates, stratified.",
+        at_least=0,
+        below=1,
     )
     select: str = setting(
         "best",
         "Which epoch is the result: the best on validation, or the last.",
         choices=("best", "last"),
     )
-    seed: int = setting(0, "Seed of initial weights, order and dropout.")
-    split_seed: int = setting(0, "Seed of the split and of the subset.")
+    seed: int = setting(
+        0, "Seed of initial weights, order and dropout.", at_least=0
+    )
+    split_seed: int = setting(
+        0, "Seed of the split and of the subset.", at_least=0
+    )
 
     # === The frozen blocks ===
     frozen_prefix: str = setting(
@@ -153,6 +204,7 @@ class Settings:
         "first, and what finds no room is run at every step. Unset: half of "
         "the free disk, 50 at most.",
         hashed=False,
+        at_least=0,
     )
 
     # === How it runs ===
@@ -168,7 +220,9 @@ class Settings:
         choices=("default", "one_device", "mirrored", "multi_worker"),
     )
     cpu_devices: int = setting(
-        1, "Split the CPU into so many logical devices, to try a strategy."
+        1,
+        "Split the CPU into so many logical devices, to try a strategy.",
+        at_least=1,
     )
     jit_compile: bool = setting(False, "Compile the step with XLA.")
     deterministic: bool = setting(
@@ -188,6 +242,7 @@ class Settings:
         "Minutes between checkpoints inside an epoch (each epoch's end has "
         "one anyway).",
         hashed=False,
+        above=0,
     )
     rerun: bool = setting(
         False, "Run a finished run anew, beside the old one.", hashed=False
@@ -198,19 +253,22 @@ class Settings:
         hashed=False,
     )
 
-    is_sparse = False  # whether it has no encoder
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it has no encoder."""
+        return False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` from a notebook."""
         object.__setattr__(self, "trainable_layers", str(self.trainable_layers))
 
     @property
-    def cache_folder(self):
+    def cache_folder(self) -> str:
         """Where stored states and fetched files are kept."""
         return cache_folder(self.cache_dir)
 
     @property
-    def approach(self):
+    def approach(self) -> str:
         """`fine_tuning`, `last_k` or `blocks_a-b`."""
         if self.blocks:
             return f"blocks_{self.blocks}"
@@ -219,8 +277,8 @@ class Settings:
         return f"last_{self.trainable_layers}"
 
     @property
-    def title(self):
-        """What tells a run from its neighbours at a glance: its folder."""
+    def title(self) -> str:
+        """The readable beginning of the name of its folder."""
         model = re.sub(
             r"[^\w.-]", "_", os.path.basename(self.model.rstrip("/"))
         )
@@ -230,17 +288,26 @@ class Settings:
         )
 
     @property
-    def runs_cached(self):
+    def runs_cached(self) -> bool:
         """Whether there is a frozen prefix, and it is run once."""
         freezes = self.approach != "fine_tuning" and not self.is_sparse
         return self.frozen_prefix == "cached" and freezes
 
-    def resolve(self):
-        """Settings with every default filled in. Checks them all first."""
-        check(self)
-        return self
+    def defaults(self) -> dict[str, Any]:
+        """Values for the fields that are unset, by name."""
+        return {}
 
-    def hashed(self):
+    def resolve(self) -> Self:
+        """Settings with every default filled in, checked.
+
+        Raises:
+            UserError: naming the flag, for what cannot be.
+        """
+        settings = dataclasses.replace(self, **self.defaults())
+        settings.check()
+        return settings
+
+    def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name.
 
         `max_epochs` is one of them only where the schedule looks at it, so
@@ -253,16 +320,102 @@ class Settings:
         }
         if self.schedule == "constant" and self.warmup_fraction == 0:
             del values["max_epochs"]
-        for name, value in CAME_LATER.items():  # names stay as they were
-            if values.get(name) == value:
-                del values[name]
         values["frozen_prefix"] = "cached" if self.runs_cached else "live"
         if self.runs_cached:
             values["cache_dtype"] = self.cache_dtype
         return values
 
+    def check(self) -> None:
+        """Checks every field by itself, and those that exclude each other.
 
-def given(settings, leave_out=()):
+        Raises:
+            UserError: naming the flag, for what cannot be.
+        """
+        for field in dataclasses.fields(self):
+            _check_field(field, getattr(self, field.name))
+        if not re.fullmatch(r"all|\d+", self.trainable_layers):
+            raise UserError(
+                f"--trainable_layers={self.trainable_layers}: give `all` or "
+                "the number of blocks to train, such as 4."
+            )
+        if self.blocks and not re.fullmatch(r"\d+-\d+", self.blocks):
+            raise UserError(
+                f"--blocks={self.blocks}: give a range such as 7-8."
+            )
+        if self.blocks and self.trainable_layers != "all":
+            raise UserError(
+                "--blocks and --trainable_layers both say what trains: give "
+                "one."
+            )
+        if self.deterministic and self.jit_compile:
+            raise UserError(
+                "--deterministic and --jit_compile exclude each other: "
+                "TensorFlow turns XLA off where it must be deterministic. "
+                "Give one."
+            )
+        if self.validation_fraction == 0 and self.select == "best":
+            raise UserError(
+                "--validation_fraction=0 leaves nothing to find the best epoch "
+                "on: add --select=last."
+            )
+        if self.cpu_devices > 1 and self.strategy != "mirrored":
+            raise UserError(
+                f"--cpu_devices={self.cpu_devices} needs --strategy=mirrored: "
+                f"{self.strategy} uses one device of a process."
+            )
+
+    def refuse_trainable_layers(self, flag: str) -> None:
+        """Raises `UserError` where `flag` already says what trains."""
+        if self.trainable_layers != "all" or self.blocks:
+            raise UserError(
+                f"--trainable_layers and --blocks have no use here: {flag} "
+                "says what trains."
+            )
+
+
+def _check_field(field: dataclasses.Field, value: Any) -> None:
+    """Raises `UserError` for a value outside of what its field allows."""
+    allowed = field.metadata
+    flag = f"--{field.name}={value}"
+    if value is None:
+        return
+    if allowed["choices"] and value not in allowed["choices"]:
+        raise UserError(f"{flag}: pick one of {', '.join(allowed['choices'])}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError(f"{flag}: give a finite number.")
+    bounds = []
+    is_inside = True
+    if allowed["at_least"] is not None:
+        bounds.append(f"at least {allowed['at_least']:g}")
+        is_inside &= value >= allowed["at_least"]
+    if allowed["above"] is not None:
+        bounds.append(f"above {allowed['above']:g}")
+        is_inside &= value > allowed["above"]
+    if allowed["at_most"] is not None:
+        bounds.append(f"at most {allowed['at_most']:g}")
+        is_inside &= value <= allowed["at_most"]
+    if allowed["below"] is not None:
+        bounds.append(f"below {allowed['below']:g}")
+        is_inside &= value < allowed["below"]
+    if not is_inside:
+        raise UserError(f"{flag}: must be {' and '.join(bounds)}.")
+
+
+def pick(cls: type, settings: Any, **values: Any) -> Any:
+    """An instance of a small dataclass, its fields taken from settings.
+
+    Args:
+        cls: a dataclass whose fields are named as the settings are.
+        settings: `Settings`.
+        values: fields that are given here instead.
+    """
+    names = {field.name for field in dataclasses.fields(cls)} - set(values)
+    return cls(**{name: getattr(settings, name) for name in names}, **values)
+
+
+def given_flags(
+    settings: Settings, leave_out: Sequence[str] = ()
+) -> dict[str, Any]:
     """The flags that differ from their defaults, as a dict of values."""
     return {
         field.name: getattr(settings, field.name)
@@ -272,112 +425,7 @@ def given(settings, leave_out=()):
     }
 
 
-def cache_folder(cache_dir):
+def cache_folder(cache_dir: str) -> str:
     """What `--cache_dir` means: itself, or the user's cache folder."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return cache_dir or os.path.join(root, "tf_transfer")
-
-
-def check(settings):
-    """Raises `UserError`, naming the flag, for what cannot be."""
-    for field in dataclasses.fields(settings):
-        choices = field.metadata["choices"]
-        value = getattr(settings, field.name)
-        if choices and value not in choices:
-            raise UserError(
-                f"--{field.name}={value}: pick one of {', '.join(choices)}."
-            )
-        if isinstance(value, float) and not math.isfinite(value):
-            raise UserError(f"--{field.name}={value}: give a finite number.")
-    if not re.fullmatch(r"all|\d+", settings.trainable_layers):
-        raise UserError(
-            f"--trainable_layers={settings.trainable_layers}: give `all` or "
-            "the number of blocks to train, such as 4."
-        )
-    if settings.blocks and not re.fullmatch(r"\d+-\d+", settings.blocks):
-        raise UserError(
-            f"--blocks={settings.blocks}: give a range such as 7-8."
-        )
-    if settings.blocks and settings.trainable_layers != "all":
-        raise UserError(
-            "--blocks and --trainable_layers both say what trains: give one."
-        )
-    if settings.lr is not None:
-        check_rate(settings, "lr")
-    for name in ("batch_size", "max_epochs", "cpu_devices"):
-        at_least(settings, name, 1)
-    at_least(settings, "max_length", 8)
-    for name in (
-        "max_train_examples",
-        "weight_decay",
-        "clip_norm",
-        "patience",
-        "min_delta",
-        "seed",
-        "split_seed",
-    ):
-        at_least(settings, name, 0)
-    for name in (
-        "dropout",
-        "head_dropout",
-        "adam_beta1",
-        "adam_beta2",
-        "warmup_fraction",
-        "validation_fraction",
-    ):
-        if not 0 <= getattr(settings, name) < 1:
-            raise UserError(
-                f"--{name}={getattr(settings, name):g}: give a value from 0 "
-                "up to, but not, 1."
-            )
-    if not 0 < settings.layer_decay <= 1:
-        raise UserError(
-            f"--layer_decay={settings.layer_decay:g}: give a value above 0 and "
-            "up to 1, such as 0.95."
-        )
-    if settings.cache_limit_gb is not None:
-        at_least(settings, "cache_limit_gb", 0)
-    for name in ("adam_epsilon", "checkpoint_minutes"):
-        value = getattr(settings, name)
-        if not value > 0:
-            raise UserError(f"--{name}={value:g}: give a value above 0.")
-    if settings.deterministic and settings.jit_compile:
-        raise UserError(
-            "--deterministic and --jit_compile exclude each other: TensorFlow "
-            "turns XLA off where it must be deterministic. Give one."
-        )
-    if settings.validation_fraction == 0 and settings.select == "best":
-        raise UserError(
-            "--validation_fraction=0 leaves nothing to find the best epoch "
-            "on: add --select=last."
-        )
-    if settings.cpu_devices > 1 and settings.strategy != "mirrored":
-        raise UserError(
-            f"--cpu_devices={settings.cpu_devices} needs --strategy=mirrored: "
-            f"{settings.strategy} uses one device of a process."
-        )
-
-
-def check_rate(settings, name):
-    """Raises `UserError` for a learning rate that is none."""
-    value = getattr(settings, name)
-    if not value > 0:
-        raise UserError(
-            f"--{name}={value:g}: give a learning rate above 0, such as 2e-5."
-        )
-
-
-def refuse_trainable(settings, flag):
-    """Raises `UserError` where another flag says what trains."""
-    if settings.trainable_layers != "all" or settings.blocks:
-        raise UserError(
-            f"--trainable_layers and --blocks have no use here: {flag} says "
-            "what trains."
-        )
-
-
-def at_least(settings, name, least):
-    """Raises `UserError`, naming the flag, for a smaller value."""
-    value = getattr(settings, name)
-    if not value >= least:
-        raise UserError(f"--{name}={value}: give {least} or more.")

@@ -1,17 +1,23 @@
-"""Splits, the plan of an epoch, and padded batches.
+"""Encoded splits, the plan of an epoch, and padded batches.
 
 A plan is drawn in NumPy from (seed, epoch) alone: which examples make which
 batch, and to which length each batch is padded. So a resumed run cuts the plan
 at its step and goes on. The input pipeline then gathers and pads inside
-tf.data, without Python an example.
+tf.data, without a Python call for each example.
 """
 
 import dataclasses
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
+from tf_transfer.data.tokens import Tokens
 from tf_transfer.data.word_pieces import IGNORED
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 BUCKETS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
@@ -21,113 +27,118 @@ GATHERERS = 2  # threads that gather batches ahead of the step
 
 
 @dataclasses.dataclass
-class States:
-    """What a frozen prefix put out for the examples of a split, stored.
+class StoredStates:
+    """The stored output of a frozen prefix for the texts of a split.
 
     Attributes:
-        vectors: a tensor [vectors, hidden], mapped from a file or in memory.
-        starts: int64 [examples]. Each example's first vector.
-        have: bool [examples]. Which ones are stored.
-        is_pooled: whether an example has one vector, not one a token.
-        before: vectors of an example that stand before those of its tokens.
+        vectors: A tensor [vectors, hidden], mapped from a file or in memory.
+        starts: int64 [texts]. Each text's first vector.
+        is_stored: bool [texts]. Which texts are stored.
+        is_pooled: Whether a text has one vector, not one a token.
+        num_cls: Vectors of [CLS] that stand before those of a text's tokens.
     """
 
-    vectors: object
+    vectors: "tf.Tensor"
     starts: np.ndarray
-    have: np.ndarray
+    is_stored: np.ndarray
     is_pooled: bool
-    before: int = 0
+    num_cls: int = 0
 
 
 @dataclasses.dataclass
-class Split:
+class EncodedSplit:
     """Tokenised examples with their labels.
 
     Attributes:
-        tokens: `tokens.Tokens`.
+        tokens: The texts. With two texts an example, all first ones stand
+            before all second ones, here and in `states`.
         labels: int64 or float32 [examples]; zeros where hidden. With
-            `word_starts` int64 [tokens] beside `tokens.flat`: of tokens that
-            stand for a word, and `IGNORED` of all others.
+            `word_starts` int64 [tokens] beside `tokens.flat`: the label of a
+            token that stands for a word, `IGNORED` of all others.
         ids: int64 [examples]. Row numbers in the source.
-        states: `States`, or None where every block is run.
-        sides: texts of an example that are run each by itself. The second
-            ones stand behind all first ones in `tokens` and `states`.
+        states: The output of the frozen prefix for the texts, or None where
+            every block is run.
+        texts_per_example: Texts of an example that are encoded separately: 2
+            for a pair whose texts do not see each other.
         word_starts: int64 [sentences]. Where the task labels words: each
-            sentence's first word; an example is a sentence or a part of one.
+            sentence's first word. An example is then a sentence, or a piece
+            of one that is too long for the encoder.
     """
 
-    tokens: object
+    tokens: Tokens
     labels: np.ndarray
     ids: np.ndarray
-    states: States | None = None
-    sides: int = 1
+    states: StoredStates | None = None
+    texts_per_example: int = 1
     word_starts: np.ndarray | None = None
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.ids)
 
     @property
-    def targets(self):
-        """What is scored: labels of examples, or of words in their order."""
+    def targets(self) -> np.ndarray:
+        """The labels that are scored: of examples, or of words in order."""
         if self.word_starts is None:
             return self.labels
         return self.labels[self.labels != IGNORED]
 
     @property
-    def words(self):
+    def words(self) -> np.ndarray:
         """int64 [examples]. Labels of each: 1, or those of its words."""
         if self.word_starts is None:
             return np.ones(len(self), np.int64)
         tokens = self.tokens
-        behind = np.cumsum(self.labels != IGNORED)
-        ends = behind[tokens.starts + tokens.lengths - 1]
+        cumulated = np.cumsum(self.labels != IGNORED)
+        ends = cumulated[tokens.starts + tokens.lengths - 1]
         return np.diff(ends, prepend=0)
 
-    def of_words(self, rows, length):
-        """Which of the outputs for some examples are words'.
+    def word_mask(self, rows: np.ndarray, length: int) -> np.ndarray:
+        """Which outputs of a padded batch stand for words.
 
         Args:
             rows: int64 [n]. Examples.
-            length: int. To what they were padded.
+            length: The length to which they were padded.
 
         Returns:
             bool [n, length].
         """
-        tokens, place = self.tokens, np.arange(length)
-        inside = place < tokens.lengths[rows, None]
-        index = np.where(inside, tokens.starts[rows, None] + place, 0)
+        tokens, position = self.tokens, np.arange(length)
+        inside = position < tokens.lengths[rows, None]
+        index = np.where(inside, tokens.starts[rows, None] + position, 0)
         return inside & (self.labels[index] != IGNORED)
 
     @property
-    def lengths(self):
+    def lengths(self) -> np.ndarray:
         """int32 [examples]. Tokens of each one's longest text."""
-        return self.tokens.lengths.reshape(self.sides, -1).max(axis=0)
+        return self.tokens.lengths.reshape(self.texts_per_example, -1).max(
+            axis=0
+        )
 
-    def take(self, rows):
-        """Some of the examples, without stored states.
+    def take(self, rows: np.ndarray) -> "EncodedSplit":
+        """The examples at `rows`, without stored states.
 
         Raises:
-            ValueError: words are labelled: their labels stand beside the
+            ValueError: Words are labelled: their labels stand beside the
                 tokens, and a sentence may be several examples.
         """
         if self.word_starts is not None:
             raise ValueError(
-                "a split whose words are labelled has no part: take sentences "
-                "before they are encoded"
+                "no examples can be taken from a split whose words are "
+                "labelled: take sentences before they are encoded"
             )
         texts = np.concatenate(
-            [rows + side * len(self) for side in range(self.sides)]
+            [rows + text * len(self) for text in range(self.texts_per_example)]
         )
-        return Split(
+        return EncodedSplit(
             self.tokens.take(texts),
             self.labels[rows],
             self.ids[rows],
-            sides=self.sides,
+            texts_per_example=self.texts_per_example,
         )
 
 
 @dataclasses.dataclass
-class Plan:
+class BatchPlan:
     """The batches of one pass over a split.
 
     Attributes:
@@ -140,24 +151,26 @@ class Plan:
     counts: np.ndarray
     lengths: np.ndarray
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.counts)
 
-    def start_at(self, step):
-        """The part of the plan from `step` on."""
-        return self.part(slice(step, None))
+    def start_at(self, step: int) -> "BatchPlan":
+        """The rest of the plan from `step` on."""
+        return self.slice_steps(slice(step, None))
 
-    def part(self, steps):
-        """Some of its steps, a slice."""
-        return Plan(self.rows[steps], self.counts[steps], self.lengths[steps])
+    def slice_steps(self, steps: slice) -> "BatchPlan":
+        """The plan of some of the steps."""
+        return BatchPlan(
+            self.rows[steps], self.counts[steps], self.lengths[steps]
+        )
 
     @staticmethod
-    def join(plans):
-        """Plans one behind the other, as one."""
-        return Plan(
+    def join(plans: Sequence["BatchPlan"]) -> "BatchPlan":
+        """Several plans, one behind the other, as one."""
+        return BatchPlan(
             *(
                 np.concatenate([getattr(plan, field.name) for plan in plans])
-                for field in dataclasses.fields(Plan)
+                for field in dataclasses.fields(BatchPlan)
             )
         )
 
@@ -165,43 +178,47 @@ class Plan:
 # === In which order, padded to what ===
 
 
-def buckets_up_to(max_length):
-    """Bucket lengths for texts of at most `max_length` tokens."""
-    return tuple(b for b in BUCKETS if b < max_length) + (max_length,)
+def buckets_up_to(max_length: int) -> tuple[int, ...]:
+    """The bucket lengths for texts of at most `max_length` tokens."""
+    return (*(b for b in BUCKETS if b < max_length), max_length)
 
 
 def plan_epoch(
-    lengths,
-    batch_size,
-    batching,
-    seed,
-    epoch,
-    replicas=1,
-    buckets=BUCKETS,
-    lap=0,
-):
+    lengths: np.ndarray,
+    batch_size: int,
+    batching: str,
+    seed: int,
+    epoch: int,
+    replicas: int = 1,
+    buckets: Sequence[int] = BUCKETS,
+    repeat: int = 0,
+) -> BatchPlan:
     """Draws the batches of a training epoch.
 
     Args:
         lengths: int [examples]. Tokens of each example.
-        batch_size: examples a step, over all replicas.
-        batching: `random` or `grouped`.
-        seed, epoch, lap: all that the order depends on; a set that is used
-            more than once in an epoch has laps from 0.
-        replicas: batches are filled up to a multiple of it.
-        buckets: lengths that batches may be padded to.
+        batch_size: Examples a step, over all replicas.
+        batching: `random`, or `grouped` by length.
+        seed: Of the order, with `epoch` and `repeat`.
+        epoch: Counted from 1.
+        replicas: Batches are filled up to a multiple of it.
+        buckets: Lengths that batches may be padded to.
+        repeat: Counts the passes over a split that an epoch uses more than
+            once, from 0.
 
     Returns:
-        `Plan` of ceil(examples / batch_size) steps.
+        A plan of ceil(examples / batch_size) steps.
     """
-    rng = np.random.default_rng([seed, epoch, 11, *([lap] if lap else [])])
+    rng = np.random.default_rng(
+        [seed, epoch, 11, *([repeat] if repeat else [])]
+    )
     order = rng.permutation(len(lengths))
     if batching == "grouped":
         pool = GROUPED_POOL * batch_size
         order = np.concatenate(
             [
-                part[np.argsort(lengths[part], kind="stable")]
-                for part in np.split(order, range(pool, len(order), pool))
+                rows[np.argsort(lengths[rows], kind="stable")]
+                for rows in np.split(order, range(pool, len(order), pool))
             ]
         )
         full = len(order) // batch_size * batch_size
@@ -211,13 +228,24 @@ def plan_epoch(
     return _plan(order, lengths, batch_size, replicas, buckets)
 
 
-def plan_evaluation(lengths, batch_size, replicas=1, buckets=BUCKETS):
-    """Every example once, sorted by length, in large batches."""
+def plan_evaluation(
+    lengths: np.ndarray,
+    batch_size: int,
+    replicas: int = 1,
+    buckets: Sequence[int] = BUCKETS,
+) -> BatchPlan:
+    """Plans every example once, the longest first, in large batches."""
     order = np.argsort(-lengths.astype(np.int64), kind="stable")
     return _plan(order, lengths, batch_size, replicas, buckets)
 
 
-def _plan(order, lengths, batch_size, replicas, buckets):
+def _plan(
+    order: np.ndarray,
+    lengths: np.ndarray,
+    batch_size: int,
+    replicas: int,
+    buckets: Sequence[int],
+) -> BatchPlan:
     steps = -(-len(order) // batch_size)
     counts = np.full(steps, batch_size, np.int32)
     counts[-1] = len(order) - (steps - 1) * batch_size
@@ -228,51 +256,59 @@ def _plan(order, lengths, batch_size, replicas, buckets):
     ladder = np.asarray(buckets)
     longest = lengths[rows].max(axis=1)
     padded = ladder[np.searchsorted(ladder, longest)]
-    return Plan(rows, counts, padded.astype(np.int32))
+    return BatchPlan(rows, counts, padded.astype(np.int32))
 
 
 # === Batches ===
 
 
-def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
-    """A dataset that yields the batches of a plan, gathered and padded.
+def pipeline(
+    split: EncodedSplit,
+    plan: BatchPlan,
+    pad: int,
+    shard: tuple[int, int] = (0, 1),
+    local_replicas: int = 1,
+) -> "tf.data.Dataset":
+    """Makes a dataset of the batches of a plan, gathered and padded.
 
     Args:
-        split: `Split`.
-        plan: `Plan`.
-        pad: the padding id.
-        part: (worker, workers): the share of each batch that is read here.
-        local_replicas: consecutive elements go to the replicas of a worker.
+        split: The examples.
+        plan: Which of them make which batch.
+        pad: The padding id.
+        shard: (worker, workers): the share of each batch that is read here.
+        local_replicas: Replicas of a worker: consecutive elements go to them.
 
     Returns:
-        `tf.data.Dataset` of dicts: `ids` and `segments` int32 [texts, length],
-        `mask` bool [texts, length], `labels` [batch], `weights` float32
-        [batch], which are 1 / (examples of the whole batch) or 0, so that
-        weighted sums over replicas are means over the batch. Texts are the
-        examples, or all their first sides and behind them the second ones.
-        Where words are labelled, `labels` are [batch, length], and weights
-        are the examples' shares of the batch's words.
+        A dataset of dicts: `ids` and `segments` int32 [texts, length], `mask`
+        bool [texts, length], `labels` [batch], `weights` float32 [batch],
+        which are 1 / (examples of the whole batch) or 0, so that weighted
+        sums over replicas are means over the batch. Texts are the examples;
+        or, with two an example, all first texts and behind them the second
+        ones. Where words are labelled, `labels` are [batch, length], and
+        weights are the examples' shares of the batch's words.
 
-        With stored states also `states` [texts, before + length, hidden], or
+        With stored states also `states` [texts, num_cls + length, hidden], or
         [texts, hidden] where pooled. Then `ids` and `segments` are left out
-        if every text is stored; if not, `have` bool [texts] is beside
-        them, and what stands in `states` where it is False means nothing.
+        if every text is stored. If not, `is_stored` bool [texts] is added,
+        and the content of `states` where it is False means nothing.
     """
-    worker, workers = part
+    import tensorflow as tf  # plans do without it
+
+    worker, workers = shard
     counted = np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
     weights = split.words[plan.rows] * counted
     weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
     width = plan.rows.shape[1] // workers
     own = slice(worker * width, (worker + 1) * width)
 
-    def spread(array):  # [steps, batch] -> [steps * replicas, batch of one]
+    def by_replica(array: np.ndarray) -> np.ndarray:
+        """[steps, batch] -> [steps * replicas, batch of a replica]."""
         return array[:, own].reshape(-1, width // local_replicas)
 
-    gather = _gatherer(split, pad)
     dataset = tf.data.Dataset.from_tensor_slices(
         (
-            spread(plan.rows),
-            spread(weights.astype(np.float32)),
+            by_replica(plan.rows),
+            by_replica(weights.astype(np.float32)),
             np.repeat(plan.lengths, local_replicas),
         )
     )
@@ -281,61 +317,79 @@ def pipeline(split, plan, pad, part=(0, 1), local_replicas=1):
     # an iterator waits until it wakes: longer than many an epoch.
     options.autotune.enabled = False
     return (
-        dataset.map(gather, num_parallel_calls=GATHERERS, deterministic=True)
+        dataset.map(
+            _gatherer(split, pad),
+            num_parallel_calls=GATHERERS,
+            deterministic=True,
+        )
         .prefetch(PREFETCH * local_replicas)
         .with_options(options)
     )
 
 
-def _gatherer(split, pad):
-    """A function (rows, weights, length) to a padded batch."""
+def _gatherer(
+    split: EncodedSplit, pad: int
+) -> Callable[..., dict[str, "tf.Tensor"]]:
+    """The function from (rows, weights, length) to a padded batch."""
+    import tensorflow as tf
+
     tokens, states = split.tokens, split.states
+    needs_ids = states is None or not states.is_stored.all()
     lengths = tf.constant(tokens.lengths)
     labels = tf.constant(split.labels)
     starts = tf.constant(tokens.starts)
-    if states is None or not states.have.all():
+    if needs_ids:
         flat = tf.constant(tokens.flat)
-        firsts = tf.constant(tokens.firsts)
+        first_lengths = tf.constant(tokens.first_lengths)
     if states is not None:
-        have = tf.constant(states.have)
-        state_starts = tf.constant(np.where(states.have, states.starts, 0))
+        is_stored = tf.constant(states.is_stored)
+        state_starts = tf.constant(np.where(states.is_stored, states.starts, 0))
 
-    def index_of(starts, mask):
-        """Where the tokens of each text are; 0 on padding."""
+    def token_index(starts: "tf.Tensor", mask: "tf.Tensor") -> "tf.Tensor":
+        """Where the tokens of each text stand; 0 on padding."""
         index = starts[:, None] + tf.range(tf.shape(mask)[1], dtype=tf.int64)
         return tf.where(mask, index, 0)
 
-    def gather(rows, weights, length):
-        place = tf.range(length)
+    @tf.autograph.experimental.do_not_convert  # traced sooner
+    def gather(
+        rows: "tf.Tensor", weights: "tf.Tensor", length: "tf.Tensor"
+    ) -> dict[str, "tf.Tensor"]:
+        position = tf.range(length)
         batch = {"weights": weights}
         if split.word_starts is None:
             batch["labels"] = tf.gather(labels, rows)
-        rows = tf.concat(
-            [rows + side * len(split) for side in range(split.sides)], axis=0
+        texts = tf.concat(
+            [
+                rows + text * len(split)
+                for text in range(split.texts_per_example)
+            ],
+            axis=0,
         )
-        mask = tf.sequence_mask(tf.gather(lengths, rows), length)
+        mask = tf.sequence_mask(tf.gather(lengths, texts), length)
         batch["mask"] = mask
+        index = token_index(tf.gather(starts, texts), mask)
         if split.word_starts is not None:
-            index = index_of(tf.gather(starts, rows), mask)
-            found = tf.gather(labels, index)
-            batch["labels"] = tf.where(mask, found, IGNORED)
-        if states is None or not states.have.all():
-            index = index_of(tf.gather(starts, rows), mask)
-            second = place[None] >= tf.gather(firsts, rows)[:, None]
+            batch["labels"] = tf.where(mask, tf.gather(labels, index), IGNORED)
+        if needs_ids:
+            is_second = (
+                position[None] >= tf.gather(first_lengths, texts)[:, None]
+            )
             batch["ids"] = tf.where(mask, tf.gather(flat, index), pad)
-            batch["segments"] = tf.cast(second & mask, tf.int32)
+            batch["segments"] = tf.cast(is_second & mask, tf.int32)
         if states is not None:
-            index = tf.gather(state_starts, rows)
-            stored = tf.gather(have, rows)
+            index = tf.gather(state_starts, texts)
+            here = tf.gather(is_stored, texts)
             if not states.is_pooled:
                 wide = mask
-                if states.before:
-                    counts = tf.shape(rows)[0], states.before
-                    wide = tf.concat([tf.ones(counts, tf.bool), mask], axis=1)
-                index = index_of(index, wide & stored[:, None])
+                if states.num_cls:
+                    cls_shape = tf.shape(texts)[0], states.num_cls
+                    wide = tf.concat(
+                        [tf.ones(cls_shape, tf.bool), mask], axis=1
+                    )
+                index = token_index(index, wide & here[:, None])
             batch["states"] = tf.gather(states.vectors, index)
-            if not states.have.all():
-                batch["have"] = stored
+            if needs_ids:
+                batch["is_stored"] = here
         return batch
 
     return gather

@@ -1,32 +1,33 @@
 """CoNLL-2003: English sentences whose words are tagged with named entities.
 
-A line a word: the word first, the tag of its entity last, columns parted by
+A line a word: the word first, the tag of its entity last, columns separated by
 blanks; an empty line behind each sentence. `eng.train` trains, `eng.testa`
 validates, `eng.testb` tests. TFDS has the same.
 
-The files go round in two schemes. In IOB2 every entity begins with B-; in IOB1
-with I-, and B- only parts it from another of its type right before it. A file
-may be in either; what is read is IOB2.
+The files exist in two schemes. In IOB2 every entity begins with B-. In IOB1 it
+begins with I-, and B- only separates it from another of its type right before
+it. A file may be in either; what is read is IOB2.
 """
 
 import dataclasses
-import hashlib
 import os
 import re
+from collections.abc import Callable
+from collections.abc import Iterator
 
 import numpy as np
 from absl import logging
 
 from tf_transfer.data import entities
 from tf_transfer.data import releases
-from tf_transfer.data import sources
-from tf_transfer.data import tasks
+from tf_transfer.data import tsv
+from tf_transfer.data.task import Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 TYPES = ("PER", "ORG", "LOC", "MISC")
 TAGS = entities.tag_names(TYPES)
-TASK = tasks.Task("ner", "conll2003", ("words",), "tags", TAGS, "f1", "", ())
+TASK = Task("ner", "conll2003", ("words",), "tags", TAGS, "f1")
 SPLITS = ("train", "testa", "testb")
 
 _BLANKS = re.compile(r"[ \t]+")
@@ -38,18 +39,18 @@ class Sentences:
 
     Attributes:
         ids: int64 [sentences]. Row number in the source's split.
-        words: list of lists of str.
-        tags: list of lists of str, of `TAGS`, in IOB2.
+        words: The words of each sentence.
+        tags: The tags of each sentence, of `TAGS`, in IOB2.
     """
 
     ids: np.ndarray
-    words: list
-    tags: list
+    words: list[list[str]]
+    tags: list[list[str]]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.ids)
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray) -> "Sentences":
         """The sentences at `rows`."""
         return Sentences(
             self.ids[rows],
@@ -65,38 +66,37 @@ class Corpus:
         data: `tfds` or a folder.
 
     Attributes:
-        task: `tasks.Task`, whose labels are those of words.
-        identity: str. What stands in a run's key: a release, or a hash of
-            the content.
+        task: The task, whose labels are those of words.
+        identity: What stands for the data in a run's key: a release, or a
+            hash of the content.
 
     Raises:
-        UserError: a file is not there.
+        UserError: A file is missing.
     """
 
     task = TASK
 
-    def __init__(self, data):
-        self._place = _Tfds() if data == "tfds" else _Folder(data)
-        self.identity = self._place.identity
+    def __init__(self, data: str) -> None:
+        self._reader: _TfdsReader | _FolderReader
+        self._reader = _TfdsReader() if data == "tfds" else _FolderReader(data)
+        self.identity = self._reader.identity
 
-    def read(self, split):
-        """`Sentences` of one of `SPLITS`."""
-        return self._place.read(split)
+    def read(self, split: str) -> Sentences:
+        """The sentences of one of `SPLITS`."""
+        return self._reader.read(split)
 
 
 # === A folder of the official files ===
 
 
-class _Folder:
-    def __init__(self, folder):
-        self.folder = folder
-        digest = hashlib.sha256()
-        for split in SPLITS:
-            digest.update(bytes.fromhex(files.sha256(self._path(split))))
-        self.identity = f"conll2003 sha256:{digest.hexdigest()}"
+class _FolderReader:
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        digest = files.combined_sha256(map(self._path, SPLITS))
+        self.identity = f"conll2003 sha256:{digest}"
 
-    def _path(self, split):
-        path = os.path.join(self.folder, f"eng.{split}")
+    def _path(self, split: str) -> str:
+        path = os.path.join(self._folder, f"eng.{split}")
         if not os.path.isfile(path):
             raise UserError(
                 f"{path}: no such file. Give as --data a folder with "
@@ -105,127 +105,138 @@ class _Folder:
             )
         return path
 
-    def read(self, split):
+    def read(self, split: str) -> Sentences:
         return read(self._path(split))
 
 
-def read(path):
-    """The `Sentences` of a file.
+def read(path: str) -> Sentences:
+    """Reads the sentences of a file.
 
     Raises:
-        UserError: naming the file, the line and what to do.
+        UserError: With the file, the line and what to do.
     """
-    words, tags, places = [], [], []
-    for rows in _sentences(path, 2):
+    words, tags, lines = [], [], []
+    for rows in _read_rows(path, min_columns=2):
         for number, cells in rows:
             if cells[-1] not in TAGS:
                 raise UserError(
-                    f"{path}, line {number}: {cells[-1]!r} is no tag. The last "
-                    "column is O, or B- or I- and one of "
+                    f"{path}, line {number}: {cells[-1]!r} is not a tag. The "
+                    "last column is O, or B- or I- and one of "
                     + ", ".join(TYPES)
                     + "."
                 )
-            places.append(number)
+            lines.append(number)
         words.append([cells[0] for _, cells in rows])
         tags.append([cells[-1] for _, cells in rows])
-    tags = _in_iob2(tags, path, lambda word: f"line {places[word]}")
+    tags = _to_iob2(tags, path, lambda word: f"line {lines[word]}")
     return Sentences(np.arange(len(words)), words, tags)
 
 
-def read_words(path):
-    """The words of a file whose tags, where it has any, are not read.
+def read_words(path: str) -> tuple[list[list[str]], list[int]]:
+    """Reads the words of a file; its tags, if it has any, are ignored.
 
     Returns:
-        (list of sentences, each a list of str; list of each word's line,
-        counted from 0).
+        The words of each sentence; and the line of each word, from 0 on.
 
     Raises:
-        UserError: naming the file and the line.
+        UserError: With the file and the line.
     """
-    found = list(_sentences(path, 1))
-    words = [[cells[0] for _, cells in rows] for rows in found]
-    return words, [number - 1 for rows in found for number, _ in rows]
+    sentences = list(_read_rows(path, min_columns=1))
+    words = [[cells[0] for _, cells in rows] for rows in sentences]
+    return words, [number - 1 for rows in sentences for number, _ in rows]
 
 
-def _sentences(path, least):
-    """Yields sentences, each a list of (number of the line, cells).
-
-    Args:
-        least: fewest columns.
+def _read_rows(
+    path: str, min_columns: int
+) -> Iterator[list[tuple[int, list[str]]]]:
+    """Yields sentences, each a list of (line number, cells).
 
     Raises:
-        UserError: there are none, or fewer columns, or not as many everywhere.
+        UserError: There are none, or a line has fewer columns, or not as
+            many as the others.
     """
-    rows, width, first = [], None, 0
-    for number, line in enumerate([*sources.read_lines(path), ""], 1):
+    rows: list[tuple[int, list[str]]] = []
+    width, first_line = 0, 0
+    for number, line in enumerate([*tsv.read_lines(path), ""], 1):
         cells = _BLANKS.split(line.strip(" \t"))
         if cells[0] in ("", "-DOCSTART-"):
             if rows:
                 yield rows
             rows = []
             continue
-        if width is None:
-            width, first = len(cells), number
-        if len(cells) != width or width < least:
+        if not width:
+            width, first_line = len(cells), number
+        if len(cells) != width or width < min_columns:
             raise UserError(
                 f"{path}, line {number}: has {len(cells)} columns, "
-                + (f"line {first} {width}" if width >= least else "needs 2")
-                + ". Give a word and its tags, parted by blanks, and an empty "
-                "line behind each sentence."
+                + (
+                    f"line {first_line} {width}"
+                    if width >= min_columns
+                    else "needs 2"
+                )
+                + ". Give a word and its tags, separated by blanks, and an "
+                "empty line behind each sentence."
             )
         rows.append((number, cells))
-    if width is None:
+    if not width:
         raise UserError(f"{path}: holds no sentences.")
 
 
 # === Schemes ===
 
 
-def _in_iob2(tags, source, place_of):
+def _to_iob2(
+    tags: list[list[str]], source: str, locate: Callable[[int], str]
+) -> list[list[str]]:
     """The same entities in IOB2, from either scheme.
 
-    What tells them apart: the first tag of a stretch of one type is B- in
-    IOB2 and I- in IOB1, always. If both occur, the file is what most of its
-    stretches say, and the first of the others is wrong.
+    The first tag of a stretch of one type is always B- in IOB2 and always I-
+    in IOB1. If both occur, the scheme is that of most stretches, and the first
+    of the others is wrong.
 
     Args:
-        tags: list of lists of str, of `TAGS`.
-        source: what the tags come from.
-        place_of: function from the number of a word to where it stands there.
+        tags: Of `TAGS`, a list a sentence.
+        source: Where the tags come from, for messages.
+        locate: From the number of a word to its position in the source.
 
     Raises:
-        UserError: naming a line of each scheme.
+        UserError: With a line of each scheme.
     """
     tagged = entities.encode(tags, TAGS)
-    firsts = entities.stretch_starts(tagged)
-    is_inside = tagged.ids[firsts] % 2 == 0
+    starts = entities.find_stretches(tagged)
+    is_inside = tagged.ids[starts] % 2 == 0
     if not is_inside.any():
         return tags
     if not is_inside.all():
-        said = _mixed(tagged.ids, firsts, is_inside, place_of)
-        raise UserError(f"{source}, {said}")
+        problem = _describe_mixture(tagged.ids, starts, is_inside, locate)
+        raise UserError(f"{source}, {problem}")
     logging.warning(
         "%s: its tags are IOB1, where entities begin with I-, as in %s. They "
         "are read as IOB2.",
         source,
-        place_of(firsts[0]),
+        locate(starts[0]),
     )
-    tagged.ids[firsts] -= 1  # from I- to B-
+    tagged.ids[starts] -= 1  # from I- to B-
     return entities.decode(tagged, TAGS)
 
 
-def _mixed(ids, firsts, is_inside, place_of):
-    """What to say of stretches of both schemes."""
-    is_iob1 = 2 * is_inside.sum() > len(firsts)
+def _describe_mixture(
+    ids: np.ndarray,
+    starts: np.ndarray,
+    is_inside: np.ndarray,
+    locate: Callable[[int], str],
+) -> str:
+    """The message on stretches of both schemes."""
+    is_iob1 = 2 * is_inside.sum() > len(starts)
     wrong = is_inside != is_iob1
-    word, other = firsts[wrong][0], firsts[~wrong][0]
-    scheme, part = ("IOB1", "I") if is_iob1 else ("IOB2", "B")
+    word, other = starts[wrong][0], starts[~wrong][0]
+    scheme, prefix = ("IOB1", "I") if is_iob1 else ("IOB2", "B")
     tag = TAGS[ids[word]]
     return (
-        f"{place_of(word)}: begins an entity with {tag}, but {place_of(other)} "
-        f"with {TAGS[ids[other]]}, as do {(~wrong).sum()} of the {len(firsts)} "
-        f"that tell: the tags are {scheme}, which has {part}{tag[1:]} here. "
-        "Mend the tag, or the one before it."
+        f"{locate(word)}: begins an entity with {tag}, but {locate(other)} "
+        f"with {TAGS[ids[other]]}, as do {(~wrong).sum()} of the {len(starts)} "
+        f"that show the scheme: the tags are {scheme}, which has "
+        f"{prefix}{tag[1:]} here. Mend the tag, or the one before it."
     )
 
 
@@ -236,17 +247,17 @@ TFDS_URL = "https://data.deepai.org/conll2003.zip"
 TFDS_NAMES = {"train": "train", "testa": "dev", "testb": "test"}
 
 
-class _Tfds:
-    def __init__(self):
-        self.release = releases.Release(
+class _TfdsReader:
+    def __init__(self) -> None:
+        self._release = releases.Release(
             "conll2003",
             "give --data=FOLDER with eng.train, eng.testa and eng.testb",
         )
-        self.identity = self.release.identity
+        self.identity = self._release.identity
 
-    def read(self, split):
-        rows = self.release.read(TFDS_NAMES[split], TFDS_URL)
-        names = self.release.builder.info.features["ner"].feature.names
+    def read(self, split: str) -> Sentences:
+        rows = self._release.read(TFDS_NAMES[split], TFDS_URL)
+        names = self._release.builder.info.features["ner"].feature.names
         # An empty one stands behind the last sentence of each file.
         kept = [number for number, row in enumerate(rows) if len(row["ner"])]
         tags = [[names[tag] for tag in rows[n]["ner"]] for n in kept]
@@ -256,5 +267,5 @@ class _Tfds:
                 [word.decode("utf-8") for word in rows[n]["tokens"]]
                 for n in kept
             ],
-            _in_iob2(tags, f"--data=tfds, {split}", lambda n: f"word {n}"),
+            _to_iob2(tags, f"--data=tfds, {split}", lambda n: f"word {n}"),
         )

@@ -2,23 +2,29 @@
 
 From its files: `ids-sst-train.csv`, `quora-train.csv`, `sts-train.csv` and the
 same with `dev`, tab-separated, quoted as CSV, a header first; the test files
-have no labels. Or from GLUE's nearest: SST-2 in the place of SST-5 (two labels
-of five), QQP (the same questions, divided otherwise, 364 thousand pairs), STS-B
-(the same pairs, divided otherwise).
+have no labels. Or from the nearest sets of GLUE: SST-2 for SST-5 (two labels
+instead of five), QQP (the same questions, split differently, 364 thousand
+pairs), STS-B (the same pairs, split differently).
 """
 
 import csv
 import dataclasses
-import hashlib
 import math
 import os
 import sys
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
 
-from tf_transfer.data import sources
-from tf_transfer.data import tasks
+from tf_transfer.data import glue
+from tf_transfer.data import tsv
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Source
+from tf_transfer.data.task import Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -28,60 +34,54 @@ _PAIR = ("sentence1", "sentence2")
 TASKS = {
     task.name: task
     for task in (
-        tasks.Task(
+        Task(
             "sentiment",
             "ids-sst",
             ("sentence",),
             "sentiment",
             ("0", "1", "2", "3", "4"),
             "accuracy",
-            "",
-            (),
             also=("f1_macro",),
         ),
-        tasks.Task(
+        Task(
             "paraphrase",
             "quora",
             _PAIR,
             "is_duplicate",
             ("0", "1"),
             "accuracy",
-            "",
-            (),
             also=("f1",),
         ),
-        tasks.Task(
+        Task(
             "similarity",
             "sts",
             _PAIR,
             "similarity",
             None,
             "pearson",
-            "",
-            (),
             also=("spearman",),
         ),
     )
 }
 UNLABELLED = ("paraphrase",)  # files known to hold rows without a label
 
-# GLUE's, by the names and with the scores of the project's.
+# GLUE's, with the names and the metrics of the project's.
 NEAREST = {
     name: dataclasses.replace(
-        tasks.GLUE[glue],
+        glue.TASKS[glue_name],
         name=name,
         metric=TASKS[name].metric,
-        also=("f1",) if glue == "sst2" else TASKS[name].also,
+        also=("f1",) if glue_name == "sst2" else TASKS[name].also,
     )
-    for name, glue in (
+    for name, glue_name in (
         ("sentiment", "sst2"),
         ("paraphrase", "qqp"),
         ("similarity", "stsb"),
     )
 }
 
-# What the project's graders read: the file, its header, a label's form. The
-# spelling is theirs.
+# What the project's graders read: the file, its header, the format of a label.
+# The spelling is theirs.
 SUBMISSIONS = {
     "sentiment": ("sst", "Predicted_Sentiment", "{:d}"),
     "paraphrase": ("para", "Predicted_Is_Paraphrase", "{:.1f}"),
@@ -90,11 +90,11 @@ SUBMISSIONS = {
 HIDDEN = "test-student"  # ends the names of files without labels
 
 
-def overall(metrics):
-    """The mean of both accuracies and of r, brought into 0 to 1.
+def overall(metrics: Mapping[str, float]) -> float:
+    """The mean of both accuracies and of (r + 1) / 2.
 
     Args:
-        metrics: dict of all tasks' metrics.
+        metrics: Those of all tasks, by name with the task before it.
     """
     return (
         metrics["sentiment_accuracy"]
@@ -105,27 +105,27 @@ def overall(metrics):
 
 @dataclasses.dataclass
 class Rows:
-    """The examples of a file, and what it calls them.
+    """The examples of a file, with their names.
 
     Attributes:
-        examples: `sources.Examples`.
-        names: list of str. Their ids in the file, for a submission.
+        examples: The examples.
+        names: Their ids in the file, for a submission.
     """
 
-    examples: sources.Examples
-    names: list
+    examples: Examples
+    names: list[str]
 
 
-def file_name(task, split):
-    """Of a task's split."""
+def file_name(task: Task, split: str) -> str:
+    """The name of the file of a task's split."""
     return f"{task.folder}-{split}.csv"
 
 
-def path_of(folder, task, split):
-    """Where a task's split is.
+def _find_file(folder: str, task: Task, split: str) -> str:
+    """The path of a task's split.
 
     Raises:
-        UserError: it is not there.
+        UserError: There is no such file.
     """
     path = os.path.join(folder, file_name(task, split))
     if not os.path.isfile(path):
@@ -138,15 +138,13 @@ def path_of(folder, task, split):
     return path
 
 
-def open_source(data, cache_folder):
-    """Where the texts come from.
+def open_source(data: str, cache_folder: str) -> "Files | Nearest":
+    """Opens the data sets of all three tasks.
 
     Args:
-        data: a folder of the project's files, or one of GLUE's; `tfds`;
+        data: A folder of the project's files, or one of GLUE's; `tfds`;
             `sample`.
-
-    Returns:
-        `Files` or `Nearest`.
+        cache_folder: Where wheels are unpacked.
     """
     if data in ("tfds", "sample") or os.path.isdir(
         os.path.join(data, NEAREST["sentiment"].folder)
@@ -155,49 +153,62 @@ def open_source(data, cache_folder):
     return Files(data)
 
 
-class FilesOfTask(sources.OneTask):
-    """The files of one of the project's tasks, by its name."""
+class FilesOfTask(Source):
+    """The files of one of the project's tasks, as a source of its own.
 
-    def __init__(self, folder, name):
-        self.folder, self.name = folder, name
+    Args:
+        folder: Where the files are.
+        name: One of `TASKS`.
+
+    Raises:
+        UserError: A file is missing.
+    """
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._name = folder, name
         self.task = TASKS[name]
         self.identity = f"cs224n {name} sha256:{_digest(folder, [self.task])}"
 
-    def read(self, split):
-        """`sources.Examples` of a split."""
-        # Files and columns are found by the project's name, not by `task`'s.
-        return read(self.folder, TASKS[self.name], split).examples
+    def read(self, split: str) -> Examples:
+        """The examples of a split."""
+        # A paper may rename `task`; files and columns keep their own names.
+        return read(self._folder, TASKS[self._name], split).examples
 
 
-def _digest(folder, tasks):
-    """A hash of the files of some tasks that have labels."""
-    digest = hashlib.sha256()
-    for task in tasks:
-        for split in ("train", "dev"):
-            path = path_of(folder, task, split)
-            digest.update(bytes.fromhex(files.sha256(path)))
-    return digest.hexdigest()
+def _digest(folder: str, tasks: Iterable[Task]) -> str:
+    """A hash of all files of some tasks that have labels."""
+    return files.combined_sha256(
+        _find_file(folder, task, split)
+        for task in tasks
+        for split in ("train", "dev")
+    )
 
 
 class Nearest:
     """GLUE's sets that are nearest to the project's.
 
-    Attributes: as of `Files`.
+    Args:
+        data: See `glue.GlueSource`.
+        cache_folder: Where wheels are unpacked.
+
+    Attributes:
+        tasks: The tasks by name.
+        identity: The identities of all three sources.
     """
 
     tasks = NEAREST
 
-    def __init__(self, data, cache_folder):
+    def __init__(self, data: str, cache_folder: str) -> None:
         self._sources = {
-            name: sources.Source(task, data, cache_folder)
+            name: glue.GlueSource(task, data, cache_folder)
             for name, task in NEAREST.items()
         }
         self.identity = "; ".join(
             source.identity for source in self._sources.values()
         )
 
-    def read(self, task, split):
-        """The `Rows` of a task's split."""
+    def read(self, task: Task, split: str) -> Rows:
+        """The rows of a task's split, named by their numbers."""
         examples = self._sources[task.name].read(split)
         return Rows(examples, [str(row) for row in examples.ids])
 
@@ -205,38 +216,47 @@ class Nearest:
 class Files:
     """The project's files in a folder.
 
+    Args:
+        folder: Where the files are.
+
     Attributes:
-        tasks: dict from name to `tasks.Task`.
-        identity: str. A hash of all that train and validate.
+        tasks: The tasks by name.
+        identity: A hash of all files that train and validate.
 
     Raises:
-        UserError: one is not there.
+        UserError: A file is missing.
     """
 
     tasks = TASKS
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self.folder = folder
         self.identity = f"cs224n sha256:{_digest(folder, TASKS.values())}"
 
-    def has(self, task, split):
-        """Whether a task's split is there."""
+    def has(self, task: Task, split: str) -> bool:
+        """Whether the file of a task's split exists."""
         return os.path.isfile(os.path.join(self.folder, file_name(task, split)))
 
-    def read(self, task, split):
-        """The `Rows` of a task's split; see `read`."""
+    def read(self, task: Task, split: str) -> Rows:
+        """The rows of a task's split."""
         return read(self.folder, task, split)
 
 
-def read(folder, task, split):
-    """The `Rows` of a task's split; labels are None where they are hidden.
+def read(folder: str, task: Task, split: str) -> Rows:
+    """Reads the rows of a task's split.
+
+    Args:
+        folder: Where the files are.
+        task: One of `TASKS`.
+        split: `train`, `dev`, or `test...`, whose labels are hidden.
 
     Raises:
-        UserError: naming the file, the line and the column.
+        UserError: With the file, the line and the column.
     """
-    path = path_of(folder, task, split)
+    path = _find_file(folder, task, split)
     is_hidden = split.startswith("test")
-    texts, labels, names, unlabelled = [], [], [], []
+    texts, names, unlabelled = [], [], []
+    labels: list[int | float] = []
     for line, row in _lines(path, task, is_hidden):
         for name in task.texts:
             if not row[name].strip():
@@ -249,11 +269,8 @@ def read(folder, task, split):
             if not word and task.name in UNLABELLED:
                 unlabelled.append(line)
                 continue
-            labels.append(
-                _label(
-                    task, word, f"{path}, line {line}, column {task.label!r}"
-                )
-            )
+            where = f"{path}, line {line}, column {task.label!r}"
+            labels.append(_parse_label(task, word, where))
         texts.append([row[name].strip() for name in task.texts])
         names.append(row["id"])
     if not texts:
@@ -265,17 +282,18 @@ def read(folder, task, split):
             len(unlabelled),
             unlabelled[0],
         )
-    kind = np.float32 if task.labels is None else np.int64
-    examples = sources.Examples(
+    examples = Examples(
         np.arange(len(texts)),
         [list(column) for column in zip(*texts)],
-        None if is_hidden else np.asarray(labels, kind),
+        None if is_hidden else np.asarray(labels, task.label_dtype),
     )
     return Rows(examples, names)
 
 
-def _lines(path, task, is_hidden):
-    """Yields (line number, dict from column to cell)."""
+def _lines(
+    path: str, task: Task, is_hidden: bool
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields (line number, cells by the names of their columns)."""
     csv.field_size_limit(sys.maxsize)
     needed = ("id", *task.texts, *(() if is_hidden else (task.label,)))
     with open(path, encoding="utf-8-sig", newline="") as file:
@@ -285,11 +303,11 @@ def _lines(path, task, is_hidden):
             for name in needed:
                 if name not in header:
                     raise UserError(
-                        f"{path}, line 1: has no column {name!r}; found "
-                        f"{', '.join(map(repr, header[:8]))}. Is it a "
-                        "tab-separated file of the CS224N project?"
+                        f"{path}, line 1: has no column {name!r}; its "
+                        f"columns are {', '.join(map(repr, header[:8]))}. Is "
+                        "it a tab-separated file of the CS224N project?"
                     )
-            places = {name: header.index(name) for name in needed}
+            positions = {name: header.index(name) for name in needed}
             for cells in reader:
                 if not cells:
                     continue
@@ -301,7 +319,7 @@ def _lines(path, task, is_hidden):
                     )
                 yield (
                     reader.line_num,
-                    {name: cells[place] for name, place in places.items()},
+                    {name: cells[at] for name, at in positions.items()},
                 )
         except (csv.Error, UnicodeDecodeError) as error:
             raise UserError(
@@ -310,31 +328,29 @@ def _lines(path, task, is_hidden):
             ) from None
 
 
-def submission(task, names, values):
+def submission(
+    task: str, names: Sequence[str], values: Sequence[int | float]
+) -> list[str]:
     """The lines of a file that the project's graders take.
 
     Args:
-        names: the examples' ids in its files.
-        values: label ids, or scores.
+        task: The name of the task.
+        names: The examples' ids in its files.
+        values: Label ids, or scores.
     """
     _, title, form = SUBMISSIONS[task]
     lines = [f"id \t {title} "]
     return lines + [f"{n} , {form.format(v)} " for n, v in zip(names, values)]
 
 
-def _label(task, word, where):
-    """A label's id or score; classes stand there as 3 or as 1.0."""
+def _parse_label(task: Task, word: str, where: str) -> int | float:
+    """A label's id or score; the files write a class as 3 or as 1.0."""
     try:
         value = float(word)
     except ValueError:
         value = math.nan
     if task.labels is None:
-        low, high = tasks.SCORE_RANGE
-        if not low <= value <= high:
-            raise UserError(
-                f"{where}: {word!r} is no score from {low:g} to {high:g}."
-            )
-        return value
+        return tsv.check_score(value, word, where)
     if value not in range(len(task.labels)):
         raise UserError(
             f"{where}: {word!r} is not one of {', '.join(task.labels)}."

@@ -1,10 +1,13 @@
 """Several models of one task as one: mean of probabilities, majority vote.
 
-Pure functions over what finished runs put out for the same examples. What they
-return is read like logits: the highest of a row is the answer.
+Pure functions over the outputs of finished runs for the same examples. Their
+results can be used like logits: the highest of a row is the predicted label.
 """
 
 import dataclasses
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,36 +17,36 @@ from tf_transfer.utils.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """What one run put out for the examples of a split.
+    """The output of one run for the examples of a split.
 
     Attributes:
-        name: what messages call it.
-        data: str. The identity of its data.
-        splits: dict. The settings that part its data, by name.
+        name: What messages call it.
+        data: The identity of its data.
+        splits: The settings that split its data, by name.
         ids: int64 [examples].
         labels: int64 [examples].
-        logits: float32 [examples, units]; one unit is a yes/no.
+        logits: float32 [examples, units]; one unit tells two labels apart.
     """
 
     name: str
     data: str
-    splits: dict
+    splits: Mapping[str, Any]
     ids: np.ndarray
     labels: np.ndarray
     logits: np.ndarray
 
 
-def join(members):
+def join(members: Sequence[Member]) -> np.ndarray:
     """The probabilities that the members give each class of each example.
 
     Args:
-        members: list of `Member`, two or more.
+        members: Two or more.
 
     Returns:
         float64 [members, examples, classes].
 
     Raises:
-        UserError: there are fewer, or they are not over the same data, splits
+        UserError: There are fewer, or they do not have the same data, splits
             and labels.
     """
     if len(members) < 2:
@@ -55,36 +58,49 @@ def join(members):
     )
 
 
-def _check(first, other):
-    """Raises `UserError`, naming both, where two may not be joined."""
+def _check(first: Member, other: Member) -> None:
+    """Raises `UserError`, naming both, where two must not be joined."""
     names = [n for n in first.splits if first.splits[n] != other.splits.get(n)]
     reasons = {
-        "is over other data": first.data != other.data,
-        f"parts its data otherwise ({', '.join(names)})": bool(names),
+        "has other data": first.data != other.data,
+        f"splits its data differently ({', '.join(names)})": bool(names),
         "was tested on other examples": not np.array_equal(
             first.ids, other.ids
         ),
         "has other labels": not np.array_equal(first.labels, other.labels),
-        "tells other classes apart": first.logits.shape != other.logits.shape,
+        "has other classes": first.logits.shape != other.logits.shape,
     }
-    for reason, is_so in reasons.items():
-        if is_so:
+    for reason, applies in reasons.items():
+        if applies:
             raise UserError(
                 f"{other.name}: {reason} than {first.name}. Only runs over the "
                 "same data, splits and labels make an ensemble."
             )
 
 
-def mean(joined):
-    """The mean of the members' probabilities: float64 [examples, classes]."""
+def mean(joined: np.ndarray) -> np.ndarray:
+    """The mean of the members' probabilities.
+
+    Args:
+        joined: float64 [members, examples, classes]. See `join`.
+
+    Returns:
+        float64 [examples, classes].
+    """
     return joined.mean(axis=0)
 
 
-def vote(joined):
-    """How many members choose each class: float64 [examples, classes].
+def vote(joined: np.ndarray) -> np.ndarray:
+    """How many members choose each class.
 
-    Half of the mean probability is added, less than any vote: it decides where
-    classes have equally many.
+    Half of the mean probability is added. That is less than a vote, so it
+    decides only between classes with equally many.
+
+    Args:
+        joined: float64 [members, examples, classes]. See `join`.
+
+    Returns:
+        float64 [examples, classes].
     """
     choices = joined.argmax(axis=2)[:, :, None]
     votes = (choices == np.arange(joined.shape[2])).sum(axis=0)

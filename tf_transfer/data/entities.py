@@ -1,20 +1,23 @@
 """Named entities in tagged words, and their scores as conlleval counts them.
 
-Tags are IOB2: `B-PER` begins a person, `I-PER` goes on with it, `O` is outside.
-Here they are numbers: 0 is O, type t (from 0 on) begins with 1 + 2 t and goes
-on with 2 + 2 t. All sentences of a split stand in one array, one behind the
-other, so that NumPy counts a test set in milliseconds.
+Tags are IOB2: `B-PER` begins a person, `I-PER` continues it, `O` is outside.
+Here they are numbers: 0 is O, type t (from 0 on) begins with 1 + 2 t and is
+continued by 2 + 2 t. All sentences of a split stand in one array, one behind
+the other, so that NumPy counts a test set in milliseconds.
 """
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 
+Count = int | np.integer
 
-def tag_names(types):
-    """The tags of some types of entity, by their ids."""
-    return ("O", *(f"{part}-{name}" for name in types for part in "BI"))
+
+def tag_names(types: Sequence[str]) -> tuple[str, ...]:
+    """The tags of some types of entity, in the order of their ids."""
+    return ("O", *(f"{prefix}-{name}" for name in types for prefix in "BI"))
 
 
 # === Tags as numbers ===
@@ -33,30 +36,27 @@ class Tagged:
     starts: np.ndarray
 
 
-def encode(tags, names):
-    """Tags as numbers.
+def encode(tags: Sequence[Sequence[str]], names: Sequence[str]) -> Tagged:
+    """Turns the tags of sentences into numbers.
 
     Args:
-        tags: list of sentences, each a list of str.
-        names: `tag_names`.
-
-    Returns:
-        `Tagged`.
+        tags: The tags of each sentence.
+        names: See `tag_names`.
 
     Raises:
-        KeyError: a tag is none of the names.
+        KeyError: A tag is not among the names.
     """
-    place = {name: number for number, name in enumerate(names)}
+    numbers = {name: number for number, name in enumerate(names)}
     lengths = np.fromiter(map(len, tags), np.int64, len(tags))
     words = itertools.chain.from_iterable(tags)
     return Tagged(
-        np.fromiter((place[tag] for tag in words), np.int64, lengths.sum()),
+        np.fromiter((numbers[tag] for tag in words), np.int64, lengths.sum()),
         np.cumsum(lengths) - lengths,
     )
 
 
-def decode(tagged, names):
-    """Tags as words: what `encode` turned into numbers."""
+def decode(tagged: Tagged, names: Sequence[str]) -> list[list[str]]:
+    """Turns numbers into the tags of sentences: reverses `encode`."""
     flat = [names[number] for number in tagged.ids.tolist()]
     ends = [*tagged.starts[1:].tolist(), len(flat)]
     return [flat[a:b] for a, b in zip(tagged.starts.tolist(), ends)]
@@ -65,75 +65,86 @@ def decode(tagged, names):
 # === Entities ===
 
 
-def stretch_starts(tagged):
+def find_stretches(tagged: Tagged) -> np.ndarray:
     """First words of the longest stretches of one type.
 
-    An entity is such a stretch, or a part of one: in IOB2 each begins with B-.
+    A stretch is one or more entities of its type: in IOB2 each begins with
+    B-, in IOB1 the first one does not.
 
     Returns:
         int64 [stretches].
     """
-    kinds = _kinds(tagged)
-    return np.flatnonzero((kinds > 0) & _is_new(tagged, kinds))
+    types = _types(tagged)
+    return np.flatnonzero((types > 0) & _is_new(tagged, types))
 
 
-def spans(tagged):
+def find_entities(tagged: Tagged) -> np.ndarray:
     """The entities of a split, of badly formed sequences, too.
 
-    As in conlleval an entity begins with B-, and with an I- that goes on with
-    none of its type: behind O, behind another type, or first in its sentence.
+    As in conlleval an entity begins with B-, and with an I- that continues
+    nothing: behind O, behind another type, or first in its sentence.
 
     Returns:
         int64 [entities, 3]: first word, first word behind it, type.
     """
-    kinds = _kinds(tagged)
-    is_border = _is_new(tagged, kinds) | (tagged.ids % 2 == 1)
-    firsts = np.flatnonzero(is_border & (kinds > 0))
-    borders = np.append(np.flatnonzero(is_border), len(kinds))
-    ends = borders[np.searchsorted(borders, firsts, side="right")]
-    return np.stack([firsts, ends, kinds[firsts] - 1], axis=1)
+    types = _types(tagged)
+    is_border = _is_new(tagged, types) | (tagged.ids % 2 == 1)
+    starts = np.flatnonzero(is_border & (types > 0))
+    borders = np.append(np.flatnonzero(is_border), len(types))
+    ends = borders[np.searchsorted(borders, starts, side="right")]
+    return np.stack([starts, ends, types[starts] - 1], axis=1)
 
 
-def _kinds(tagged):
-    """Each word's type, from 1 on; 0 outside of entities."""
+def _types(tagged: Tagged) -> np.ndarray:
+    """int64 [words]. Each word's type, from 1 on; 0 outside of entities."""
     return (tagged.ids + 1) // 2
 
 
-def _is_new(tagged, kinds):
-    """Whether a word is of another type than the one before, or has none."""
-    found = np.ones(len(kinds), bool)
-    found[1:] = kinds[1:] != kinds[:-1]
-    found[tagged.starts[tagged.starts < len(kinds)]] = True
-    return found
+def _is_new(tagged: Tagged, types: np.ndarray) -> np.ndarray:
+    """bool [words]. Where the type changes, or a sentence begins."""
+    is_new = np.ones(len(types), bool)
+    is_new[1:] = types[1:] != types[:-1]
+    is_new[tagged.starts[tagged.starts < len(types)]] = True
+    return is_new
 
 
 # === Scores ===
 
 
-def score(expected, predicted, types):
-    """How well entities were found; all are fractions, 0 where undefined.
+def score(
+    expected: Tagged, predicted: Tagged, types: Sequence[str]
+) -> dict[str, float]:
+    """Scores predicted entities.
 
-    An entity is found if its first word, its last and its type are right.
+    An entity is right if its first word, its last and its type are.
 
     Args:
-        expected, predicted: `Tagged` of the same sentences.
-        types: names of the types.
+        expected: The true tags.
+        predicted: The predicted tags of the same sentences.
+        types: Names of the types.
 
     Returns:
-        Dict of floats: `precision`, `recall` and `f1` over all entities, the
-        same of each type, such as `f1_PER`; `accuracy`, the part of words
-        whose tag is right, and `token_f1`, F1 over words as if each one with
-        a tag but O were an entity of its own.
+        Fractions, 0 where undefined: `precision`, `recall` and `f1` over all
+        entities, the same of each type, such as `f1_PER`; `accuracy`, the
+        fraction of words whose tag is right; and `token_f1`, F1 over words as
+        if each word with a tag but O were an entity of its own.
+
+    Raises:
+        ValueError: They are not of the same sentences.
     """
     if not np.array_equal(expected.starts, predicted.starts) or len(
         expected.ids
     ) != len(predicted.ids):
         raise ValueError("expected and predicted are not the same sentences")
     count = len(types)
-    keys = [_keys(tagged, count) for tagged in (expected, predicted)]
-    both = np.intersect1d(*keys, assume_unique=True)
+    expected_keys = _keys(expected, count)
+    predicted_keys = _keys(predicted, count)
+    hits = np.intersect1d(expected_keys, predicted_keys, assume_unique=True)
     counts = np.stack(
-        [np.bincount(key % count, minlength=count) for key in (both, *keys)]
+        [
+            np.bincount(keys % count, minlength=count)
+            for keys in (hits, expected_keys, predicted_keys)
+        ]
     )  # [hits, expected, predicted; types]
     result = _rates(*counts.sum(axis=1))
     for name, numbers in zip(types, counts.T):
@@ -142,19 +153,13 @@ def score(expected, predicted, types):
     return {**result, **_word_scores(expected.ids, predicted.ids)}
 
 
-def measure(expected, predicted, types):
-    """`score` of lists of sentences, each a list of tags."""
-    names = tag_names(types)
-    return score(encode(expected, names), encode(predicted, names), types)
+def _keys(tagged: Tagged, types: int) -> np.ndarray:
+    """int64 [entities]. A number for each; equal entities share it."""
+    start, end, kind = find_entities(tagged).T
+    return (start * (len(tagged.ids) + 1) + end) * types + kind
 
 
-def _keys(tagged, types):
-    """A number for each entity; two that are the same share it."""
-    first, end, kind = spans(tagged).T
-    return (first * (len(tagged.ids) + 1) + end) * types + kind
-
-
-def _rates(hits, expected, predicted):
+def _rates(hits: Count, expected: Count, predicted: Count) -> dict[str, float]:
     """Precision, recall and F1 of three counts."""
     return {
         "precision": float(hits / max(predicted, 1)),
@@ -163,10 +168,15 @@ def _rates(hits, expected, predicted):
     }
 
 
-def _word_scores(expected, predicted):
+def _word_scores(
+    expected: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
     is_right = expected == predicted
-    hits = np.sum(is_right & (expected > 0))
-    rates = _rates(hits, np.sum(expected > 0), np.sum(predicted > 0))
+    rates = _rates(
+        np.count_nonzero(is_right & (expected > 0)),
+        np.count_nonzero(expected),
+        np.count_nonzero(predicted),
+    )
     return {
         "accuracy": float(is_right.sum() / max(len(is_right), 1)),
         "token_f1": rates["f1"],

@@ -1,78 +1,110 @@
 """Which rows of a table are tested: one held-out set, or folds."""
 
 import os
+from collections.abc import Sequence
 
 import numpy as np
-import sklearn.model_selection
 
 from tf_transfer.utils.errors import UserError
 
+Split = tuple[np.ndarray, np.ndarray]  # rows to train on, rows to test
 
-def read_ids(path, flag):
-    """The ids of a file, one a line.
+
+def read_ids(path: str, flag: str) -> list[str]:
+    """Reads the ids of a file, one a line.
+
+    Args:
+        path: The file.
+        flag: Which flag names it, for messages.
 
     Raises:
-        UserError: no such file, or it has one twice.
+        UserError: There is no such file, or it has no ids, or one twice.
     """
     if not os.path.isfile(path):
         raise UserError(
             f"--{flag}={path}: no such file. Give a file with an id a line."
         )
     with open(path, encoding="utf-8-sig") as file:
-        found = [line.strip() for line in file if line.strip()]
-    if not found:
+        ids = [line.strip() for line in file if line.strip()]
+    if not ids:
         raise UserError(f"--{flag}={path}: holds no ids.")
-    if len(set(found)) < len(found):
+    if len(set(ids)) < len(ids):
         raise UserError(f"--{flag}={path}: has an id twice.")
-    return found
+    return ids
 
 
-def rows_of_ids(ids, table_ids, path, flag, data):
-    """The row numbers of ids, in their order.
+def find_rows(
+    ids: Sequence[str],
+    table_ids: Sequence[str],
+    path: str,
+    flag: str,
+    table_path: str,
+) -> np.ndarray:
+    """Finds the rows of ids, in the order of the ids.
+
+    Args:
+        ids: The ids of the file at `path`, which `flag` names.
+        table_ids: The ids of all rows of the table at `table_path`.
+        path: For messages.
+        flag: For messages.
+        table_path: For messages.
+
+    Returns:
+        int64 [ids]. Row numbers.
 
     Raises:
-        UserError: one is not in the table.
+        UserError: One is not in the table.
     """
-    places = {word: row for row, word in enumerate(table_ids)}
-    missing = [word for word in ids if word not in places]
+    row_of = {word: row for row, word in enumerate(table_ids)}
+    missing = [word for word in ids if word not in row_of]
     if missing:
         raise UserError(
             f"--{flag}={path}: {len(missing)} of its {len(ids)} ids are not in "
-            f"{data}, such as {missing[0]!r}. Is --id_column right?"
+            f"{table_path}, such as {missing[0]!r}. Is --id_column right?"
         )
-    return np.array([places[word] for word in ids])
+    return np.array([row_of[word] for word in ids])
 
 
-def draw(labels, groups, fraction, seed):
-    """A held-out set: stratified where rows stand for themselves.
+def draw_test_rows(
+    labels: np.ndarray, groups: np.ndarray, fraction: float, seed: int
+) -> np.ndarray:
+    """Draws whole groups to test, stratified by the label of their first row.
 
     Args:
-        groups: int [rows]. Rows of one group are on one side.
-        fraction: part of the groups that is tested.
-        seed: the split seed.
+        labels: int64 [rows].
+        groups: int [rows]. A number for each row; rows of one group are all
+            tested or all trained on.
+        fraction: The fraction of the groups that is tested.
+        seed: The split seed.
 
     Returns:
         Sorted row numbers to test.
+
+    Raises:
+        UserError: The groups are too few to be split so.
     """
-    first = np.unique(groups, return_index=True)[1]
+    import sklearn.model_selection
+
+    first_rows = np.unique(groups, return_index=True)[1]
     try:
         _, tested = sklearn.model_selection.train_test_split(
-            groups[first],
+            groups[first_rows],
             test_size=fraction,
             random_state=seed,
-            stratify=labels[first],
+            stratify=labels[first_rows],
         )
     except ValueError as error:
         raise UserError(
-            f"--test_fraction={fraction:g}: the {len(first)} different texts "
-            f"cannot be divided so ({error}). Give another one, or --test_ids; "
-            "with --duplicates=group, a label may have one text only."
+            f"--test_fraction={fraction:g}: the {len(first_rows)} different "
+            f"texts cannot be split so ({error}). Give another fraction, or "
+            "--test_ids; with --duplicates=group, a label may have one text "
+            "only."
         ) from None
     return np.flatnonzero(np.isin(groups, tested))
 
 
-def divide(tested, groups):
-    """Rows to train on and to test; whose text is tested is not trained on.
+def split_train_test(tested: np.ndarray, groups: np.ndarray) -> Split:
+    """Leaves rows whose group is tested out of those that train.
 
     Returns:
         Sorted row numbers to train on, sorted row numbers to test.
@@ -82,52 +114,81 @@ def divide(tested, groups):
     return np.flatnonzero(~is_tested), tested
 
 
-def folds(groups, count, seed, order=None):
-    """Cross-validation: each row is tested in one fold.
+def make_folds(
+    groups: np.ndarray, count: int, seed: int, order: np.ndarray | None = None
+) -> list[Split]:
+    """Makes the folds of a cross-validation: each row is tested in one.
 
     Args:
-        groups: int [rows]. Rows of one group are in one fold.
-        count: how many folds.
-        seed: of the shuffle.
-        order: row numbers as the folds are drawn on them; unset, the table's.
+        groups: int [rows]. A number for each row; rows of one group are in
+            one fold.
+        count: How many folds.
+        seed: Of the shuffle.
+        order: int [rows]. Row numbers in the order that the folds are drawn
+            on; the table's where it is None.
 
     Returns:
-        List of (rows to train on, rows to test).
+        For each fold the rows to train on, and the rows to test.
+
+    Raises:
+        UserError: There are not as many groups.
     """
+    import sklearn.model_selection
+
     order = np.arange(len(groups)) if order is None else order
     units = groups[order][
         np.sort(np.unique(groups[order], return_index=True)[1])
     ]
     if not 2 <= count <= len(units):
         raise UserError(
-            f"--folds={count}: give 2 to {len(units)}, which is all that these "
-            "data can be cut into."
+            f"--folds={count}: give 2 to {len(units)}, the number of different "
+            "texts."
         )
     cut = sklearn.model_selection.KFold(count, shuffle=True, random_state=seed)
-    found = []
+    folds = []
     for _, tested in cut.split(units):
-        inside = np.isin(groups[order], units[tested])
-        found.append((order[~inside], order[inside]))
-    return found
+        is_tested = np.isin(groups[order], units[tested])
+        folds.append((order[~is_tested], order[is_tested]))
+    return folds
 
 
-def check_labels(train, labels, words, flag="test_ids"):
-    """Raises `UserError` where a label is left out of what is trained on."""
-    missing = set(range(len(words))) - set(np.unique(labels[train]).tolist())
+def check_labels(
+    train: np.ndarray,
+    labels: np.ndarray,
+    label_names: Sequence[str],
+    flag: str = "test_ids",
+) -> None:
+    """Raises `UserError` where no example of a label is left to train on."""
+    missing = _missing_labels(labels[train], label_names)
     if missing:
         raise UserError(
-            f"--{flag}: leaves no example of label {words[min(missing)]!r} to "
-            f"train on, of {len(train)}. Leave more."
+            f"--{flag}: leaves no example of label {missing[0]!r} to train on, "
+            f"of {len(train)}. Leave more."
         )
 
 
-def check_fold(number, count, labels, train, tested, words):
-    """Raises `UserError` where a side of a fold has no example of a label."""
-    for rows, side in ((train, "trains"), (tested, "tests")):
-        missing = set(range(len(words))) - set(np.unique(labels[rows]).tolist())
+def check_fold(
+    number: int,
+    count: int,
+    labels: np.ndarray,
+    train: np.ndarray,
+    tested: np.ndarray,
+    label_names: Sequence[str],
+) -> None:
+    """Raises `UserError` where a fold trains or tests without some label."""
+    for rows, verb in ((train, "trains"), (tested, "tests")):
+        missing = _missing_labels(labels[rows], label_names)
         if missing:
             raise UserError(
-                f"--folds={count}: fold {number} {side} on no example of label "
-                f"{words[min(missing)]!r}. Give fewer folds, or another "
-                "--fold_seed."
+                f"--folds={count}: fold {number} {verb} on no example of label "
+                f"{missing[0]!r}. Give fewer folds, or another --fold_seed."
             )
+
+
+def _missing_labels(
+    labels: np.ndarray, label_names: Sequence[str]
+) -> list[str]:
+    present = set(np.unique(labels).tolist())
+    return [
+        name for label, name in enumerate(label_names) if label not in present
+    ]

@@ -1,21 +1,27 @@
 """Metrics: pure functions over a whole split.
 
-Each takes the labels and the logits of every example of a split, in the same
-order, and returns a float. Scores are fractions (0.87, not 87).
+Each takes the labels, int64 or float32 [examples], and the logits, float
+[examples, units], of every example of a split, and returns a float. Scores are
+fractions (0.87, not 87).
 """
+
+from collections.abc import Callable
+from collections.abc import Iterable
 
 import numpy as np
 import scipy.special
 import scipy.stats
 import sklearn.metrics
 
+Metric = Callable[[np.ndarray, np.ndarray], float]
 
-def decide(logits):
-    """The label id that the logits choose.
+
+def decide(logits: np.ndarray) -> np.ndarray:
+    """Chooses the label id of the highest logit.
 
     Args:
-        logits: float [examples, units]; one unit is a yes/no, whose sigmoid
-            is compared with one half.
+        logits: float [examples, units]; one unit tells two labels apart: its
+            sigmoid is compared with one half.
 
     Returns:
         int64 [examples].
@@ -26,10 +32,15 @@ def decide(logits):
     return logits.argmax(axis=1)
 
 
-def probabilities(logits):
-    """Of each class, from logits: float64 [examples, classes].
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """The probability of each class.
 
-    One unit is a yes/no: its sigmoid is the probability of class 1.
+    Args:
+        logits: float [examples, units]; one unit tells two labels apart: its
+            sigmoid is the probability of label 1.
+
+    Returns:
+        float64 [examples, classes].
     """
     logits = np.asarray(logits, np.float64)
     if logits.shape[1] == 1:
@@ -37,25 +48,25 @@ def probabilities(logits):
     return scipy.special.softmax(logits, axis=1)
 
 
-def accuracy(labels, logits):
-    """Wang, formula 1."""
+def accuracy(labels: np.ndarray, logits: np.ndarray) -> float:
+    """The fraction of right labels: Wang, formula 1."""
     return float(np.mean(decide(logits) == labels))
 
 
-def f1(labels, logits):
-    """Wang, formula 2: of label 1; 0 where nothing is found."""
+def f1(labels: np.ndarray, logits: np.ndarray) -> float:
+    """F1 of label 1, Wang, formula 2; 0 where it is never right."""
     return float(
         sklearn.metrics.f1_score(labels, decide(logits), zero_division=0.0)
     )
 
 
-def f1_other(labels, logits):
+def f1_other(labels: np.ndarray, logits: np.ndarray) -> float:
     """F1 of label 0."""
     return f1(1 - np.asarray(labels), _negated(logits))
 
 
-def f1_macro(labels, logits):
-    """Mean of every label's F1."""
+def f1_macro(labels: np.ndarray, logits: np.ndarray) -> float:
+    """The mean of every label's F1."""
     return float(
         sklearn.metrics.f1_score(
             labels, decide(logits), average="macro", zero_division=0.0
@@ -63,22 +74,22 @@ def f1_macro(labels, logits):
     )
 
 
-def f1_hart(labels, logits):
-    """What the paper on tweets calls F1.
+def f1_hart(labels: np.ndarray, logits: np.ndarray) -> float:
+    """F1 as Hart's script computes it.
 
     The harmonic mean of the recall of label 1 and of the precision of label 0:
     its stored predictions are those of label 0, and its script inverts them
     for the recall alone.
     """
-    recalled = recall(labels, logits)
-    precise = precision(1 - np.asarray(labels), _negated(logits))
-    if recalled + precise == 0:
+    r = recall(labels, logits)
+    p = precision(1 - np.asarray(labels), _negated(logits))
+    if r + p == 0:
         return 0.0
-    return 2 * recalled * precise / (recalled + precise)
+    return 2 * r * p / (r + p)
 
 
-def precision(labels, logits):
-    """Of label 1; 0 where it is never chosen."""
+def precision(labels: np.ndarray, logits: np.ndarray) -> float:
+    """Precision of label 1; 0 where it is never chosen."""
     return float(
         sklearn.metrics.precision_score(
             labels, decide(logits), zero_division=0.0
@@ -86,35 +97,35 @@ def precision(labels, logits):
     )
 
 
-def recall(labels, logits):
-    """Of label 1; 0 where there is none."""
+def recall(labels: np.ndarray, logits: np.ndarray) -> float:
+    """Recall of label 1; 0 where there is none."""
     return float(
         sklearn.metrics.recall_score(labels, decide(logits), zero_division=0.0)
     )
 
 
-def _negated(logits):
+def _negated(logits: np.ndarray) -> np.ndarray:
     """Logits of one unit that choose the other label, ties included."""
     return np.where(decide(logits) == 1, -1.0, 1.0)[:, None]
 
 
-def matthews(labels, logits):
-    """Matthews correlation; 0 where either side is constant."""
+def matthews(labels: np.ndarray, logits: np.ndarray) -> float:
+    """Matthews correlation; 0 where either array is constant."""
     return float(sklearn.metrics.matthews_corrcoef(labels, decide(logits)))
 
 
-def pearson(labels, logits):
-    """Pearson's r; 0 where either side is constant."""
+def pearson(labels: np.ndarray, logits: np.ndarray) -> float:
+    """Pearson's r; 0 where either array is constant."""
     return _correlation(scipy.stats.pearsonr, labels, logits)
 
 
-def spearman(labels, logits):
+def spearman(labels: np.ndarray, logits: np.ndarray) -> float:
     """Spearman's rho with the average rank of ties, as everybody uses it."""
     return _correlation(scipy.stats.spearmanr, labels, logits)
 
 
-def spearman_no_ties(labels, logits):
-    """Wang, formula 3: 1 - 6 sum(d^2) / (n (n^2 - 1)).
+def spearman_no_ties(labels: np.ndarray, logits: np.ndarray) -> float:
+    """Spearman's rho by Wang, formula 3: 1 - 6 sum(d^2) / (n (n^2 - 1)).
 
     It holds only where no two values are equal. Equal scores get their average
     rank here, so that the result does not depend on the order of the rows.
@@ -127,7 +138,9 @@ def spearman_no_ties(labels, logits):
     return float(1 - 6 * np.sum(difference**2) / (n * (n * n - 1)))
 
 
-def _correlation(function, labels, logits):
+def _correlation(
+    function: Callable, labels: np.ndarray, logits: np.ndarray
+) -> float:
     scores = np.asarray(logits, np.float64)[:, 0]
     labels = np.asarray(labels, np.float64)
     if len(labels) < 2 or np.ptp(labels) == 0 or np.ptp(scores) == 0:
@@ -135,7 +148,7 @@ def _correlation(function, labels, logits):
     return float(function(labels, scores).statistic)
 
 
-METRICS = {
+METRICS: dict[str, Metric] = {
     function.__name__: function
     for function in (
         accuracy,
@@ -153,6 +166,11 @@ METRICS = {
 }
 
 
-def measure(names, labels, logits, prefix=""):
-    """A dict of the named metrics; `prefix` stands before each name."""
+def measure(
+    names: Iterable[str],
+    labels: np.ndarray,
+    logits: np.ndarray,
+    prefix: str = "",
+) -> dict[str, float]:
+    """Computes the named metrics; `prefix` stands before each name."""
     return {prefix + name: METRICS[name](labels, logits) for name in names}

@@ -1,5 +1,7 @@
 """A release of TensorFlow Datasets, fetched when it is first read."""
 
+from typing import Any
+
 from absl import logging
 
 from tf_transfer.utils import network
@@ -10,15 +12,16 @@ class Release:
     """One data set of TFDS.
 
     Args:
-        name: what TFDS calls it, such as `glue/rte`.
-        instead: what a user without a network can give, as half a sentence.
+        name: What TFDS calls it, such as `glue/rte`.
+        instead: What a user without a network can do, as half a sentence.
 
     Attributes:
-        builder: `tfds.core.DatasetBuilder`.
-        identity: str. Name and version.
+        name: What TFDS calls it.
+        builder: Its `tfds.core.DatasetBuilder`.
+        identity: Its name and version.
     """
 
-    def __init__(self, name, instead):
+    def __init__(self, name: str, instead: str) -> None:
         import tensorflow_datasets as tfds
 
         self.name = name
@@ -31,35 +34,39 @@ class Release:
             logging.set_verbosity(known)
         self.identity = f"tfds {self.builder.info.full_name}"
 
-    def read(self, split, url):
-        """The rows of a split, as dicts of NumPy values, in TFDS's order.
+    def read(self, split: str, url: str) -> list[dict[str, Any]]:
+        """Reads the rows of a split, in TFDS's order.
 
         Args:
-            url: what it is fetched from, to see whether that answers.
+            split: What TFDS calls it.
+            url: Where it is downloaded from, to check that this answers.
+
+        Returns:
+            A dict of NumPy values for each row.
 
         Raises:
-            UserError: it cannot be fetched, and what to do instead.
+            UserError: It cannot be downloaded, with what to do instead.
         """
         import tensorflow_datasets as tfds
 
         if not self.builder.is_prepared():
-            self._reach(url)
+            self._check_network(url)
             self._prepare()
         return list(tfds.as_numpy(self.builder.as_dataset(split)))
 
-    def _reach(self, url):
+    def _check_network(self, url: str) -> None:
         """Raises `UserError` in seconds; TFDS would try again for minutes."""
-        problem = network.problem(url)
+        problem = network.find_problem(url)
         if problem:
             raise UserError(
                 f"--data=tfds: cannot reach {url} ({problem}).\nCheck the "
                 f"network; or {self._instead}."
             )
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         try:
             self.builder.download_and_prepare()
-        except Exception as error:  # of many libraries
+        except Exception as error:  # any of those of many libraries
             first = (str(error).strip() or type(error).__name__).split("\n")[0]
             raise UserError(
                 f"--data=tfds: could not prepare {self.name} ({first[:200]})."

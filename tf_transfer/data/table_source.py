@@ -1,167 +1,201 @@
-"""A user's table as a source like any other: what trains and what is tested."""
+"""A user's table as a source like any other, with a held-out test set."""
 
+import dataclasses
 import functools
 import hashlib
 import os
+from collections.abc import Iterator
 
 import numpy as np
 
 from tf_transfer.data import heldout
-from tf_transfer.data import sources
 from tf_transfer.data import tables
-from tf_transfer.data import tasks
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Source
+from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
 
 METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
 
 
-class TableSource(sources.OneTask):
-    """The table as a task with a training set and a held-out set.
-
-    Args:
-        settings: `tweets.TweetsSettings`.
+@dataclasses.dataclass(frozen=True)
+class HeldOut:
+    """Which rows of a table are tested.
 
     Attributes:
-        table: `tables.Table`.
-        identity: str. Tells the table, and what is tested of it.
+        duplicates: `group` trains and tests no text on both sides; `keep`
+            takes every row by itself.
+        test_ids: File with the ids that are tested; empty for a fraction.
+        test_fraction: The fraction that is tested, drawn by `split_seed`.
+        split_seed: The split seed.
+        folds: Folds of a cross-validation; 0 for one held-out set.
+        fold_seed: Seed of the folds.
+        row_order: File with all ids in the order that the folds are drawn
+            on; empty for the table's.
     """
 
-    def __init__(self, settings):
-        self.settings = settings
+    duplicates: str = "keep"
+    test_ids: str = ""
+    test_fraction: float = 0.1
+    split_seed: int = 0
+    folds: int = 0
+    fold_seed: int = 0
+    row_order: str = ""
+
+    def identify(self) -> Iterator[str]:
+        """Yields everything that decides what is tested."""
+        yield self.duplicates
+        if self.folds:
+            yield f"{self.folds} folds, {self.fold_seed}"
+            if self.row_order:
+                yield from heldout.read_ids(self.row_order, "row_order")
+        elif self.test_ids:
+            # Sorted: a held-out set has no order.
+            yield from sorted(heldout.read_ids(self.test_ids, "test_ids"))
+        else:
+            yield f"{self.test_fraction:g}, {self.split_seed}"
+
+
+class TableSource(Source):
+    """The table as a task with a training set and a test set.
+
+    Args:
+        name: What the task is called.
+        path: The CSV or TSV file.
+        columns: Its columns.
+        held_out: Which of its rows are tested.
+        encoding: Of the file.
+        clean: Whether links, mentions and HTML entities are replaced.
+
+    Attributes:
+        table: The whole table.
+        task: Its labels and metrics; F1 and its kin are those of the last
+            label.
+        identity: A hash of the table, and of what is tested.
+
+    Raises:
+        UserError: The table or a file of ids cannot be read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        path: str,
+        columns: tables.Columns,
+        held_out: HeldOut,
+        encoding: str = "utf-8",
+        clean: bool = False,
+    ) -> None:
+        self.held_out = held_out
         self.table = _read_table(
-            settings.data,
-            _changed(settings.data),
-            tables.Columns(
-                settings.text_column,
-                settings.label_column,
-                settings.id_column,
-                settings.keyword_column,
-            ),
-            settings.encoding,
-            settings.clean == "basic",
+            path, _last_change(path), columns, encoding, clean
         )
         digest = hashlib.sha256(self.table.identity.encode())
-        for part in (settings.duplicates, *self._split()):
-            digest.update(f"\n{part}".encode())
+        for line in held_out.identify():
+            digest.update(f"\n{line}".encode())
         self.identity = f"table sha256:{digest.hexdigest()}"
-
-    def _split(self):
-        """Everything that decides what is tested."""
-        settings = self.settings
-        if settings.is_sparse and settings.folds:
-            flag = "row_order"
-            yield f"{settings.folds} folds, {settings.fold_seed}"
-        else:
-            flag = "test_ids"
-            if not settings.test_ids:
-                yield f"{settings.test_fraction:g}, {settings.split_seed}"
-        path = getattr(settings, flag)
-        if path:
-            ids = heldout.read_ids(path, flag)
-            # A held-out set is a set; an order is an order.
-            yield from sorted(ids) if flag == "test_ids" else ids
-
-    @property
-    def task(self):
-        """A `tasks.Task`; F1 and its kin are those of the last label."""
-        words = self.table.words
-        metrics = METRICS if len(words) == 2 else ("f1_macro",)
-        return tasks.Task(
-            self.settings.task,
+        labels = self.table.label_names
+        self.task = Task(
+            name,
             "",
-            (self.settings.text_column,),
-            self.settings.label_column,
-            words,
+            (columns.text,),
+            columns.label,
+            labels,
             "accuracy",
-            "",
-            (),
-            also=metrics,
+            also=METRICS if len(labels) == 2 else ("f1_macro",),
             development=("test",),
         )
 
     @functools.cached_property
-    def groups(self):
-        """A number for each row; rows of one stand on one side."""
-        if self.settings.duplicates == "group":
-            return tables.groups(self.table.texts)
+    def groups(self) -> np.ndarray:
+        """int64 [rows]. Rows of the same number are never split apart."""
+        if self.held_out.duplicates == "group":
+            return tables.group_texts(self.table.texts)
         return np.arange(len(self.table))
 
     @functools.cached_property
-    def rows(self):
-        """Rows to train on, and to test."""
-        settings, table = self.settings, self.table
-        if settings.test_ids:
-            tested = heldout.rows_of_ids(
-                heldout.read_ids(settings.test_ids, "test_ids"),
-                table.ids,
-                settings.test_ids,
-                "test_ids",
-                settings.data,
-            )
+    def rows(self) -> heldout.Split:
+        """The rows to train on, and to test, of one held-out set."""
+        table, held_out = self.table, self.held_out
+        if held_out.test_ids:
+            tested = self._find_rows(held_out.test_ids, "test_ids")
         else:
-            tested = heldout.draw(
+            tested = heldout.draw_test_rows(
                 table.labels,
                 self.groups,
-                settings.test_fraction,
-                settings.split_seed,
+                held_out.test_fraction,
+                held_out.split_seed,
             )
-        train, tested = heldout.divide(tested, self.groups)
-        heldout.check_labels(train, table.labels, table.words)
+        train, tested = heldout.split_train_test(tested, self.groups)
+        heldout.check_labels(train, table.labels, table.label_names)
         return train, tested
 
-    def keep_apart(self, rows, held):
-        """Rows without those whose text is among the held ones."""
+    def keep_apart(self, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """The rows whose text is not among those of the held ones."""
         return rows[~np.isin(self.groups[rows], self.groups[held])]
 
-    def read(self, split):
-        """`sources.Examples` of `train` or `test`."""
+    def read(self, split: str) -> Examples:
+        """The examples of `train` or `test`."""
         rows = self.rows[0 if split == "train" else 1]
-        return sources.Examples(
+        return Examples(
             rows,
             [[self.table.texts[row] for row in rows]],
             self.table.labels[rows],
         )
 
-    def folds(self):
-        """(rows to train on, rows to test) of each fold."""
-        settings, order = self.settings, None
-        if not settings.folds:
+    def folds(self) -> list[heldout.Split]:
+        """The rows to train on, and to test, of each fold.
+
+        Raises:
+            UserError: The folds cannot be made, or one lacks a label.
+        """
+        table, held_out = self.table, self.held_out
+        if not held_out.folds:
             return [self.rows]
-        if settings.row_order:
-            ids = heldout.read_ids(settings.row_order, "row_order")
-            order = heldout.rows_of_ids(
-                ids,
-                self.table.ids,
-                settings.row_order,
-                "row_order",
-                settings.data,
-            )
-            if len(order) < len(self.table):
+        order = None
+        if held_out.row_order:
+            order = self._find_rows(held_out.row_order, "row_order")
+            if len(order) < len(table):
                 raise UserError(
-                    f"--row_order={settings.row_order}: has {len(order)} ids, "
-                    f"{settings.data} {len(self.table)}. Give all of them."
+                    f"--row_order={held_out.row_order}: has {len(order)} ids, "
+                    f"{table.path} {len(table)}. Give all of them."
                 )
-        found = heldout.folds(
-            self.groups, settings.folds, settings.fold_seed, order
+        folds = heldout.make_folds(
+            self.groups, held_out.folds, held_out.fold_seed, order
         )
-        for number, (train, tested) in enumerate(found, 1):
+        for number, (train, tested) in enumerate(folds, 1):
             heldout.check_fold(
                 number,
-                settings.folds,
-                self.table.labels,
+                held_out.folds,
+                table.labels,
                 train,
                 tested,
-                self.table.words,
+                table.label_names,
             )
-        return found
+        return folds
+
+    def _find_rows(self, path: str, flag: str) -> np.ndarray:
+        return heldout.find_rows(
+            heldout.read_ids(path, flag),
+            self.table.ids,
+            path,
+            flag,
+            self.table.path,
+        )
 
 
 @functools.lru_cache(4)
-def _read_table(path, changed, columns, encoding, clean):
-    del changed  # but not the cache's key
+def _read_table(
+    path: str,
+    changed: int,
+    columns: tables.Columns,
+    encoding: str,
+    clean: bool,
+) -> tables.Table:
+    del changed  # but it is in the cache's key
     return tables.read(path, columns, encoding, clean)
 
 
-def _changed(path):
-    """When a file changed last; 0 where there is none."""
+def _last_change(path: str) -> int:
+    """When a file was last changed, in ns; 0 where there is none."""
     return os.stat(path).st_mtime_ns if os.path.isfile(path) else 0

@@ -9,27 +9,37 @@ import csv
 import dataclasses
 import hashlib
 import html
+import io
 import os
 import re
 import sys
 import urllib.parse
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
-MOST_CLASSES = 1000
-SHOWN = 12  # columns that an error lists
+MOST_CLASSES = 1000  # more labels than this are not a column of classes
+SHOWN = 12  # columns that a message lists
 
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """Which columns mean what.
+    """The names of the columns that are read.
+
+    The names of the fields are part of the identity of a table.
 
     Attributes:
-        id: None for `id`, where there is one; empty for the lines' numbers.
-        keyword: empty for none.
+        text: Of the texts.
+        label: Of the labels; empty for none.
+        id: Of the ids; None for `id`, where there is such a column; empty for
+            the numbers of the lines.
+        keyword: Of a keyword that is put before the text; empty for none.
     """
 
     text: str
@@ -43,44 +53,48 @@ class Table:
     """Labelled texts in the order of their file.
 
     Attributes:
-        path: str.
-        ids: list of str; line numbers where there is no column for them.
-        texts: list of str.
-        labels: int64 [rows].
-        words: tuple of str. The labels as the file has them, sorted; numbers
-            by value.
-        identity: str. The file's hash, and how it was read.
+        path: The file.
+        ids: One a row; line numbers where there is no column for them.
+        texts: One a row.
+        labels: int64 [rows]. Indices of `label_names`.
+        label_names: The labels as the file has them, sorted; numbers by
+            value.
+        identity: The file's hash, and how it was read.
     """
 
     path: str
-    ids: list
-    texts: list
+    ids: list[str]
+    texts: list[str]
     labels: np.ndarray
-    words: tuple
+    label_names: tuple[str, ...]
     identity: str
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.texts)
 
 
-def read(path, columns, encoding="utf-8", clean=False):
-    """The `Table` of a file.
+def read(
+    path: str, columns: Columns, encoding: str = "utf-8", clean: bool = False
+) -> Table:
+    """Reads a table.
 
     Args:
-        columns: `Columns`.
-        clean: whether links, mentions and HTML entities are replaced.
+        path: The CSV or TSV file.
+        columns: Its columns.
+        encoding: Of the file.
+        clean: Whether links, mentions and HTML entities are replaced; see
+            `clean_text`.
 
     Raises:
-        UserError: naming the file, the line and what to do.
+        UserError: With the file, the line and what to do.
     """
     if not os.path.isfile(path):
         raise UserError(
             f"--data={path}: no such file. Give a CSV or TSV file whose first "
             "line names its columns."
         )
-    ids, texts, words = [], [], []
-    rows = _rows(path, columns, encoding)
-    _, places = next(rows)
+    ids, texts, labels = [], [], []
+    positions, rows = _open(path, columns, encoding)
     for line, row in rows:
         text, label = _text(row, clean), row["label"].strip()
         for value, flag, name in (
@@ -94,65 +108,128 @@ def read(path, columns, encoding="utf-8", clean=False):
                 )
         ids.append(row["id"].strip() if "id" in row else str(line))
         texts.append(text)
-        words.append(sys.intern(label))
-    if "id" in places:
+        labels.append(sys.intern(label))
+    if "id" in positions:
         _check_ids(path, columns.id or "id", ids)
-    labels, known = _label_ids(path, columns.label, words)
+    label_names = _check_labels(path, columns.label, labels)
+    label_ids = {name: number for number, name in enumerate(label_names)}
     identity = (
         f"{files.sha256(path)} {columns} {_python_name(encoding)} {clean}"
     )
-    return Table(path, ids, texts, labels, known, identity)
+    return Table(
+        path,
+        ids,
+        texts,
+        np.fromiter((label_ids[w] for w in labels), np.int64, len(labels)),
+        label_names,
+        identity,
+    )
 
 
-def read_texts(path, columns, encoding="utf-8", clean=False):
-    """The texts of a file that may have no labels, empty ones too."""
-    rows = _rows(path, dataclasses.replace(columns, label="", id=""), encoding)
-    next(rows)
+def read_texts(
+    path: str, columns: Columns, encoding: str = "utf-8", clean: bool = False
+) -> list[str]:
+    """Reads the texts of a file that may have no labels, empty texts too."""
+    columns = dataclasses.replace(columns, label="", id="")
+    _, rows = _open(path, columns, encoding)
     return [_text(row, clean) for _, row in rows]
 
 
-def read_cells(path, encoding="utf-8"):
-    """The header and the rows of a file, as lists of cells, empty lines out."""
+def read_cells(
+    path: str, encoding: str = "utf-8"
+) -> tuple[list[str], list[list[str]]]:
+    """Reads the header and all rows of a file, without empty lines."""
     with open(path, encoding=_python_name(encoding), newline="") as file:
-        header, *rows = (row for row in csv.reader(file, **_form(path)) if row)
+        header, *rows = (
+            row for row in csv.reader(file, **_dialect(path)) if row
+        )
     return header, rows
 
 
-def _text(row, clean):
+def answer_lines(
+    path: str,
+    columns: Columns,
+    encoding: str,
+    answer: Callable[[list[str]], list[tuple[str, float]]],
+    is_cleaned: bool = False,
+) -> list[str]:
+    """The rows of a file with `label` and `score` added, as lines of CSV.
+
+    Args:
+        path: The file.
+        columns: Its columns.
+        encoding: Of the file.
+        answer: From texts to the (label, score) of each.
+        is_cleaned: Whether texts are cleaned; see `clean_text`.
+
+    Raises:
+        UserError: It holds no texts, or cannot be read.
+    """
+    texts = read_texts(path, columns, encoding, is_cleaned)
+    if not texts:
+        raise UserError(f"--input={path}: holds no texts.")
+    header, rows = read_cells(path, encoding)
+    prefix = "predicted_" if {"label", "score"} & set(header) else ""
+    buffer = io.StringIO(newline="")
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow((*header, f"{prefix}label", f"{prefix}score"))
+    for cells, (label, score) in zip(rows, answer(texts), strict=True):
+        writer.writerow((*cells, label, f"{score:.4f}"))
+    return buffer.getvalue().removesuffix("\n").split("\n")
+
+
+def _text(row: dict[str, str], clean: bool) -> str:
     text = row["text"].strip()
     if "keyword" in row:
         text = _with_keyword(row["keyword"], text)
-    return cleaned(text) if clean else text
+    return clean_text(text) if clean else text
 
 
-def _rows(path, columns, encoding):
-    """Yields (line number, dict from flag to cell), the header first."""
+def _open(
+    path: str, columns: Columns, encoding: str
+) -> tuple[dict[str, int], Iterator[tuple[int, dict[str, str]]]]:
+    """Reads the header of a file.
+
+    Returns:
+        The position of each field of `Columns` that the file has; and an
+        iterator over (line number, cell of each of them).
+    """
     lines = read_lines(path, encoding)
-    number, header = next(lines, (0, None))
+    _, header = next(lines, (0, []))
     if not header:
         raise UserError(f"{path}: is empty.")
-    places = _places(path, header, columns)
-    yield number, places
+    positions = _find_columns(path, header, columns)
+    return positions, _rows(path, lines, len(header), positions)
+
+
+def _rows(
+    path: str,
+    lines: Iterator[tuple[int, list[str]]],
+    width: int,
+    positions: dict[str, int],
+) -> Iterator[tuple[int, dict[str, str]]]:
     for number, cells in lines:
-        if len(cells) != len(header):
+        if len(cells) != width:
             raise UserError(
                 f"{path}, line {number}: has {len(cells)} cells, the header "
-                f"{len(header)}. Mend the line"
+                f"{width}. Mend the line"
                 + ("." if _is_tsv(path) else ", or its quotes.")
             )
-        yield number, {flag: cells[place] for flag, place in places.items()}
+        yield number, {name: cells[at] for name, at in positions.items()}
 
 
-def read_lines(path, encoding="utf-8"):
-    """Yields (line number, list of cells) of every line that is not empty.
+def read_lines(
+    path: str, encoding: str = "utf-8"
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number, cells) of every line that is not empty.
 
     Raises:
-        UserError: it is not of this encoding, or not CSV; with the line.
+        UserError: It is not in this encoding, or not CSV; with the line.
     """
     _check_encoding(path, encoding)
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding=_python_name(encoding), newline="") as file:
-        reader = csv.reader(file, **_form(path))
+        reader = csv.reader(file, **_dialect(path))
         try:
             for cells in reader:
                 if cells:
@@ -163,18 +240,20 @@ def read_lines(path, encoding="utf-8"):
             ) from None
 
 
-def _is_tsv(path):
+def _is_tsv(path: str) -> bool:
     return path.lower().endswith((".tsv", ".tab"))
 
 
-def _form(path):
+def _dialect(path: str) -> dict[str, Any]:
     if _is_tsv(path):
         return {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
     return {"dialect": "excel", "strict": True}
 
 
-def _places(path, header, columns):
-    places = {}
+def _find_columns(
+    path: str, header: list[str], columns: Columns
+) -> dict[str, int]:
+    positions = {}
     for flag in ("text", "label", "id", "keyword"):
         name = getattr(columns, flag)
         if flag == "id" and name is None and "id" in header:
@@ -187,17 +266,17 @@ def _places(path, header, columns):
                 f"{path}, line 1: has no column {name!r}. Give one of "
                 f"{shown} as --{flag}_column."
             )
-        places[flag] = header.index(name)
-    return places
+        positions[flag] = header.index(name)
+    return positions
 
 
-def _python_name(encoding):
+def _python_name(encoding: str) -> str:
     """UTF-8 with or without a byte-order mark."""
     is_utf8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
     return "utf-8-sig" if is_utf8 else encoding
 
 
-def _check_encoding(path, encoding):
+def _check_encoding(path: str, encoding: str) -> None:
     """Raises `UserError`, with the line, where bytes are not of an encoding."""
     try:
         "".encode(encoding)
@@ -206,13 +285,10 @@ def _check_encoding(path, encoding):
             f"--encoding={encoding}: no such encoding. Give utf-8, latin-1, "
             "cp1252, ..."
         ) from None
-    line = 0
     with open(path, "rb") as file:
-        if "16" in encoding or "32" in encoding:  # lines cannot be told apart
-            lines = [file.read()]
-        else:
-            lines = file
-        for line, content in enumerate(lines, 1):
+        # As bytes, lines of UTF-16 and UTF-32 cannot be told apart.
+        is_wide = "16" in encoding or "32" in encoding
+        for line, content in enumerate([file.read()] if is_wide else file, 1):
             try:
                 content.decode(encoding)
             except UnicodeDecodeError as error:
@@ -223,8 +299,8 @@ def _check_encoding(path, encoding):
                 ) from None
 
 
-def _check_ids(path, column, ids):
-    if column and len(set(ids)) < len(ids):
+def _check_ids(path: str, column: str, ids: list[str]) -> None:
+    if len(set(ids)) < len(ids):
         [(twice, count)] = collections.Counter(ids).most_common(1)
         raise UserError(
             f"{path}, column {column!r}: has {twice!r} {count} times. Give "
@@ -232,53 +308,55 @@ def _check_ids(path, column, ids):
         )
 
 
-def _label_ids(path, column, words):
-    counts = collections.Counter(words)
+def _check_labels(path: str, column: str, labels: list[str]) -> tuple[str, ...]:
+    """The different labels, sorted.
+
+    Raises:
+        UserError: No classifier can be trained and tested on them.
+    """
+    counts = collections.Counter(labels)
     where = f"{path}, column {column!r}"
     if not counts:
         raise UserError(f"{path}: holds no examples.")
     if len(counts) == 1:
         raise UserError(
-            f"{where}: has one label only, {words[0]!r}: there is nothing to "
-            "tell apart. Give another --label_column."
+            f"{where}: has one label only, {labels[0]!r}: there is nothing "
+            "to classify. Give another --label_column."
         )
-    if len(counts) > min(MOST_CLASSES, len(words) / 2):
+    if len(counts) > min(MOST_CLASSES, len(labels) / 2):
         raise UserError(
-            f"{where}: has {len(counts)} different labels in {len(words)} "
-            "rows: this is no column of classes. Give another --label_column."
+            f"{where}: has {len(counts)} different labels in {len(labels)} "
+            "rows: this is not a column of classes. Give another "
+            "--label_column."
         )
-    once = [word for word, count in counts.items() if count == 1]
+    once = [label for label, count in counts.items() if count == 1]
     if once:
         raise UserError(
             f"{where}: one example only has label {once[0]!r}: it cannot be "
             "both trained on and tested. Remove it, or mend its label."
         )
-    known = tuple(sorted(counts, key=_by_value))
-    places = {word: place for place, word in enumerate(known)}
-    return np.fromiter((places[w] for w in words), np.int64, len(words)), known
+    return tuple(sorted(counts, key=_by_value))
 
 
-def _by_value(word):
+def _by_value(label: str) -> tuple[int, float, str]:
+    """Sorts numbers by value, before all that are not numbers."""
     try:
-        return (0, float(word), word)
+        return (0, float(label), label)
     except ValueError:
-        return (1, 0.0, word)
+        return (1, 0.0, label)
 
 
 # === Texts ===
 
 
-def cleaned(text):
-    """A tweet with its HTML entities resolved and what names nobody.
-
-    Links become `http`, mentions `@user`.
-    """
+def clean_text(text: str) -> str:
+    """Resolves HTML entities; links become `http`, mentions `@user`."""
     text = html.unescape(text)
     text = re.sub(r"https?://\S+", "http", text)
     return re.sub(r"(?<!\w)@\w+", "@user", text)
 
 
-def _with_keyword(keyword, text):
+def _with_keyword(keyword: str, text: str) -> str:
     keyword = urllib.parse.unquote(keyword).strip()
     return f"{keyword}: {text}" if keyword else text
 
@@ -286,13 +364,13 @@ def _with_keyword(keyword, text):
 # === Duplicates ===
 
 
-def groups(texts):
-    """A number for each text; texts that differ in case and space share it.
+def group_texts(texts: Sequence[str]) -> np.ndarray:
+    """Numbers texts; those that differ in case and space only share a number.
 
     Returns:
         int64 [texts], from 0 on, in the order of first appearance.
     """
-    known = {}
+    known: dict[bytes, int] = {}
     return np.fromiter(
         (
             known.setdefault(
@@ -305,20 +383,30 @@ def groups(texts):
     )
 
 
-def _digest(text):
+def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 @dataclasses.dataclass(frozen=True)
 class Duplicates:
-    """How many rows repeat a text, and how many texts have several labels."""
+    """Texts that a table holds more than once.
+
+    Attributes:
+        rows: Rows that repeat a text.
+        conflicting: Texts that have several labels.
+    """
 
     rows: int
     conflicting: int
 
 
-def count_duplicates(groups, labels):
-    """`Duplicates` of grouped texts."""
+def count_duplicates(groups: np.ndarray, labels: np.ndarray) -> Duplicates:
+    """Counts the duplicates of grouped texts.
+
+    Args:
+        groups: int64 [texts]. See `group_texts`.
+        labels: int64 [texts].
+    """
     count = int(groups.max()) + 1
     low = np.full(count, np.iinfo(np.int64).max)
     high = np.full(count, -1)

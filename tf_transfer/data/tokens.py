@@ -6,6 +6,9 @@ the input pipeline, to the bucket of the batch.
 
 import dataclasses
 import sys
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tqdm
@@ -14,17 +17,18 @@ CHUNK = 1000  # texts tokenised at a time
 
 
 @dataclasses.dataclass(frozen=True)
-class Special:
-    """The special tokens of a family of encoders.
+class SpecialTokens:
+    """The ids of the special tokens of a family of encoders.
 
-    `start` A `end`, or `start` A `*between` B `end` for a pair. Segment ids
-    are 1 from behind `between` on where the family has segments.
+    A text is packed as `start` A `end`, a pair as `start` A `*between` B
+    `end`. Where the family has segments, segment 1 begins behind the first
+    token of `between`.
     """
 
     start: int
     end: int
     pad: int
-    between: tuple
+    between: tuple[int, ...]
 
 
 @dataclasses.dataclass
@@ -35,50 +39,56 @@ class Tokens:
         flat: int32 [sum of lengths]. All ids, text after text.
         starts: int64 [texts]. Where each text begins in `flat`.
         lengths: int32 [texts]. Tokens of each text, special ones included.
-        firsts: int32 [texts]. Tokens of segment 0.
+        first_lengths: int32 [texts]. Tokens of segment 0.
     """
 
     flat: np.ndarray
     starts: np.ndarray
     lengths: np.ndarray
-    firsts: np.ndarray
+    first_lengths: np.ndarray
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.lengths)
 
-    def take(self, rows):
-        """Some of the texts, over the same flat array."""
+    def take(self, rows: np.ndarray) -> "Tokens":
+        """The texts at `rows`, over the same flat array."""
         return Tokens(
-            self.flat, self.starts[rows], self.lengths[rows], self.firsts[rows]
+            self.flat,
+            self.starts[rows],
+            self.lengths[rows],
+            self.first_lengths[rows],
         )
 
 
-def join(parts):
+def join(pieces: Sequence[Tokens]) -> Tokens:
     """The texts of several `Tokens`, one behind the other."""
-    offsets = np.cumsum([0, *(len(part.flat) for part in parts)])
+    offsets = np.cumsum([0, *(len(piece.flat) for piece in pieces)])
     return Tokens(
-        np.concatenate([part.flat for part in parts]),
-        np.concatenate([p.starts + o for p, o in zip(parts, offsets)]),
-        np.concatenate([part.lengths for part in parts]),
-        np.concatenate([part.firsts for part in parts]),
+        np.concatenate([piece.flat for piece in pieces]),
+        np.concatenate([p.starts + o for p, o in zip(pieces, offsets)]),
+        np.concatenate([piece.lengths for piece in pieces]),
+        np.concatenate([piece.first_lengths for piece in pieces]),
     )
 
 
-def encode(tokenize, special, texts, max_length, name=""):
+def encode(
+    tokenize: Callable[[list[str]], Sequence[Any]],
+    special: SpecialTokens,
+    texts: Sequence[list[str]],
+    max_length: int,
+    name: str = "",
+) -> Tokens:
     """Tokenises and packs texts or pairs of texts.
 
     Args:
-        tokenize: function from a list of str to a list of int sequences.
-        special: `Special`.
-        texts: list of one or two lists of str.
-        max_length: longest result; pairs lose tokens from the longer text
-            first, as in BERT's own code.
-        name: what the progress bar says.
-
-    Returns:
-        `Tokens`.
+        tokenize: From texts to the ids of each, without special tokens.
+        special: The special tokens.
+        texts: One or two columns, each a text an example.
+        max_length: Longest result in tokens; pairs lose tokens from the
+            longer text first, as in BERT's own code.
+        name: What the progress bar calls the texts.
     """
-    pieces, lengths, firsts = [], [], []
+    packed, lengths, first_lengths = [], [], []
     total = len(texts[0])
     with tqdm.tqdm(
         total=total,
@@ -94,55 +104,58 @@ def encode(tokenize, special, texts, max_length, name=""):
                 tokenize(column[begin : begin + CHUNK]) for column in texts
             ]
             for row in zip(*columns):
-                ids, first = pack(row, special, max_length)
-                pieces.append(ids)
+                ids, first_length = pack(row, special, max_length)
+                packed.append(ids)
                 lengths.append(len(ids))
-                firsts.append(first)
+                first_lengths.append(first_length)
             bar.update(len(columns[0]))
-    lengths = np.asarray(lengths, np.int32)
-    ends = np.cumsum(lengths, dtype=np.int64)
+    counts = np.asarray(lengths, np.int32)
+    ends = np.cumsum(counts, dtype=np.int64)
     return Tokens(
-        np.concatenate(pieces).astype(np.int32),
-        ends - lengths,
-        lengths,
-        np.asarray(firsts, np.int32),
+        np.concatenate(packed).astype(np.int32),
+        ends - counts,
+        counts,
+        np.asarray(first_lengths, np.int32),
     )
 
 
-def pack(row, special, max_length):
-    """One or two sequences of ids, special tokens added, cut to length.
+def pack(
+    row: Sequence[Sequence[int]], special: SpecialTokens, max_length: int
+) -> tuple[np.ndarray, int]:
+    """Packs one or two sequences of ids, and cuts them to length.
 
     Returns:
-        int32 array of the packed ids, and the number of those in segment 0.
+        The packed ids, int32 [tokens], and how many of them are segment 0.
     """
     between = special.between if len(row) == 2 else ()
     room = max_length - 2 - len(between)
-    if len(row) == 1:
-        first, second = row[0][:room], ()
-    else:
+    first, second = row[0][:room], row[0][:0]
+    if len(row) == 2:
         first, second = truncate(row[0], row[1], room)
     packed = np.concatenate(
         [[special.start], first, between, second, [special.end]]
-    ).astype(np.int32)  # an empty part is float
+    ).astype(np.int32)  # an empty sequence is float
     if len(row) == 1:
         return packed, len(packed)
     return packed, 1 + len(first) + min(1, len(between))
 
 
-def truncate(first, second, room):
-    """Cuts the longer of two sequences until both fit.
+def truncate(
+    first: Sequence[int], second: Sequence[int], room: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Cuts the longer of two sequences until both fit in `room` tokens.
 
-    Where they are equally long the second gives way, as in BERT's own
+    Where they are equally long the second is cut, as in BERT's own
     `_truncate_seq_pair`.
     """
     excess = len(first) + len(second) - room
     if excess <= 0:
         return first, second
-    longer = max(len(first), len(second)) - min(len(first), len(second))
-    lead = min(excess, longer)  # taken from the longer one alone
-    rest = excess - lead
-    cut_first = lead if len(first) > len(second) else 0
-    cut_second = lead - cut_first
+    difference = abs(len(first) - len(second))
+    longer_alone = min(excess, difference)  # cut from the longer one alone
+    rest = excess - longer_alone
+    cut_first = longer_alone if len(first) > len(second) else 0
+    cut_second = longer_alone - cut_first
     cut_first += rest // 2
     cut_second += rest - rest // 2
     return first[: len(first) - cut_first], second[: len(second) - cut_second]

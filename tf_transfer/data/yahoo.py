@@ -5,14 +5,17 @@ class, the question's title, the rest of the question (often empty), the best
 answer. Line breaks are written as a backslash and an n.
 """
 
-import hashlib
 import os
+from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 
-from tf_transfer.data import sources
 from tf_transfer.data import tables
-from tf_transfer.data import tasks
+from tf_transfer.data import tsv
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Source
+from tf_transfer.data.task import Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -31,49 +34,44 @@ CLASSES = (
 CELLS = ("class", "question title", "question content", "best answer")
 
 
-class Answers(sources.OneTask):
+class Answers(Source):
     """The examples of some classes.
 
     Args:
-        folder: where the files are.
-        classes: str. Numbers from 1 on or names, separated by commas; the
-            first one is label 0.
+        folder: Where the files are.
+        classes: Numbers from 1 on or names, separated by commas; the first
+            one is label 0.
 
     Attributes:
-        labels: tuple of str. The names of the chosen classes.
-        task: `tasks.Task`, to tell them apart.
-        identity: str. Tells the files, and what is read of them.
+        labels: The names of the chosen classes.
+        task: The task to tell them apart.
+        identity: A hash of the files, and which classes are read.
 
     Raises:
-        UserError: no such file, or no such class.
+        UserError: A file is missing, or a class is not known.
     """
 
-    def __init__(self, folder, classes):
-        self.folder = folder
-        digest = hashlib.sha256()
-        for split in ("train", "test"):
-            digest.update(bytes.fromhex(files.sha256(self._path(split))))
-        names = self._names()
-        self._numbers = choose(classes, names)
+    def __init__(self, folder: str, classes: str) -> None:
+        self._folder = folder
+        digest = files.combined_sha256(map(self._path, ("train", "test")))
+        names = self._class_names()
+        self._numbers = choose_classes(classes, names)
         self.labels = tuple(names[number - 1] for number in self._numbers)
-        also = "f1" if len(self.labels) == 2 else "f1_macro"
-        self.task = tasks.Task(
+        self.task = Task(
             "text",
             "",
             ("answer",),
             "class",
             self.labels,
             "accuracy",
-            "",
-            (),
-            also=(also,),
+            also=("f1",) if len(self.labels) == 2 else ("f1_macro",),
             development=("test",),
         )
         chosen = ",".join(map(str, self._numbers))
-        self.identity = f"yahoo {chosen} sha256:{digest.hexdigest()}"
+        self.identity = f"yahoo {chosen} sha256:{digest}"
 
-    def _path(self, split):
-        path = os.path.join(self.folder, f"{split}.csv")
+    def _path(self, split: str) -> str:
+        path = os.path.join(self._folder, f"{split}.csv")
         if not os.path.isfile(path):
             raise UserError(
                 f"{path}: no such file. Give as --data the folder with "
@@ -81,64 +79,72 @@ class Answers(sources.OneTask):
             )
         return path
 
-    def _names(self):
+    def _class_names(self) -> tuple[str, ...]:
         """The names of all classes, of `classes.txt` where there is one."""
-        path = os.path.join(self.folder, "classes.txt")
+        path = os.path.join(self._folder, "classes.txt")
         if not os.path.isfile(path):
             return CLASSES
-        found = tuple(map(str.strip, sources.read_lines(path)))
-        if len(found) != len(CLASSES) or len(set(found)) != len(CLASSES):
+        names = tuple(map(str.strip, tsv.read_lines(path)))
+        if len(names) != len(CLASSES) or len(set(names)) != len(CLASSES):
             raise UserError(
                 f"{path}: does not hold {len(CLASSES)} different names, one a "
-                "line. Mend it, or remove it: then the published ones hold."
+                "line. Mend it, or remove it: then the published names are "
+                "used."
             )
-        return found
+        return names
 
-    def read(self, split):
-        """`sources.Examples` of `train` or `test`."""
+    def read(self, split: str) -> Examples:
+        """The examples of `train` or `test`."""
         return read(self._path(split), self._numbers)
 
 
-def choose(classes, names=CLASSES):
-    """Numbers of the classes that a flag names, in its order.
+def choose_classes(classes: str, names: Sequence[str] = CLASSES) -> list[int]:
+    """The numbers of the classes that a flag names, in its order.
+
+    Args:
+        classes: Numbers from 1 on or names, separated by commas.
+        names: The names of all classes.
 
     Raises:
-        UserError: one is none of the ten, or they are not several.
+        UserError: A class is not known or named twice, or there is only one.
     """
-    places = {}
+    number_of = {}
     for number, name in enumerate(names, 1):
-        places[str(number)] = places[name.lower()] = number
+        number_of[str(number)] = number_of[name.lower()] = number
     words = [word.strip() for word in classes.split(",")]
     for word in words:
-        if word.lower() not in places:
+        if word.lower() not in number_of:
             raise UserError(
-                f"--classes={classes}: {word!r} is no class. Give numbers from "
-                f"1 to {len(names)}, or names: {', '.join(names)}."
+                f"--classes={classes}: {word!r} is not a class. Give numbers "
+                f"from 1 to {len(names)}, or names: {', '.join(names)}."
             )
-    found = [places[word.lower()] for word in words]
-    if len(found) < 2 or len(set(found)) < len(found):
+    numbers = [number_of[word.lower()] for word in words]
+    if len(numbers) < 2 or len(set(numbers)) < len(numbers):
         raise UserError(
             f"--classes={classes}: give at least two classes, each one once."
         )
-    return found
+    return numbers
 
 
-def read(path, numbers):
-    """The examples of some classes; one text of title, question and answer.
+def read(path: str, numbers: Sequence[int]) -> Examples:
+    """Reads the examples of some classes.
+
+    A text is title, question and answer.
 
     Args:
-        numbers: classes, from 1 on; the first one is label 0.
+        path: The file.
+        numbers: Classes, from 1 on; the first one is label 0.
 
     Raises:
-        UserError: naming the file, the line and what to do.
+        UserError: With the file, the line and what to do.
     """
     label_of = {str(number): label for label, number in enumerate(numbers)}
     ids, texts, labels = [], [], []
-    for row, (line, (word, *parts)) in enumerate(_rows(path)):
+    for row, (line, (word, *cells)) in enumerate(_rows(path)):
         if word not in label_of:
             continue
         # To an encoder a line break is a space.
-        text = " ".join(" ".join(parts).replace(r"\n", " ").split())
+        text = " ".join(" ".join(cells).replace(r"\n", " ").split())
         if not text:
             raise UserError(f"{path}, line {line}: is empty. Remove the row.")
         ids.append(row)
@@ -150,13 +156,13 @@ def read(path, numbers):
             f"{path}: has no example of class {missing[0]}. Give other "
             "--classes, or the whole file."
         )
-    return sources.Examples(
+    return Examples(
         np.asarray(ids, np.int64), [texts], np.asarray(labels, np.int64)
     )
 
 
-def _rows(path):
-    """Yields (line number, cells) of every row, of other classes, too."""
+def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number, cells) of every row, of all classes."""
     known = {str(number) for number in range(1, len(CLASSES) + 1)}
     for line, cells in tables.read_lines(path):
         if len(cells) != len(CELLS):
@@ -167,7 +173,7 @@ def _rows(path):
             )
         if cells[0] not in known:
             raise UserError(
-                f"{path}, line {line}: {cells[0]!r} is no class from 1 to "
-                f"{len(known)}. Mend the line; a header is not wanted."
+                f"{path}, line {line}: {cells[0]!r} is not a class from 1 to "
+                f"{len(known)}. Mend the line; the file must have no header."
             )
         yield line, cells

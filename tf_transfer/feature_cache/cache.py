@@ -1,9 +1,9 @@
 """`--frozen_prefix=cached`: the frozen blocks run once, training reads.
 
 The prefix runs over every text of a phase in inference mode, in large batches
-sorted by length, and what it puts out is stored (`prefix_store`). Only rows
-that are not there yet are built, so another seed, rate, head, batch size or
-subset starts at once. A deeper cut goes on from a shallower one on disk.
+sorted by length, and its output is stored (`store`). Only rows that are not
+there yet are built, so another seed, rate, head, batch size or subset starts
+at once. A deeper cut continues from a shallower one on disk.
 
 Rows that find no room run the prefix at every step instead, in the same mode
 and rounding: numbers do not depend on the disk.
@@ -12,10 +12,14 @@ and rounding: numbers do not depend on the disk.
 import dataclasses
 import functools
 import hashlib
-import importlib.metadata
 import inspect
 import sys
 import time
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -23,10 +27,10 @@ import tqdm
 
 from tf_transfer.data import batches
 from tf_transfer.feature_cache import prefix as prefix_lib
-from tf_transfer.feature_cache import rows
+from tf_transfer.feature_cache import rows as rows_lib
 from tf_transfer.feature_cache import store as store_lib
-from tf_transfer.models import blocks
-from tf_transfer.models import encoder as encoder_lib
+from tf_transfer.feature_cache.prefix import Encoder
+from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
@@ -34,337 +38,419 @@ from tf_transfer.utils.errors import UserError
 BATCH_TOKENS = 16384  # of a batch that the prefix is run on, padding included
 
 
+class Devices(Protocol):
+    """What the cache asks of devices; see `training.strategy.Devices`."""
+
+    local_replicas: int
+
+    @property
+    def is_chief(self) -> bool: ...
+
+    def agree(self, *values: float) -> np.ndarray: ...
+
+    def run_local(
+        self, program: Callable[..., tf.Tensor], dataset: tf.data.Dataset
+    ) -> Iterator[np.ndarray]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class CacheOptions:
+    """Where states are stored, and how they are computed.
+
+    Attributes:
+        folder: where all runs keep their caches.
+        model: what `--model` says, for people who list the cache.
+        precision: Keras dtype policy that the encoder computes in.
+        max_length: most tokens of a text.
+        dtype: to which prefixes round: `float16`, `bfloat16` or `float32`.
+        limit_gb: what all entries may take together, in GB; None: half of
+            the free disk, 50 GB at most.
+    """
+
+    folder: str
+    model: str
+    precision: str
+    max_length: int
+    dtype: str = "float16"
+    limit_gb: float | None = None
+
+
 @dataclasses.dataclass
-class Cost:
-    """Seconds that a prefix cost.
+class BuildCost:
+    """Seconds that the stored states cost.
 
     Attributes:
         paid: by this process, building and waiting for a build.
-        original: what the rows took that are used, whoever built them.
+        original: that building the rows took which are used, whoever did it.
     """
 
     paid: float
     original: float
 
 
-class PrefixCache:
-    """Stores and reads the frozen prefixes of one network.
+class FeatureCache:
+    """Stores and reads the output of one encoder's frozen prefixes.
 
     Args:
-        settings: `settings.Settings`.
-        devices: `strategy.Devices`.
-        network: `heads.Network`.
-        is_stopped: function that says whether to leave: asked in a build.
+        encoder: `models.encoder.Encoder`.
+        devices: `training.strategy.Devices`.
+        options: where and how.
+        is_stopped: whether to leave a build; asked after every text.
+
+    Attributes:
+        options: as given.
+        store: `store.Store` of the folder.
     """
 
-    def __init__(self, settings, devices, network, is_stopped=lambda: False):
-        self.settings = settings
-        self.devices = devices
-        self.encoder = network.encoder
-        self.network = network
-        self.store = store_lib.Store(settings.cache_folder)
-        self.digests = prefix_lib.digests(network.encoder)
-        self.is_stopped = is_stopped
-        self._opened = []
+    options: CacheOptions
+    store: store_lib.Store
 
-    def attach(self, objective, trainable, stops=None):
-        """An objective whose splits hold the states of its prefix.
+    def __init__(
+        self,
+        encoder: Encoder,
+        devices: Devices,
+        options: CacheOptions,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.options = options
+        self.store = store_lib.Store(options.folder)
+        self._encoder = encoder
+        self._devices = devices
+        self._is_stopped = is_stopped
+        self._code = code_version(encoder)
+        self._weights = prefix_lib.hash_prefixes(encoder)
+        self._opened: list[store_lib.Entry] = []
+
+    def attach(
+        self,
+        prefix: FrozenPrefix,
+        splits: dict[str, batches.EncodedSplit],
+        cuts: Sequence[int] | None = None,
+    ) -> tuple[FrozenPrefix, dict[str, batches.EncodedSplit], BuildCost]:
+        """Adds the stored output of a prefix to splits, building what misses.
 
         Args:
-            objective: `phases.Objective`.
-            trainable: `split.Trainable`: what is above the prefix.
-            stops: of the `Prefix` that this run began with, or None to
-                choose by what is on disk.
+            prefix: of one cut.
+            splits: by the names that messages give them, training texts first.
+            cuts: the cuts that a resumed run began with; None to choose those
+                that need the least work, by what is on disk.
 
         Returns:
-            (`Prefix`, `Objective`, `Cost`).
+            The prefix with the cuts that were taken, the splits with stored
+            states, and what these cost.
 
         Raises:
             UserError: a state does not fit the dtype.
+            Interrupted: `is_stopped` said so; what was built is kept.
         """
-        prefix = self.network.prefix(
-            objective.name, trainable, self.settings.cache_dtype
-        )
-        texts = rows.Texts(objective)
-        stops = tuple(stops or self._choose(prefix, texts))
-        prefix = dataclasses.replace(prefix, stops=stops)
-        began = time.perf_counter()
+        texts = rows_lib.Texts(splits)
+        cuts = tuple(cuts or self._choose_cuts(prefix, texts))
+        prefix = dataclasses.replace(prefix, cuts=cuts)
+        started = time.perf_counter()
         entry = self._open(prefix)
-        has_built = self._fill(entry, prefix, texts)
-        found = entry.find(texts.hashes)
-        self._tell(entry, found, texts, has_built)
-        vectors = self._vectors(entry)
-
-        def with_states(part):
-            here = found[texts.rows_of(part)]
-            return dataclasses.replace(
-                part,
-                states=batches.States(
-                    vectors,
-                    _starts(entry, here),
-                    here >= 0,
-                    is_pooled=prefix.keeps != "tokens",
-                    before=prefix.before,
-                ),
+        was_built = self._build_missing(entry, prefix, texts)
+        indices = entry.find(texts.hashes)
+        self._report(entry, indices, was_built)
+        vectors = _map_vectors(entry)
+        with_states = {}
+        for name, split in splits.items():
+            rows = indices[texts.rows_of(name)]
+            states = batches.StoredStates(
+                vectors,
+                _starts(entry, rows),
+                rows >= 0,
+                is_pooled=prefix.output != "tokens",
+                num_cls=prefix.num_cls,
             )
-
-        original = float(entry.seconds[np.unique(found[found >= 0])].sum())
-        objective = dataclasses.replace(
-            objective,
-            train=with_states(objective.train),
-            evaluation={
-                kind: [(name, with_states(part)) for name, part in splits]
-                for kind, splits in objective.evaluation.items()
-            },
+            with_states[name] = dataclasses.replace(split, states=states)
+        used = np.unique(indices[indices >= 0])
+        cost = BuildCost(
+            paid=time.perf_counter() - started if was_built else 0.0,
+            original=float(entry.seconds[used].sum()),
         )
-        paid = time.perf_counter() - began if has_built else 0.0
-        return prefix, objective, Cost(paid, original)
+        return prefix, with_states, cost
 
-    # === Which entry ===
-
-    def _key(self, prefix):
-        """Everything that shapes what the prefix puts out for a row."""
-        key = {
-            "code": code_version(),
-            "weights": self.digests[prefix.cut],
-            "stops": list(prefix.stops),
-            "keeps": prefix.keeps,
-            "dtype": prefix.dtype,
-            "precision": self.settings.precision,
-            "hidden": prefix.width(self.encoder.hidden),
-        }
-        if prefix.before or prefix.keeps == "firsts":
-            key["collects"] = prefix.collects
-        return key
-
-    def _open(self, prefix):
-        entry = self.store.open(self._key(prefix), self.settings.model)
-        self._opened.append(entry)
-        return entry
-
-    def close(self):
-        """Nothing is in use any more: it may be dropped to make room."""
+    def close(self) -> None:
+        """Marks all entries unused: they may be removed to make room."""
         for entry in self._opened:
             entry.close()
         self._opened = []
 
-    def _choose(self, prefix, texts):
-        """The stops that need the least work, the same on all workers.
+    # === Which entry ===
+
+    def _key(self, prefix: FrozenPrefix) -> dict[str, Any]:
+        """Everything that shapes what the prefix computes for a row."""
+        key = {
+            "code": self._code,
+            "weights": self._weights[prefix.cut],
+            "cuts": list(prefix.cuts),
+            "output": prefix.output,
+            "dtype": prefix.dtype,
+            "precision": self.options.precision,
+            "hidden": prefix.width(self._encoder.hidden),
+        }
+        if prefix.num_cls or prefix.output == "cls_blocks":
+            key["cls_from"] = prefix.cls_from
+        return key
+
+    def _open(self, prefix: FrozenPrefix) -> store_lib.Entry:
+        entry = self.store.open(self._key(prefix), self.options.model)
+        self._opened.append(entry)
+        return entry
+
+    def _choose_cuts(
+        self, prefix: FrozenPrefix, texts: rows_lib.Texts
+    ) -> tuple[int, ...]:
+        """The cuts that need the least work, the same on all workers.
 
         First an entry that has every row; then going on from the deepest
         shallower one that has; then an entry that has some; then the text.
         """
-        whole, sources, partial = [], [], []
+        complete: list[tuple[int, ...]] = []
+        partial: list[tuple[float, tuple[int, ...]]] = []
+        sources: list[tuple[int, int, tuple[int, ...]]] = []
         for entry in self.store.entries():
-            stops = tuple(entry.key["stops"])
-            is_source = stops[-1] < prefix.cut
-            other = prefix_lib.Prefix(
-                stops,
-                "tokens" if is_source else prefix.keeps,
+            cuts = tuple(entry.key.get("cuts", ()))
+            if not cuts or cuts[-1] > prefix.cut:
+                continue
+            is_source = cuts[-1] < prefix.cut
+            expected = FrozenPrefix(
+                cuts,
+                "tokens" if is_source else prefix.output,
                 prefix.dtype,
-                prefix.collects,
+                prefix.cls_from,
             )
-            if stops[-1] > prefix.cut or entry.key != self._key(other):
+            if entry.key != self._key(expected):
                 continue
             entry.load()
-            share = np.mean(entry.find(texts.hashes) >= 0)
-            if not is_source:
-                (whole if share == 1 else partial).append((-share, stops))
+            share = float(np.mean(entry.find(texts.hashes) >= 0))
+            if is_source:
+                if share == 1:
+                    sources.append((-cuts[-1], len(cuts), cuts))
             elif share == 1:
-                sources.append((-stops[-1], len(stops), stops))
-        if whole:
-            stops = min((len(stops), stops) for _, stops in whole)[1]
+                complete.append(cuts)
+            else:
+                partial.append((-share, cuts))
+        if complete:
+            cuts = min(complete, key=lambda cuts: (len(cuts), cuts))
         elif sources:
-            stops = (*min(sources)[2], prefix.cut)
+            cuts = (*min(sources)[2], prefix.cut)
         elif partial and min(partial)[0] < 0:
-            stops = min(partial)[1]
+            cuts = min(partial)[1]
         else:
-            stops = prefix.stops
-        mine = [
-            float(stop in stops and self.devices.is_chief)
-            for stop in range(prefix.cut + 1)
+            cuts = prefix.cuts
+        chosen_by_chief = [
+            float(cut in cuts and self._devices.is_chief)
+            for cut in range(prefix.cut + 1)
         ]
-        agreed = self.devices.agree(*mine)
-        return tuple(int(stop) for stop in np.flatnonzero(agreed))
+        agreed = self._devices.agree(*chosen_by_chief)
+        return tuple(int(cut) for cut in np.flatnonzero(agreed))
 
     # === Building ===
 
-    def _fill(self, entry, prefix, texts):
+    def _build_missing(
+        self,
+        entry: store_lib.Entry,
+        prefix: FrozenPrefix,
+        texts: rows_lib.Texts,
+    ) -> bool:
         """Builds the rows that are missing. Returns whether any were."""
-        missing, damage = self._lacks(entry, texts)
+        missing, damage = _find_missing(entry, texts)
         if not len(missing) and not damage:
             return False
-        with entry.building(self._say):
+        with entry.build_lock(self._print):
             entry.load()  # another process may have built them meanwhile
-            missing, damage = self._lacks(entry, texts)
+            missing, damage = _find_missing(entry, texts)
             if damage:
-                self._say(f"{entry.folder}: {damage} Built again.")
-                entry.discard_unreadable()
+                self._print(f"{entry.folder}: {damage} Built again.")
+                entry.remove_unreadable()
             if len(missing):
-                self._build(entry, prefix, texts, missing)
+                self._build_what_fits(entry, prefix, texts, missing)
         return True
 
-    def _lacks(self, entry, texts):
-        """Which of the texts' distinct rows are missing, and what is damaged.
-
-        Damaged rows are left out of the entry.
-        """
-        found, lost = entry.find_sound(texts.hashes)
-        damage = ""
-        if lost or entry.unreadable:
-            damage = (
-                f"{lost:,} rows and {len(entry.unreadable)} lists of rows are "
-                "damaged."
-            )
-        return np.flatnonzero((found < 0) & texts.is_distinct), damage
-
-    def _build(self, entry, prefix, texts, missing):
+    def _build_what_fits(
+        self,
+        entry: store_lib.Entry,
+        prefix: FrozenPrefix,
+        texts: rows_lib.Texts,
+        missing: np.ndarray,
+    ) -> None:
         """Runs the prefix over missing rows, as many as find room."""
-        vectors = texts.split.tokens.lengths[missing].astype(np.int64)
-        vectors += prefix.before
-        if prefix.keeps != "tokens":
-            vectors = np.ones_like(vectors)
-        sizes = vectors * entry.vector_bytes + store_lib.ROW_BYTES
+        num_vectors = texts.split.tokens.lengths[missing].astype(np.int64)
+        num_vectors += prefix.num_cls
+        if prefix.output != "tokens":
+            num_vectors = np.ones_like(num_vectors)
+        sizes = num_vectors * entry.vector_bytes + store_lib.ROW_BYTES
         source = self._open(prefix.source) if prefix.source else None
         kept = {entry.folder, *([source.folder] if source else ())}
         room = self.store.make_room(
-            int(sizes.sum()), self.settings.cache_limit_gb, kept
+            int(sizes.sum()), self.options.limit_gb, kept
         )
         fits = np.cumsum(sizes) <= room
         if fits.any():
             try:
-                self._run_over(entry, prefix, source, texts, missing[fits])
+                self._build(entry, prefix, source, texts, missing[fits])
             except store_lib.DiskFull:
-                self._say(f"{entry.folder}: the disk is full.")
+                self._print(f"{entry.folder}: the disk is full.")
 
-    def _run_over(self, entry, prefix, source, texts, rows):
-        """Runs the prefix over rows of `texts`, a segment at a time."""
-        part = texts.split.take(rows)
-        costs = np.zeros(len(rows))  # of what the source took
+    def _build(
+        self,
+        entry: store_lib.Entry,
+        prefix: FrozenPrefix,
+        source: store_lib.Entry | None,
+        texts: rows_lib.Texts,
+        rows: np.ndarray,
+    ) -> None:
+        """Runs the prefix over rows of `texts`, and stores its output."""
+        split = texts.split.take(rows)
+        source_seconds = np.zeros(len(rows))
         if source is not None:
-            found, _ = source.find_sound([texts.hashes[row] for row in rows])
-            have = found >= 0
-            costs[have] = source.seconds[found[have]]
-            if have.any():
-                part.states = batches.States(
-                    self._vectors(source),
-                    _starts(source, found),
-                    have,
-                    False,
-                    prefix.source.before,
+            indices, _ = source.find_intact([texts.hashes[row] for row in rows])
+            is_stored = indices >= 0
+            source_seconds[is_stored] = source.seconds[indices[is_stored]]
+            if is_stored.any():
+                split.states = batches.StoredStates(
+                    _map_vectors(source),
+                    _starts(source, indices),
+                    is_stored,
+                    is_pooled=False,
+                    num_cls=prefix.source.num_cls if prefix.source else 0,
                 )
-        segment = rows.Segment(entry)
-        for row, values in self._outputs(prefix, part):
-            self._check(values, texts, rows[row], prefix)
-            segment.add(texts.hashes[rows[row]], values, costs[row])
-            if self.is_stopped():
+        segment = rows_lib.Segment(entry)
+        for index, vectors in self._run(prefix, split):
+            row = rows[index]
+            if not np.isfinite(vectors.astype(np.float32)).all():
+                raise _does_not_fit(prefix.dtype, *texts.locate(row))
+            segment.add(texts.hashes[row], vectors, source_seconds[index])
+            if self._is_stopped():
                 segment.commit()
                 raise Interrupted(
-                    "Stopped. What the frozen blocks put out so far is kept, "
+                    "Stopped. The output of the frozen blocks so far is kept, "
                     "and the same command continues there."
                 )
         segment.commit()
 
-    def _outputs(self, prefix, part):
-        """Yields (row of the part, [vectors, hidden]), the longest first."""
-        devices, replicas = self.devices, self.devices.local_replicas
-        size = max(1, BATCH_TOKENS // self.settings.max_length)
-        size = -(-min(size, len(part)) // replicas) * replicas
+    def _run(
+        self, prefix: FrozenPrefix, split: batches.EncodedSplit
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Runs the prefix over a split, the longest texts first.
+
+        Yields:
+            The index of a text in the split, and its output
+            [vectors, hidden].
+        """
+        replicas = self._devices.local_replicas
+        max_length = self.options.max_length
+        size = max(1, BATCH_TOKENS // max_length)
+        size = -(-min(size, len(split)) // replicas) * replicas
         plan = batches.plan_evaluation(
-            part.lengths,
-            size,
-            replicas,
-            batches.buckets_up_to(self.settings.max_length),
+            split.lengths, size, replicas, batches.buckets_up_to(max_length)
         )
         dataset = batches.pipeline(
-            part, plan, self.encoder.special.pad, local_replicas=replicas
+            split, plan, self._encoder.special.pad, local_replicas=replicas
         )
         program = tf.function(
-            functools.partial(prefix.run, self.encoder),
+            functools.partial(prefix.run, self._encoder),
             reduce_retracing=True,
             autograph=False,
         )
         if replicas == 1:  # one trace for all lengths, in place of two
             program.get_concrete_function(dataset.element_spec)
         with tqdm.tqdm(
-            total=int(part.tokens.lengths.sum()),
+            total=int(split.tokens.lengths.sum()),
             desc=f"running {prefix.cut} frozen blocks once",
             unit=" tokens",
             unit_scale=True,
             leave=False,
             file=sys.stderr,
-            disable=None if devices.is_chief else True,
+            disable=None if self._devices.is_chief else True,
         ) as bar:
-            for step, values in enumerate(devices.run_local(program, dataset)):
+            outputs = self._devices.run_local(program, dataset)
+            for step, output in enumerate(outputs):
                 count = plan.counts[step]
-                for row, value in zip(plan.rows[step, :count], values):
-                    length = part.tokens.lengths[row]
-                    end = prefix.before + length
-                    yield row, value[:end] if value.ndim == 2 else value[None]
-                    bar.update(int(length))
+                for index, vectors in zip(plan.rows[step, :count], output):
+                    length = int(split.tokens.lengths[index])
+                    if vectors.ndim == 2:
+                        vectors = vectors[: prefix.num_cls + length]
+                    else:
+                        vectors = vectors[None]
+                    yield int(index), vectors
+                    bar.update(length)
 
-    def _check(self, values, texts, row, prefix):
-        if np.isfinite(values.astype(np.float32)).all():
-            return
-        name, example = texts.where(row)
-        raise UserError(
-            f"--cache_dtype={prefix.dtype}: what the frozen blocks put out "
-            f"for {name} example {example} is not finite or too large for it. "
-            + (
-                "Give --cache_dtype=bfloat16 or float32, or "
-                "--frozen_prefix=live."
-                if prefix.dtype == "float16"
-                else "The encoder's weights may be damaged."
-            )
-        )
+    # === Messages ===
 
-    # === Reading ===
-
-    def _vectors(self, entry):
-        """An entry's vectors as a tensor, mapped: nothing is read yet."""
-        dtype, hidden = tf.as_dtype(entry.key["dtype"]), entry.hidden
-        with tf.device("CPU:0"):
-            if not entry.end:
-                return tf.zeros([1, hidden], dtype)
-            return tf.raw_ops.ImmutableConst(
-                dtype=dtype,
-                shape=[entry.end, hidden],
-                memory_region_name=entry.vectors_file,
-            )
-
-    def _say(self, line):
-        if self.devices.is_chief:
+    def _print(self, line: str) -> None:
+        if self._devices.is_chief:
             print(line, flush=True)
 
-    def _tell(self, entry, found, texts, built):
-        left = int((found < 0).sum())
-        self._say(
-            f"Prefix cache: {len(found) - left:,} of {len(found):,} texts in "
-            f"{formatting.size(entry.bytes)}"
-            f"{', built now' if built else ''}: {entry.folder}"
+    def _report(
+        self, entry: store_lib.Entry, indices: np.ndarray, was_built: bool
+    ) -> None:
+        missing = int((indices < 0).sum())
+        self._print(
+            f"Feature cache: {len(indices) - missing:,} of {len(indices):,} "
+            f"texts in {formatting.size(entry.num_bytes)}"
+            f"{', built now' if was_built else ''}: {entry.folder}"
         )
-        if left:
-            limit = self.store.limit(self.settings.cache_limit_gb)
-            self._say(
-                f"{left:,} texts do not fit --cache_limit_gb "
+        if missing:
+            limit = self.store.limit(self.options.limit_gb)
+            self._print(
+                f"{missing:,} texts do not fit --cache_limit_gb "
                 f"({formatting.size(limit)}) or the disk: their frozen "
                 "blocks run at every step."
             )
 
 
-def _starts(entry, found):
+def _find_missing(
+    entry: store_lib.Entry, texts: rows_lib.Texts
+) -> tuple[np.ndarray, str]:
+    """Which distinct rows are missing, and a sentence on what is damaged.
+
+    Damaged rows are missing, too, and left out of the entry.
+    """
+    indices, num_damaged = entry.find_intact(texts.hashes)
+    damage = ""
+    if num_damaged or entry.unreadable:
+        damage = (
+            f"{num_damaged:,} rows and {len(entry.unreadable)} lists of rows "
+            "are damaged."
+        )
+    return np.flatnonzero((indices < 0) & texts.is_distinct), damage
+
+
+def _does_not_fit(dtype: str, name: str, example: int) -> UserError:
+    advice = "The encoder's weights may be damaged."
+    if dtype == "float16":
+        advice = (
+            "Give --cache_dtype=bfloat16 or float32, or --frozen_prefix=live."
+        )
+    return UserError(
+        f"--cache_dtype={dtype}: the output of the frozen blocks for {name} "
+        f"example {example} is not finite or too large for it. {advice}"
+    )
+
+
+def _map_vectors(entry: store_lib.Entry) -> tf.Tensor:
+    """An entry's vectors as a tensor, mapped: nothing is read yet."""
+    dtype = tf.as_dtype(entry.key["dtype"])
+    with tf.device("CPU:0"):
+        if not entry.num_vectors:
+            return tf.zeros([1, entry.hidden], dtype)
+        return tf.raw_ops.ImmutableConst(
+            dtype=dtype,
+            shape=[entry.num_vectors, entry.hidden],
+            memory_region_name=entry.vectors_file,
+        )
+
+
+def _starts(entry: store_lib.Entry, indices: np.ndarray) -> np.ndarray:
     """First vectors of rows; anything where a row is missing."""
     if not len(entry.starts):
-        return np.zeros(len(found), np.int64)
-    return entry.starts[found]
+        return np.zeros(len(indices), np.int64)
+    return entry.starts[indices]
 
 
-@functools.lru_cache
-def code_version():
-    """A hash of the code that computes a prefix, and of what it runs on."""
-    digest = hashlib.sha256()
-    for module in (blocks, encoder_lib, prefix_lib):
-        digest.update(inspect.getsource(module).encode())
-    for package in ("keras", "keras-hub"):
-        digest.update(importlib.metadata.version(package).encode())
-    return digest.hexdigest()[:16]
+def code_version(encoder: Encoder) -> str:
+    """A hash of the code that computes a prefix, and of its libraries."""
+    code = encoder.hash_code() + inspect.getsource(prefix_lib)
+    return hashlib.sha256(code.encode()).hexdigest()[:16]

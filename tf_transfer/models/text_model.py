@@ -1,59 +1,98 @@
-"""A network that takes raw strings, for export."""
+"""A trained network as a Keras model that takes strings."""
 
+from collections.abc import Sequence
+from typing import Any
+
+import keras
 import tensorflow as tf
-import tensorflow_text  # noqa: F401 (the tokeniser's operations)
+import tensorflow_text
+
+from tf_transfer.data.tokens import SpecialTokens
+from tf_transfer.models.network import Network
+
+OPERATIONS = tensorflow_text  # importing it registers the tokenizer's
 
 
-class TextModule(tf.Module):
-    """Strings in, logits out: tokenising and packing inside the graph.
+class TextModel(keras.Model):
+    """Strings in, probabilities or scores out: tokenizing is in the graph.
+
+    Call it, or `predict`, on string [batch] of one text an example, or on a
+    tuple of two of them for pairs.
 
     Args:
-        network: `heads.Network`.
-        name: the head that answers.
+        network: the trained network.
+        head: the name of the head that answers.
         texts: 1 or 2. Texts of an example.
         max_length: as the network was trained with.
+        is_score: whether the head answers a score, not classes.
     """
 
-    def __init__(self, network, name, texts, max_length):
-        super().__init__()
+    def __init__(
+        self,
+        network: Network,
+        head: str,
+        texts: int,
+        max_length: int,
+        is_score: bool,
+    ) -> None:
+        super().__init__(name=head)
+        self.built = True  # of layers that have their weights
         self._network = network
-        self._head = name
+        self._head = head
         self._texts = texts
         self._max_length = max_length
+        self._is_score = is_score
         # Tracked, so that weights and vocabulary tables are saved.
-        self.layers = network.layers
+        self.parts = network.layers
         self.tokenizer = network.encoder.tokenizer
 
-    def signatures(self):
+    def call(self, inputs: Any) -> tf.Tensor:
+        """Probabilities float32 [batch, classes], or scores [batch, 1]."""
+        texts = inputs if isinstance(inputs, (tuple, list)) else [inputs]
+        logits = self.logits([tf.reshape(text, [-1]) for text in texts])
+        if self._is_score:
+            return logits
+        if logits.shape[1] == 1:
+            logits = tf.concat([tf.zeros_like(logits), logits], axis=1)
+        return tf.nn.softmax(logits)
+
+    def signatures(self) -> dict[str, Any]:
         """The serving signature: `text_1` (and `text_2`) to `logits`."""
         names = [f"text_{number}" for number in range(1, self._texts + 1)]
 
-        def serve(**texts):
-            return {"logits": self._logits([texts[name] for name in names])}
+        def serve(**texts: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"logits": self.logits([texts[name] for name in names])}
 
         specs = {n: tf.TensorSpec([None], tf.string, name=n) for n in names}
         return {
             "serving_default": tf.function(serve).get_concrete_function(**specs)
         }
 
-    def _logits(self, texts):
-        pieces = [self.tokenizer.tokenize(text) for text in texts]
-        special = self._network.encoder.special
-        if self._network.heads[self._head].sides == 2:
+    def logits(self, texts: Sequence[tf.Tensor]) -> tf.Tensor:
+        """float32 [batch, units] of one or two string tensors [batch]."""
+        encoder = self._network.encoder
+        pieces = [encoder.tokenize_tensor(text) for text in texts]
+        special = encoder.special
+        if self._network.heads[self._head].texts_per_example == 2:
             packed = [pack([p], special, self._max_length) for p in pieces]
-            ids, firsts = (tf.concat(part, axis=0) for part in zip(*packed))
+            ids, first_lengths = (
+                tf.concat(part, axis=0) for part in zip(*packed)
+            )
         else:
-            ids, firsts = pack(pieces, special, self._max_length)
+            ids, first_lengths = pack(pieces, special, self._max_length)
         lengths = ids.row_lengths()
         dense = ids.to_tensor(special.pad)
-        place = tf.range(tf.shape(dense)[1], dtype=tf.int64)[None]
-        mask = place < lengths[:, None]
-        segments = tf.cast((place >= firsts[:, None]) & mask, tf.int32)
+        position = tf.range(tf.shape(dense)[1], dtype=tf.int64)[None]
+        mask = position < lengths[:, None]
+        is_second = position >= first_lengths[:, None]
+        segments = tf.cast(is_second & mask, tf.int32)
         batch = {"ids": dense, "segments": segments, "mask": mask}
         return self._network.logits(self._head, batch, training=False)
 
 
-def pack(pieces, special, max_length):
+def pack(
+    pieces: list[tf.RaggedTensor], special: SpecialTokens, max_length: int
+) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """What `tokens.pack` does, for ragged tensors inside a graph.
 
     Args:
@@ -65,7 +104,7 @@ def pack(pieces, special, max_length):
     """
     rows = pieces[0].nrows()
 
-    def column(ids):
+    def column(ids: Sequence[int]) -> tf.RaggedTensor:
         return tf.RaggedTensor.from_uniform_row_length(
             tf.tile(tf.constant(ids, tf.int32), [rows]), len(ids)
         )
@@ -88,10 +127,10 @@ def pack(pieces, special, max_length):
     return packed, keep_first + 1 + min(1, len(special.between))
 
 
-def _cut(ragged, lengths):
-    place = tf.ragged.range(ragged.row_lengths())
+def _cut(ragged: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    position = tf.ragged.range(ragged.row_lengths())
     wanted = tf.repeat(lengths, ragged.row_lengths())
     keep = tf.RaggedTensor.from_row_splits(
-        place.values < wanted, ragged.row_splits
+        position.values < wanted, ragged.row_splits
     )
     return tf.ragged.boolean_mask(ragged, keep)

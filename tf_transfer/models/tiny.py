@@ -1,7 +1,7 @@
 """`--model=tiny`: a BERT of random weights, to try commands and to test.
 
 Three blocks of width 32 and a vocabulary of letters and common short words,
-so that any English text has ids. It knows nothing: its scores mean nothing.
+so that any English text has ids. It is not pretrained: its scores mean nothing.
 """
 
 import string
@@ -21,7 +21,7 @@ never always house dog cat car water time year
 """.split()
 
 
-def vocabulary():
+def vocabulary() -> list[str]:
     """The words and letters that `tiny` knows, ids by position."""
     letters = string.ascii_lowercase + string.digits
     return [
@@ -37,8 +37,15 @@ def vocabulary():
     ]
 
 
-def build(dropout, dtype="float32"):
-    """Backbone and tokeniser."""
+def build(
+    dropout: float, dtype: str = "float32"
+) -> tuple[keras_nlp.models.BertBackbone, keras_nlp.models.BertTokenizer]:
+    """Builds backbone and tokeniser.
+
+    Args:
+        dropout: rate in every layer.
+        dtype: Keras dtype policy.
+    """
     words = vocabulary()
     backbone = keras_nlp.models.BertBackbone(
         vocabulary_size=len(words),
@@ -50,13 +57,13 @@ def build(dropout, dtype="float32"):
         max_sequence_length=512,
         dtype=dtype,
     )
-    draw = keras.random.SeedGenerator(SEED)
+    seeds = keras.random.SeedGenerator(SEED)
     for weight in backbone.weights:
-        kind = weight.path.rsplit("/", 1)[-1]
-        if kind not in ("gamma", "beta", "bias"):
+        name = weight.path.rsplit("/", 1)[-1]
+        if name not in ("gamma", "beta", "bias"):
             weight.assign(
                 keras.random.truncated_normal(
-                    weight.shape, stddev=0.1, seed=draw, dtype="float32"
+                    weight.shape, stddev=0.1, seed=seeds, dtype="float32"
                 )
             )
     tokenizer = keras_nlp.models.BertTokenizer(words, lowercase=True)

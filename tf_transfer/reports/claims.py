@@ -1,16 +1,23 @@
 """Wang's claims, and whether they hold for the runs at hand.
 
-A claim holds if what it says is an effect is found at half its published size
-or more, and what it says is a price is at most one point over the published:
-the paper's own spread from run to run is "within 1 %". Each sentence has the
+A claim holds if what it calls an effect is seen at half its published size or
+more, and what it calls a price is at most one point over the published: the
+paper's own spread from run to run is "within 1 %". Each sentence has the
 numbers, so that a reader may judge by another rule.
 """
 
 import dataclasses
 import statistics as plain
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 from tf_transfer.reports import compare
 from tf_transfer.reports import studies
+from tf_transfer.reports.studies import Dataset
 
 HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough runs"
 SPREAD = 1.0  # points
@@ -29,73 +36,75 @@ class Verdict:
     numbers: str
 
 
-def judge(datasets, published):
+def judge(
+    datasets: Sequence[Dataset], published: dict[str, Any]
+) -> list[Verdict]:
     """A `Verdict` on each of the paper's claims.
 
     Args:
-        datasets: list of `studies.Dataset`.
-        published: what `experiments/glue/published.json` says, or {}.
+        datasets: those of a study that may be judged.
+        published: content of `experiments/glue/published.json`, or {}.
     """
     if not published:
         return []
-    found = [_epoch_share(datasets, published)]
+    verdicts = [_judge_epoch_share(datasets, published)]
     for size in ("large", "small"):
-        found.append(_saved(datasets, published, size))
-        found.append(_lost(datasets, published, size))
-    found += [
-        *_single_task(datasets, published),
-        _rate(datasets, published, "fine_tuning", "last"),
-        _rate(datasets, published, "last", "fine_tuning"),
-        _rate_times(datasets),
-        _fixed_times_small(datasets),
+        verdicts.append(_judge_time_saved(datasets, published, size))
+        verdicts.append(_judge_score_lost(datasets, published, size))
+    return [
+        *verdicts,
+        *_judge_single_tasks(datasets, published),
+        _judge_rate(datasets, published, "fine_tuning", "last"),
+        _judge_rate(datasets, published, "last", "fine_tuning"),
+        _judge_times_of_rates(datasets),
+        _judge_fixed_times_small(datasets),
         *(
-            _fixed_times_large(datasets, task, figures)
+            _judge_fixed_times_large(datasets, task, figures)
             for task, figures in published["ahead_at_fixed_times"].items()
         ),
-        _budget(datasets, published["budget"]),
+        _judge_budget(datasets, published["budget"]),
     ]
-    return found
 
 
-def _epoch_share(datasets, published):
+def _verdict(claim: str, holds: bool, numbers: str) -> Verdict:
+    return Verdict(claim, HOLDS if holds else FAILS, numbers)
+
+
+def _judge_epoch_share(
+    datasets: Sequence[Dataset], published: dict[str, Any]
+) -> Verdict:
     share = published["epoch_share"]
     claim = (
         f"An epoch of the last blocks takes about {share} % of one of "
         "fine-tuning"
     )
-    found = {}
+    means = {}
     for approach in LASTS:
         shares = [
             compare.epoch_share(cell, dataset.base)
             for dataset in datasets
             if (cell := dataset.best((approach, False))) and dataset.base
         ]
-        shares = [value for value in shares if value is not None]
-        if shares:
-            found[approach] = plain.mean(shares)
-    if not found:
+        known = [value for value in shares if value is not None]
+        if known:
+            means[approach] = plain.mean(known)
+    if not means:
         return Verdict(claim, UNKNOWN, "")
-    mean = plain.mean(found.values())
-    return Verdict(
+    mean = plain.mean(means.values())
+    return _verdict(
         claim,
-        HOLDS if abs(mean - share) <= EPOCH_SHARE_REACH else FAILS,
-        f"Here {mean:.1f} % ({_each(found, '{:.1f} %')}); it holds within "
+        abs(mean - share) <= EPOCH_SHARE_REACH,
+        f"Here {mean:.1f} % ({_list(means, '{:.1f} %')}); it holds within "
         f"{EPOCH_SHARE_REACH:g} of {share}.",
     )
 
 
-def _averages(datasets, size):
-    found = {
-        approach: compare.average(datasets, size, (approach, False))
-        for approach in LASTS
-    }
-    return {name: one for name, one in found.items() if one.count}
-
-
-def _saved(datasets, published, size):
+def _judge_time_saved(
+    datasets: Sequence[Dataset], published: dict[str, Any], size: str
+) -> Verdict:
     theirs = published["time_saved"][size]
-    return _judged(
-        f"On {size} tasks this saves time: {_each(theirs, '{:g} %')}",
+    return _judge_averages(
+        f"On {size} tasks this saves time: {_list(theirs, '{:g} %')}",
         _averages(datasets, size),
         "saved",
         theirs,
@@ -105,10 +114,12 @@ def _saved(datasets, published, size):
     )
 
 
-def _lost(datasets, published, size):
+def _judge_score_lost(
+    datasets: Sequence[Dataset], published: dict[str, Any], size: str
+) -> Verdict:
     theirs = published["score_lost"][size]
-    return _judged(
-        f"On {size} tasks it costs points: {_each(theirs, '{:g}')}",
+    return _judge_averages(
+        f"On {size} tasks it costs points: {_list(theirs, '{:g}')}",
         _averages(datasets, size),
         "lost",
         theirs,
@@ -118,67 +129,99 @@ def _lost(datasets, published, size):
     )
 
 
-def _judged(claim, found, figure, theirs, holds, form, rule):
+def _averages(
+    datasets: Sequence[Dataset], size: str
+) -> dict[str, compare.Average]:
+    averages = {
+        approach: compare.average(datasets, size, (approach, False))
+        for approach in LASTS
+    }
+    return {name: mean for name, mean in averages.items() if mean.count}
+
+
+def _judge_averages(
+    claim: str,
+    averages: dict[str, compare.Average],
+    figure: str,
+    theirs: dict[str, float],
+    holds: Callable[[float, float], bool],
+    form: str,
+    rule: str,
+) -> Verdict:
     """A verdict on one figure of each `Average`; all of them are needed."""
-    means = {name: getattr(found.get(name), figure, None) for name in theirs}
+    means = {name: getattr(averages.get(name), figure, None) for name in theirs}
     ours = {name: mean.mean for name, mean in means.items() if mean}
     if not ours:
         return Verdict(claim, UNKNOWN, "")
-    tasks = sorted({task for name in ours for task in found[name].tasks})
-    seeds = min(found[name].seeds for name in ours)
-    said = (
-        f"Here {_each(ours, form)} over {', '.join(tasks)}, n = {seeds}; {rule}"
+    tasks = sorted({task for name in ours for task in averages[name].tasks})
+    seeds = min(averages[name].seeds for name in ours)
+    numbers = (
+        f"Here {_list(ours, form)} over {', '.join(tasks)}, n = {seeds}; {rule}"
     )
     if set(ours) != set(theirs):
         missing = [_name(name) for name in theirs if name not in ours]
-        said += f"; without runs of {', '.join(missing)}"
-        return Verdict(claim, UNKNOWN, f"{said}.")
-    good = all(holds(value, theirs[name]) for name, value in ours.items())
-    return Verdict(claim, HOLDS if good else FAILS, f"{said}.")
+        numbers += f"; without runs of {', '.join(missing)}"
+        return Verdict(claim, UNKNOWN, f"{numbers}.")
+    return _verdict(
+        claim,
+        all(holds(value, theirs[name]) for name, value in ours.items()),
+        f"{numbers}.",
+    )
 
 
-def _single_task(datasets, published):
+def _judge_single_tasks(
+    datasets: Sequence[Dataset], published: dict[str, Any]
+) -> Iterator[Verdict]:
     """What the paper says of the last 4 and 3 on large tasks by name."""
     for task, theirs in published["time_saved_of_task"].items():
         claim = (
             f"On {task.upper()} the last blocks save little time: "
-            f"{_each(theirs, '{:g} %')}"
+            f"{_list(theirs, '{:g} %')}"
         )
-        ours = _saved_on(datasets, task, theirs)
-        good = all(abs(saved) <= LITTLE for saved in ours.values())
-        yield Verdict(
+        ours = _time_saved_on(datasets, task, theirs)
+        if not ours:
+            yield Verdict(claim, UNKNOWN, "")
+            continue
+        yield _verdict(
             claim,
-            (HOLDS if good else FAILS) if ours else UNKNOWN,
-            f"Here {_each(ours, '{:.1f} %')}; it holds up to {LITTLE:g} %."
-            if ours
-            else "",
+            all(abs(saved) <= LITTLE for saved in ours.values()),
+            f"Here {_list(ours, '{:.1f} %')}; it holds up to {LITTLE:g} %.",
         )
     for task in published["last_4_takes_more_time"]:
         claim = f"On {task.upper()} the last 4 blocks take more time"
-        ours = _saved_on(datasets, task, ("last_4",))
-        good = all(saved < 0 for saved in ours.values())
-        yield Verdict(
+        ours = _time_saved_on(datasets, task, ("last_4",))
+        if not ours:
+            yield Verdict(claim, UNKNOWN, "")
+            continue
+        yield _verdict(
             claim,
-            (HOLDS if good else FAILS) if ours else UNKNOWN,
-            f"Here they save {_each(ours, '{:.1f} %')}." if ours else "",
+            all(saved < 0 for saved in ours.values()),
+            f"Here they save {_list(ours, '{:.1f} %')}.",
         )
 
 
-def _saved_on(datasets, task, approaches):
-    found = {}
+def _time_saved_on(
+    datasets: Sequence[Dataset], task: str, approaches: Iterable[str]
+) -> dict[str, float]:
+    saved_by = {}
     for dataset in datasets:
         for approach in approaches:
             cell = dataset.best((approach, False))
-            if not _is_large(dataset, task):
+            if not (_is_large(dataset, task) and cell and dataset.base):
                 continue
-            if cell and dataset.base:
-                saved = compare.time_saved(cell, dataset.base)
-                if saved is not None:
-                    found[approach] = saved
-    return found
+            saved = compare.time_saved(cell, dataset.base)
+            if saved is not None:
+                saved_by[approach] = saved
+    return saved_by
 
 
-def _rate(datasets, published, kind, other):
+def _judge_rate(
+    datasets: Sequence[Dataset],
+    published: dict[str, Any],
+    kind: str,
+    other: str,
+) -> Verdict:
+    """At the other kind's rate a kind of approach scores lower."""
     rates = published["rates"]
     lower = published["lower_at_other_rate"][kind]
     who = "Fine-tuning" if kind == "fine_tuning" else "The last blocks"
@@ -199,22 +242,22 @@ def _rate(datasets, published, kind, other):
     if not drops:
         return Verdict(claim, UNKNOWN, "")
     mean = plain.mean(drops)
-    return Verdict(
+    return _verdict(
         claim,
-        HOLDS if mean >= lower / 2 else FAILS,
+        mean >= lower / 2,
         f"Here {mean:.1f} % over {len(drops)} pairs; it holds from half of "
         "theirs on.",
     )
 
 
-def _rate_times(datasets):
+def _judge_times_of_rates(datasets: Sequence[Dataset]) -> Verdict:
     claim = "The rate makes no considerable difference to the time"
     ratios = []
     for dataset in datasets:
-        for way in dataset.ways():
+        for variant in dataset.variants():
             timed = [
                 cell.seconds.mean
-                for cell in dataset.rates(way)
+                for cell in dataset.cells_by_rate(variant)
                 if cell.seconds and not cell.cached
             ]
             if len(timed) > 1:
@@ -222,16 +265,16 @@ def _rate_times(datasets):
     if not ratios:
         return Verdict(claim, UNKNOWN, "")
     middle = plain.median(ratios)
-    return Verdict(
+    return _verdict(
         claim,
-        HOLDS if middle <= CONSIDERABLE else FAILS,
+        middle <= CONSIDERABLE,
         f"Here the time to the stopping point is {middle:.1f} % longer at the "
         f"slower rate, the median of {len(ratios)} pairs; it holds up to "
         f"{CONSIDERABLE:g} %.",
     )
 
 
-def _fixed_times_small(datasets):
+def _judge_fixed_times_small(datasets: Sequence[Dataset]) -> Verdict:
     claim = "On small tasks fine-tuning is ahead at every fixed time"
     behind, count = [], 0
     for dataset in datasets:
@@ -241,7 +284,7 @@ def _fixed_times_small(datasets):
             base = dataset.base.reached(budget)
             for approach in LASTS:
                 cell = dataset.best((approach, False))
-                other = cell and cell.reached(budget)
+                other = cell.reached(budget) if cell else None
                 if not other or not base:
                     continue  # one of them has ended no epoch yet
                 count += 1
@@ -252,17 +295,19 @@ def _fixed_times_small(datasets):
                     )
     if not count:
         return Verdict(claim, UNKNOWN, "")
-    said = (
+    numbers = (
         f"Here in {count - len(behind)} of {count} comparisons in which both "
         "have ended an epoch"
     )
     if behind:
-        said += f"; ahead of it: {', '.join(behind[:4])}"
-        said += ", ..." if len(behind) > 4 else ""
-    return Verdict(claim, FAILS if behind else HOLDS, f"{said}.")
+        numbers += f"; ahead of it: {', '.join(behind[:4])}"
+        numbers += ", ..." if len(behind) > 4 else ""
+    return _verdict(claim, not behind, f"{numbers}.")
 
 
-def _fixed_times_large(datasets, task, figures):
+def _judge_fixed_times_large(
+    datasets: Sequence[Dataset], task: str, figures: dict[str, float]
+) -> Verdict:
     shown = ", ".join(
         f"{ahead:+g} at {int(seconds):,} s"
         for seconds, ahead in figures.items()
@@ -277,21 +322,23 @@ def _fixed_times_large(datasets, task, figures):
         if not (_is_large(dataset, task) and cell and dataset.base):
             continue
         for budget in compare.quarters(dataset)[:-1]:
-            mine, base = cell.reached(budget), dataset.base.reached(budget)
-            if mine and base:
-                ahead.append(mine.mean - base.mean)
+            ours, base = cell.reached(budget), dataset.base.reached(budget)
+            if ours and base:
+                ahead.append(ours.mean - base.mean)
     if not ahead:
         return Verdict(claim, UNKNOWN, "")
-    return Verdict(
+    return _verdict(
         claim,
-        HOLDS if min(ahead) > 0 else FAILS,
+        min(ahead) > 0,
         "Here at quarters of the longest run "
         + ", ".join(f"{value:+.2f}" for value in ahead)
         + ".",
     )
 
 
-def _budget(datasets, published):
+def _judge_budget(
+    datasets: Sequence[Dataset], published: dict[str, Any]
+) -> Verdict:
     hours, epoch = published["hours"], published["hours_of_fine_tuning_epoch"]
     task, ahead = published["task"], published["ahead"]
     claim = (
@@ -302,32 +349,33 @@ def _budget(datasets, published):
         base, cell = dataset.base, dataset.best(("last_4", False))
         if not (_is_large(dataset, task) and cell and base):
             continue
-        if not (base.seconds_per_epoch and cell.seconds_per_epoch):
+        _, seconds = base.at_epoch(1)
+        if not (seconds and base.seconds_per_epoch and cell.seconds_per_epoch):
             continue
-        budget = base.at_epoch(1)[1].mean * hours / epoch
-        mine, theirs = cell.reached(budget), base.reached(budget)
-        if mine and theirs:
-            found = mine.mean - theirs.mean
-            return Verdict(
+        budget = seconds.mean * hours / epoch
+        ours, theirs = cell.reached(budget), base.reached(budget)
+        if ours and theirs:
+            difference = ours.mean - theirs.mean
+            return _verdict(
                 claim,
-                HOLDS if found >= ahead / 2 else FAILS,
+                difference >= ahead / 2,
                 f"Here, within {hours}/{epoch} of an epoch of fine-tuning "
-                f"({budget:,.0f} s), {found:+.2f}; it holds from half of "
+                f"({budget:,.0f} s), {difference:+.2f}; it holds from half of "
                 "theirs on.",
             )
     return Verdict(claim, UNKNOWN, "")
 
 
-def _is_large(dataset, task):
+def _is_large(dataset: Dataset, task: str) -> bool:
     """Whether it is that task, and as large as the claim means it."""
     return dataset.task == task and dataset.size == "large"
 
 
-def _each(values, form):
+def _list(values: Mapping[str, float], form: str) -> str:
     return ", ".join(
         f"{_name(name)} {form.format(value)}" for name, value in values.items()
     )
 
 
-def _name(approach):
+def _name(approach: str) -> str:
     return approach.replace("_", " ")

@@ -1,45 +1,55 @@
 """What one approach costs and gives against another, out of their cells."""
 
 import dataclasses
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
 from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
+from tf_transfer.reports.studies import Cell
+from tf_transfer.reports.studies import Dataset
+from tf_transfer.reports.studies import Study
 
 BUDGETS = (0.25, 0.5, 0.75, 1.0)  # of the longest run
 
 
-def time_saved(cell, base):
+def time_saved(cell: Cell, base: Cell) -> float | None:
     """Percent of the base's time to the stopping point, or None."""
     if not (cell.seconds and base.seconds and base.seconds.mean > 0):
         return None
     return 100 * (1 - cell.seconds.mean / base.seconds.mean)
 
 
-def epoch_share(cell, base):
+def epoch_share(cell: Cell, base: Cell) -> float | None:
     """Percent that an epoch takes of the base's, or None."""
     return share(cell.seconds_per_epoch, base.seconds_per_epoch)
 
 
-def share(one, other):
+def share(
+    mean: statistics.Mean | None, whole: statistics.Mean | None
+) -> float | None:
     """Percent that one `Mean` is of another, or None."""
-    if not (one and other and other.mean > 0):
+    if not (mean and whole and whole.mean > 0):
         return None
-    return 100 * one.mean / other.mean
+    return 100 * mean.mean / whole.mean
 
 
-def lower_by(cell, other):
+def lower_by(cell: Cell, other: Cell) -> float | None:
     """Percent by which a score is below another, or None."""
     if not (cell.score and other.score and other.score.mean):
         return None
     return 100 * (1 - cell.score.mean / other.score.mean)
 
 
-def is_significant(test, paired):
+def is_significant(
+    test: statistics.Welch | None, paired: dict[str, float] | None
+) -> bool | None:
     """Whether every test that could be made says so; None if none could."""
-    said = [test.p < statistics.LEVEL] if test else []
+    verdicts = [test.p < statistics.LEVEL] if test else []
     if paired:
-        said.append(paired["p"] < statistics.LEVEL)
-    return all(said) if said else None
+        verdicts.append(paired["p"] < statistics.LEVEL)
+    return all(verdicts) if verdicts else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,26 +57,29 @@ class Average:
     """`Mean`s over tasks: percent of time saved, points of score lost.
 
     Attributes:
-        tasks: names of the tasks that have both sides.
-        seeds: the fewest runs of a side.
+        tasks: names of the tasks that have both approaches.
+        seeds: the fewest runs of one approach on one task.
+        saved, lost: None where there is no such task.
     """
 
-    tasks: tuple
+    tasks: tuple[str, ...]
     seeds: int
     saved: statistics.Mean | None
     lost: statistics.Mean | None
 
     @property
-    def count(self):
+    def count(self) -> int:
         """Over how many tasks."""
         return len(self.tasks)
 
 
-def average(datasets, size, way):
-    """`Average` over the data sets of a size with this way and fine-tuning."""
+def average(
+    datasets: Iterable[Dataset], size: str, variant: studies.Variant
+) -> Average:
+    """`Average` over the data sets of a size with a variant and fine-tuning."""
     tasks, saved, lost, seeds = [], [], [], []
     for dataset in datasets:
-        cell, base = dataset.best(way), dataset.base
+        cell, base = dataset.best(variant), dataset.base
         if dataset.size != size or cell is None or base is None:
             continue
         if not (cell.score and base.score):
@@ -83,7 +96,7 @@ def average(datasets, size, way):
     )
 
 
-def quarters(dataset):
+def quarters(dataset: Dataset) -> list[float]:
     """Quarters of the longest run of a data set, in seconds."""
     longest = max(
         (
@@ -96,17 +109,16 @@ def quarters(dataset):
     return [share * longest for share in BUDGETS] if longest else []
 
 
-def on_front(dataset):
-    """The cells of a data set that no other beats in score and time."""
-    cells = [
-        cell
-        for cell in map(dataset.best, dataset.ways())
-        if cell.seconds and cell.score
-    ]
-    chosen = statistics.pareto(
-        [(cell.seconds.mean, cell.score.mean) for cell in cells]
-    )
-    return [cell for cell, is_on in zip(cells, chosen) if is_on]
+def pareto_front(dataset: Dataset) -> list[Cell]:
+    """The cells that no other one surpasses in both score and time."""
+    cells, points = [], []
+    for cell in dataset.best_cells():
+        seconds, score = cell.seconds, cell.score
+        if seconds and score:
+            cells.append(cell)
+            points.append((seconds.mean, score.mean))
+    chosen = statistics.pareto(points)
+    return [cell for cell, is_on_front in zip(cells, chosen) if is_on_front]
 
 
 # === Differences beside the paper's ===
@@ -114,9 +126,10 @@ def on_front(dataset):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """By how much one side's mean score is above another's, in points.
+    """By how many points the first mean score is above the second.
 
     Attributes:
+        mean: difference of the means.
         test: `statistics.Welch` over seeds, or None where it says nothing.
     """
 
@@ -124,28 +137,32 @@ class Difference:
     test: statistics.Welch | None
 
     @property
-    def text(self):
-        """`+0.30 (-1.00 to +1.60)`, with what is known of the interval."""
+    def text(self) -> str:
+        """`+0.30 (-1.00 to +1.60)`, with the interval where it is known."""
         text = f"{self.mean:+z.2f}"
         if self.test is not None:
             text += f" ({self.test.low:+.2f} to {self.test.high:+.2f})"
         return text
 
 
-def difference(ones, others):
-    """`Difference` of two lists of scores in points, a run each."""
-    means = [statistics.mean_of(scores).mean for scores in (ones, others)]
-    return Difference(means[0] - means[1], statistics.welch(ones, others))
+def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
+    """`Difference` of two lists of scores in points, neither of them empty."""
+    means = [statistics.mean_of(scores) for scores in (first, second)]
+    if means[0] is None or means[1] is None:
+        raise ValueError("there is no difference without scores")
+    return Difference(
+        means[0].mean - means[1].mean, statistics.welch(first, second)
+    )
 
 
-def verdict(theirs, ours):
+def verdict(theirs: float, ours: Difference) -> str:
     """Whether our difference has the sign of the paper's, in words.
 
     Args:
         theirs: in points; 0 where the paper sees no difference.
         ours: `Difference`.
     """
-    if ours.test is None:  # one run does not tell how another would come out
+    if ours.test is None:  # one run does not show how another would come out
         if not theirs:
             return "too few seeds"
         word = "agrees" if theirs * ours.mean > 0 else "differs"
@@ -155,23 +172,24 @@ def verdict(theirs, ours):
     return "agrees" if theirs * ours.mean > 0 else "differs"
 
 
-# === What a summary calls things ===
+# === Keys of a summary ===
 
 
-def dataset_id(study, dataset):
-    """What the summary knows a body of texts by.
+def dataset_id(study: Study, dataset: Dataset) -> str:
+    """The key of what a summary knows of a study's texts.
 
     Studies can divide and cut the same files otherwise.
     """
-    module = study.settings["module"]
-    return f"{module}|{study.name}|{dataset.task}|{dataset.identity}"
+    return f"{study.experiment}|{study.name}|{dataset.task}|{dataset.identity}"
 
 
-def facts_of(summary, study, dataset):
-    """What the summary knows of the texts that a study tests on, a dict."""
+def facts_of(
+    summary: dict[str, Any], study: Study, dataset: Dataset
+) -> dict[str, Any]:
+    """What the summary knows of the texts that a study tests on."""
     return summary["datasets"].get(dataset_id(study, dataset), {})
 
 
-def pair_id(study, cell, base):
-    """What the summary knows a comparison by."""
+def pair_id(study: Study, cell: Cell, base: Cell) -> str:
+    """The key of a comparison of predictions in a summary."""
     return f"{study.name}|{cell.id}|{base.id}"

@@ -1,14 +1,15 @@
-"""A report as a list of parts, and how it is written.
-
-As Markdown, HTML, plain text for a screen, and CSV.
-"""
+"""A report as a list of parts, and its forms: Markdown, HTML, text and CSV."""
 
 import base64
 import csv
 import dataclasses
+import functools
 import html
 import io
 import re
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
 
 from tf_transfer.utils import formatting
 
@@ -32,23 +33,23 @@ class Text:
 class Items:
     """A list; numbered where the items are footnotes."""
 
-    items: tuple
+    items: Sequence[str]
     numbered: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table of strings; an empty one is unknown.
+    """A table of strings; an empty cell stands for an unknown value.
 
     Attributes:
         name: what `tables.csv` calls it.
-        rows: list of tuples, as long as `columns`.
+        rows: each as long as `columns`.
     """
 
     name: str
     caption: str
-    columns: tuple
-    rows: tuple
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,17 +57,29 @@ class Figure:
     """A picture: `name`.png and `name`.svg.
 
     Attributes:
-        png, svg: bytes.
+        render: returns the content of a file by its ending, `png` and `svg`.
     """
 
     name: str
     caption: str
-    png: bytes
-    svg: bytes
+    render: Callable[[], dict[str, bytes]]
+
+    @functools.cached_property
+    def files(self) -> dict[str, bytes]:
+        """What `render` returns; it is called when a file is first needed."""
+        return self.render()
 
 
-def markdown(parts, folder=""):
-    """The parts as Markdown; figures are looked for in `folder`."""
+Part = Heading | Text | Items | Table | Figure
+
+
+def footnotes(notes: Iterable[str]) -> list[Part]:
+    """Numbered footnotes under a line that says so."""
+    return [Text("Footnotes:"), Items(tuple(notes), numbered=True)]
+
+
+def to_markdown(parts: Iterable[Part]) -> str:
+    """The parts as Markdown; pictures are expected beside the document."""
     written = []
     for part in parts:
         if isinstance(part, Heading):
@@ -84,16 +97,16 @@ def markdown(parts, folder=""):
             lines = [_cells(part.columns), _cells(["---"] * len(part.columns))]
             lines += [_cells(row) for row in part.rows]
             written.append(f"{part.caption}\n\n" + "\n".join(lines))
-        elif folder is not None:
-            written.append(f"![{part.caption}]({folder}{part.name}.png)")
+        else:
+            written.append(f"![{part.caption}]({part.name}.png)")
     return "\n\n".join(written) + "\n"
 
 
-def _cells(cells):
+def _cells(cells: Iterable[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def plain(parts):
+def to_text(parts: Iterable[Part]) -> str:
     """The parts as text for a screen; figures are left out."""
     written = []
     for part in parts:
@@ -125,8 +138,8 @@ figcaption { color: #555; }
 """
 
 
-def one_html(parts, title):
-    """The parts as one HTML file, its figures inside."""
+def to_html(parts: Iterable[Part], title: str) -> str:
+    """The parts as one HTML file that contains its figures."""
     body = "\n".join(_html(part) for part in parts)
     return (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">\n'
@@ -136,7 +149,7 @@ def one_html(parts, title):
     )
 
 
-def _html(part):
+def _html(part: Part) -> str:
     if isinstance(part, Heading):
         return f"<h{part.level}>{_inline(part.text)}</h{part.level}>"
     if isinstance(part, Text):
@@ -156,7 +169,7 @@ def _html(part):
             f"</caption>\n<thead><tr>{head}</tr></thead>\n"
             f"<tbody>\n{rows}\n</tbody></table></div>"
         )
-    image = base64.b64encode(part.svg).decode()
+    image = base64.b64encode(part.files["svg"]).decode()
     return (
         f'<figure><img alt="{html.escape(part.caption)}" '
         f'src="data:image/svg+xml;base64,{image}">'
@@ -164,26 +177,26 @@ def _html(part):
     )
 
 
-def _inline(text):
-    """Escaped, with `code` and **bold** as Markdown has them."""
+def _inline(text: str) -> str:
+    """Escaped text, with Markdown's `code` and **bold** as HTML."""
     pieces = html.escape(text, quote=False).split("`")
     text = "".join(
         f"<code>{piece}</code>" if number % 2 else piece
         for number, piece in enumerate(pieces)
     )
-    pieces = formatting.split("**")
+    pieces = text.split("**")
     return "".join(
         f"<b>{piece}</b>" if number % 2 else piece
         for number, piece in enumerate(pieces)
     )
 
 
-def tables_csv(parts):
-    """Every cell of every table, a line each, for programs to read.
+def to_csv(parts: Iterable[Part]) -> str:
+    """Every cell of every table on a line of its own, for programs to read.
 
     Cells of a row share its number. `value` and `deviation` are numbers where
     the cell holds one (percent as percent), else empty; `text` is the cell as
-    the tables show it. Marks of footnotes are left out.
+    the tables show it, without the marks of footnotes.
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
@@ -194,19 +207,20 @@ def tables_csv(parts):
         for number, row in enumerate(part.rows, 1):
             for column, cell in zip(part.columns, row):
                 text = _unmarked(cell)
-                where = (part.name, number, _unmarked(column))
-                writer.writerow((*where, *_numbers(text), text))
+                position = (part.name, number, _unmarked(column))
+                writer.writerow((*position, *_numbers(text), text))
     return buffer.getvalue()
 
 
-def _unmarked(text):
+def _unmarked(text: str) -> str:
     return re.sub(r"\s*(\[\d+\])+$", "", text).replace("**", "")
 
 
-def _numbers(text):
+def _numbers(text: str) -> tuple[str, str]:
     """(value, deviation) of a cell such as `82.79 ± 0.31 %`."""
     number = r"[+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?"
-    found = re.fullmatch(rf"({number})(?: ± ({number}))?(?: %| s)?", text)
-    if not found:
+    match = re.fullmatch(rf"({number})(?: ± ({number}))?(?: %| s)?", text)
+    if not match:
         return "", ""
-    return tuple((part or "").replace(",", "") for part in found.groups())
+    value, deviation = (group or "" for group in match.groups())
+    return value.replace(",", ""), deviation.replace(",", "")

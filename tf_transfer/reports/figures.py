@@ -1,17 +1,26 @@
 """Figures of a report: the same colour for an approach everywhere.
 
-The colours are Okabe and Ito's, told apart by all common kinds of sight.
+The colours are Okabe and Ito's, which people with any common kind of colour
+vision can tell apart.
 """
 
 import io
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
+import matplotlib.figure
+import matplotlib.ticker
+from matplotlib.axes import Axes
 
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
+from tf_transfer.reports import compare
 from tf_transfer.reports import document
+from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
+from tf_transfer.reports.studies import Cell
+from tf_transfer.reports.studies import Dataset
 
 COLOURS = {
     "fine_tuning": "#000000",
@@ -22,81 +31,73 @@ COLOURS = {
     "last_0": "#CC79A7",
 }
 OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
-TURN_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442")
+PALETTE = (*COLOURS.values(), *OTHERS)
+TASK_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442")
 MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
-ADAPTATION_COLOURS = {
-    "finetune-only": "#000000",
-    "stack-only": "#E69F00",
-    "stack-and-finetune": "#0072B2",
-    "joint": "#CC79A7",
-}
-HEAD_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SPLIT_STYLES = {  # of curves on both
-    "training sample": ("#E69F00", "s"),
-    "validation": ("#0072B2", "o"),
-}
 MOST_MARKED = 100  # points of a line that markers do not hide
 DPI = 130
 
+Handles = dict[str, Any]  # what a legend shows, by its label
 
-def colour(way):
+
+def colour(variant: studies.Variant) -> str:
     """The colour of an approach, cached or live."""
-    approach = way[0].split(",")[0]
+    approach = variant[0].split(",")[0]
     if approach in COLOURS:
         return COLOURS[approach]
     return OTHERS[sum(approach.encode()) % len(OTHERS)]
 
 
-def _style(way):
+def _style(variant: studies.Variant) -> dict[str, Any]:
+    approach, cached = variant
     return {
-        "color": colour(way),
-        "linestyle": "--" if way[1] else "-",
-        "marker": MARKERS.get(way[0], "v"),
-        "markerfacecolor": "white" if way[1] else colour(way),
+        "color": colour(variant),
+        "linestyle": "--" if cached else "-",
+        "marker": MARKERS.get(approach, "v"),
+        "markerfacecolor": "white" if cached else colour(variant),
         "markersize": 5,
     }
 
 
-def _panels(count, height=3.3):
+def make_panels(
+    count: int, height: float = 3.3
+) -> tuple[matplotlib.figure.Figure, list[Axes]]:
+    """A figure with so many panels of a height in inches, two to a row."""
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        squeeze=False,
+    figure = matplotlib.figure.Figure(
         layout="constrained",
         figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
     )
+    axes = figure.subplots(rows, columns, squeeze=False)
     for spare in axes.flat[count:]:
         spare.set_visible(False)
     return figure, list(axes.flat[:count])
 
 
-def _figure(datasets, name, caption, time, draw):
-    """A `document.Figure` with a panel a data set.
-
-    Args:
-        time: label of the time axis.
-        draw: function (axis, way, cell) that draws a cell and returns what
-            its legend shows, or None; called for each way at its better rate.
-    """
-    figure, axes = _panels(len(datasets))
-    handles = {}
-    for axis, dataset in zip(axes, datasets):
-        for way in dataset.ways():
-            drawn = draw(axis, way, dataset.best(way))
-            if drawn is not None:
-                handles[studies.way_name(way)] = drawn
-        axis.set_title(dataset.name, fontsize=11)
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.set_ylabel(f"{dataset.metric} on test, points")
-        axis.set_xlabel(time)
-        axis.set_xlim(left=0)
-    return _written(figure, handles, name, caption)
+def add_frame(
+    axis: Axes, ylabel: str, xlabel: str, title: str = "", pad: float = 6
+) -> None:
+    """Title, labels and grid of a panel; no lines above and on the right."""
+    if title:
+        axis.set_title(title, fontsize=11, pad=pad)
+    axis.set_ylabel(ylabel)
+    axis.set_xlabel(xlabel)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
-def _written(figure, handles, name, caption):
+def use_whole_numbers(axis: Axes) -> None:
+    """Ticks on the horizontal axis only at whole numbers."""
+    locator = matplotlib.ticker.AutoLocator()
+    locator.set_params(integer=True)
+    axis.xaxis.set_major_locator(locator)
+
+
+def finish(
+    figure: matplotlib.figure.Figure, handles: Handles, name: str, caption: str
+) -> document.Figure:
+    """The part of the report, with a legend below the panels."""
     if handles:
         entry = max(1.8, 0.7 + 0.075 * max(map(len, handles)))  # inches
         columns = max(1, int(figure.get_figwidth() // entry))
@@ -107,51 +108,88 @@ def _written(figure, handles, name, caption):
             ncols=min(len(handles), columns),
             frameon=False,
         )
-    pictures = {}
-    for kind in ("png", "svg"):
+    return document.Figure(name, caption, lambda: _render(figure, name))
+
+
+def _render(figure: matplotlib.figure.Figure, name: str) -> dict[str, bytes]:
+    """The figure as PNG and SVG, the same bytes from the same numbers."""
+    files = {}
+    for ending in ("png", "svg"):
         buffer = io.BytesIO()
-        # Without a date, the same numbers give the same file.
-        metadata = {"Date": None} if kind == "svg" else {"Software": None}
+        metadata = {"Date": None} if ending == "svg" else {"Software": None}
         with matplotlib.rc_context({"svg.hashsalt": name}):
-            figure.savefig(buffer, format=kind, dpi=DPI, metadata=metadata)
-        pictures[kind] = buffer.getvalue()
-    plt.close(figure)
-    return document.Figure(name, caption, **pictures)
+            figure.savefig(buffer, format=ending, dpi=DPI, metadata=metadata)
+        files[ending] = buffer.getvalue()
+    return files
 
 
-def curve(cell):
+def _draw_for_datasets(
+    datasets: Sequence[Dataset],
+    name: str,
+    caption: str,
+    xlabel: str,
+    draw: Callable[[Axes, Cell], Any],
+) -> document.Figure:
+    """A figure with a panel for each data set.
+
+    Args:
+        datasets: of a study.
+        name, caption: see `document.Figure`.
+        xlabel: label of the time axis.
+        draw: draws a cell, and returns what the legend shows of it, or None;
+            called for each variant at its better rate.
+    """
+    figure, axes = make_panels(len(datasets))
+    handles = {}
+    for axis, dataset in zip(axes, datasets):
+        for cell in dataset.best_cells():
+            handle = draw(axis, cell)
+            if handle is not None:
+                handles[studies.variant_name(cell.variant)] = handle
+        ylabel = f"{dataset.metric} on test, points"
+        add_frame(axis, ylabel, xlabel, dataset.name)
+        axis.set_xlim(left=0)
+    return finish(figure, handles, name, caption)
+
+
+def learning_curve(
+    cell: Cell,
+) -> tuple[list[float], list[float], list[float]]:
     """(seconds, scores, deviations) after each epoch that all seeds ran."""
     epochs = min(len(record["epochs"]) for record in cell.timed)
     points = [cell.at_epoch(number) for number in range(1, epochs + 1)]
+    known = [(score, time) for score, time in points if score and time]
     return (
-        [seconds.mean for _, seconds in points],
-        [score.mean for score, _ in points],
-        [score.deviation or 0.0 for score, _ in points],
+        [time.mean for _, time in known],
+        [score.mean for score, _ in known],
+        [score.deviation or 0.0 for score, _ in known],
     )
 
 
-def score_against_time(study, datasets):
-    """Wang's figures 3 to 6: a panel a task, a curve an approach, or None."""
+def score_against_time(
+    study: studies.Study, datasets: Sequence[Dataset]
+) -> document.Figure | None:
+    """Wang's figures 3 to 6, or None: tasks are panels, approaches curves."""
     datasets = [d for d in datasets if any(c.timed for c in d.cells.values())]
     if not datasets:
         return None
 
-    def draw(axis, way, cell):
+    def draw(axis: Axes, cell: Cell) -> Any:
         if not cell.timed or cell.score is None:
             return None
-        seconds, scores, spread = curve(cell)
-        [line] = axis.plot(seconds, scores, **_style(way))
+        seconds, scores, deviations = learning_curve(cell)
+        [line] = axis.plot(seconds, scores, **_style(cell.variant))
         axis.fill_between(
             seconds,
-            [s - d for s, d in zip(scores, spread)],
-            [s + d for s, d in zip(scores, spread)],
-            color=colour(way),
+            [s - d for s, d in zip(scores, deviations)],
+            [s + d for s, d in zip(scores, deviations)],
+            color=colour(cell.variant),
             alpha=0.15,
             linewidth=0,
         )
         return line
 
-    return _figure(
+    return _draw_for_datasets(
         datasets,
         f"score_against_time_{study.name}",
         "Test score after each epoch against training time; bands are one "
@@ -161,64 +199,81 @@ def score_against_time(study, datasets):
     )
 
 
-def fronts(study, datasets, on_front):
-    """Final score against time to the stopping point, or None.
-
-    Args:
-        on_front: function from a data set to the cells on its front.
-    """
-    datasets = [d for d in datasets if on_front(d)]
+def pareto_fronts(
+    study: studies.Study, datasets: Sequence[Dataset]
+) -> document.Figure | None:
+    """Final score against time to the stopping point, or None."""
+    fronts = {dataset.name: _front_points(dataset) for dataset in datasets}
+    datasets = [dataset for dataset in datasets if fronts[dataset.name]]
     if not datasets:
         return None
     lined = set()
 
-    def draw(axis, way, cell):
+    def draw(axis: Axes, cell: Cell) -> Any:
         if cell.seconds is None or cell.score is None:
             return None
         if axis not in lined:
             lined.add(axis)
-            front = sorted(
-                (other.seconds.mean, other.score.mean)
-                for other in on_front(cell.dataset)
-            )
             axis.step(
-                *zip(*front),
+                *zip(*sorted(fronts[cell.dataset.name])),
                 where="post",
                 color="#888888",
                 linewidth=1,
                 zorder=0,
             )
-        return axis.errorbar(
-            cell.seconds.mean,
-            cell.score.mean,
-            xerr=cell.seconds.deviation,
-            yerr=cell.score.deviation,
+        return draw_final(
+            axis,
+            cell,
             capsize=3,
-            elinewidth=1,
-            **{**_style(way), "linestyle": "none"},
+            **{**_style(cell.variant), "linestyle": "none"},
         )
 
-    return _figure(
+    return _draw_for_datasets(
         datasets,
         f"pareto_{study.name}",
         "Test score against time to the stopping point; the line joins what "
-        "nothing else beats in both; bars are one standard deviation",
+        "nothing else surpasses in both; bars are one standard deviation",
         "time to the stopping point, s",
         draw,
     )
 
 
-def relative_scores(study, curves):
+def _front_points(dataset: Dataset) -> list[tuple[float, float]]:
+    return [
+        (cell.seconds.mean, cell.score.mean)
+        for cell in compare.pareto_front(dataset)
+        if cell.seconds and cell.score
+    ]
+
+
+def draw_final(axis: Axes, cell: Cell, **style: Any) -> Any:
+    """Final score against time, with a bar of one deviation each way."""
+    if cell.seconds is None or cell.score is None:
+        return None
+    return axis.errorbar(
+        cell.seconds.mean,
+        cell.score.mean,
+        xerr=cell.seconds.deviation,
+        yerr=cell.score.deviation,
+        elinewidth=1,
+        **style,
+    )
+
+
+def relative_scores(
+    study: studies.Study,
+    curves: Mapping[tuple[str, str], Sequence[tuple[int, float]]],
+) -> document.Figure | None:
     """Score less that of training everything, against frozen blocks, or None.
 
     Args:
-        curves: dict from (name of a data set, mode: `live`, `cached` or
-            `published`) to (frozen, score) pairs.
+        study: whose encoder it is.
+        curves: (frozen blocks, score) pairs by name of a data set and mode:
+            `live`, `cached` or `published`.
     """
     if not curves:
         return None
-    figure, [axis] = _panels(1, height=3.8)
-    palette = (*COLOURS.values(), *OTHERS)
+    figure, [axis] = make_panels(1, height=3.8)
     names = list(dict.fromkeys(name for name, _ in curves))
     lines = {"live": "-", "cached": "--", "published": ":"}
     handles = {}
@@ -228,16 +283,14 @@ def relative_scores(study, curves):
             linestyle=lines[mode],
             marker="" if mode == "published" else "o",
             markersize=4,
-            color=palette[names.index(name) % len(palette)],
+            color=PALETTE[names.index(name) % len(PALETTE)],
         )
         handles[name + ("" if mode == "live" else f", {mode}")] = line
     axis.axhline(0, color="#888888", linewidth=1, zorder=0)
-    axis.set_xlabel(f"frozen blocks of {study.blocks}")
-    axis.set_ylabel("score less that of training all, points")
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.xaxis.get_major_locator().set_params(integer=True)
-    return _written(
+    ylabel = "score less that of training all, points"
+    add_frame(axis, ylabel, f"frozen blocks of {study.blocks}")
+    use_whole_numbers(axis)
+    return finish(
         figure,
         handles,
         f"relative_scores_{study.name}",
@@ -245,14 +298,17 @@ def relative_scores(study, curves):
     )
 
 
-def boxes(name, caption, panels):
-    """Box plots: a panel a metric, a box for each list of values.
+def box_plots(
+    name: str, caption: str, panels: Mapping[str, Mapping[str, list[float]]]
+) -> document.Figure:
+    """Box plots: a panel for each metric, a box for each list of values.
 
     Args:
-        panels: dict from a metric to a dict from a label to values.
+        name, caption: see `document.Figure`.
+        panels: values by metric and label.
     """
     labels = max((len(boxes) for boxes in panels.values()), default=1)
-    figure, axes = _panels(len(panels), height=1.2 + 0.45 * labels)
+    figure, axes = make_panels(len(panels), height=1.2 + 0.45 * labels)
     for axis, (metric, values) in zip(axes, panels.items()):
         axis.boxplot(
             list(values.values()),
@@ -267,51 +323,59 @@ def boxes(name, caption, panels):
         axis.spines[["top", "right"]].set_visible(False)
         if axis is not axes[0]:
             axis.set_yticklabels([])
-    return _written(figure, {}, name, caption)
+    return finish(figure, {}, name, caption)
 
 
-def by_size(name, caption, curves):
+def scores_by_size(
+    name: str,
+    caption: str,
+    curves: Mapping[str, Mapping[int, statistics.Mean | None]],
+) -> document.Figure:
     """Scores against the number of training examples, with deviations.
 
     Args:
-        curves: dict from a label to a dict from a size to a
-            `statistics.Mean`.
+        name, caption: see `document.Figure`.
+        curves: means by label and size.
     """
-    figure, [axis] = _panels(1, height=3.6)
-    palette = (*COLOURS.values(), *OTHERS)
+    figure, [axis] = make_panels(1, height=3.6)
     handles = {}
     for number, (label, curve) in enumerate(curves.items()):
-        sizes = sorted(curve)
+        points = [(size, mean) for size, mean in sorted(curve.items()) if mean]
         handles[label] = axis.errorbar(
-            sizes,
-            [curve[size].mean for size in sizes],
-            yerr=[curve[size].deviation or 0.0 for size in sizes],
+            [size for size, _ in points],
+            [mean.mean for _, mean in points],
+            yerr=[mean.deviation or 0.0 for _, mean in points],
             capsize=3,
             elinewidth=1,
             marker="o",
             markersize=4,
-            color=palette[number % len(palette)],
+            color=PALETTE[number % len(PALETTE)],
         )
     axis.set_xscale("log")
-    axis.set_xlabel("training examples")
-    axis.set_ylabel("test score, points")
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
-    return _written(figure, handles, name, caption)
+    add_frame(axis, "test score, points", "training examples")
+    return finish(figure, handles, name, caption)
 
 
-def heat_map(name, caption, rows, columns, unit):
+def heat_map(
+    name: str,
+    caption: str,
+    rows: Mapping[str, Sequence[float | None]],
+    columns: Sequence[str],
+    unit: str,
+) -> document.Figure:
     """Numbers on colours: blue above 0, red below.
 
     Args:
-        rows: dict from a label to values, one a column; None is unknown.
+        name, caption: see `document.Figure`.
+        rows: values by label, one for each column; None is unknown.
         columns: labels.
         unit: what the colours stand for.
     """
-    figure, axis = plt.subplots(
+    figure = matplotlib.figure.Figure(
         layout="constrained",
         figsize=(2.2 + 1.5 * len(columns), 0.8 + 0.8 * len(rows)),
     )
+    axis = figure.subplots()
     known = [abs(v) for row in rows.values() for v in row if v is not None]
     most = 1.25 * max(known, default=0.0) or 1.0  # the darkest look black
     numbers = [
@@ -321,12 +385,12 @@ def heat_map(name, caption, rows, columns, unit):
     picture = axis.imshow(
         numbers, cmap="RdBu", vmin=-most, vmax=most, aspect="auto"
     )
-    for place, row in enumerate(rows.values()):
-        for column, value in enumerate(row):
+    for y, row in enumerate(rows.values()):
+        for x, value in enumerate(row):
             if value is not None:
                 axis.text(
-                    column,
-                    place,
+                    x,
+                    y,
                     f"{value:+z.2f}",
                     ha="center",
                     va="center",
@@ -337,34 +401,36 @@ def heat_map(name, caption, rows, columns, unit):
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     figure.colorbar(picture, label=unit)
-    return _written(figure, {}, name, caption)
+    return finish(figure, {}, name, caption)
 
 
-def over_turns(name, caption, turns, scores):
-    """Scores after each turn of an epoch, a panel each over one time axis.
+def scores_over_passes(
+    name: str,
+    caption: str,
+    tasks: Sequence[str],
+    scores: Mapping[str, Sequence[float]],
+) -> document.Figure:
+    """Scores after each pass of an epoch, a panel each over one time axis.
 
     Args:
-        turns: whose turn it was, one after the other.
-        scores: dict from a label to the scores after each turn.
+        name, caption: see `document.Figure`.
+        tasks: over whose data each pass went.
+        scores: those after each pass, by label.
     """
-    figure, axes = plt.subplots(
-        len(scores),
-        1,
-        sharex=True,
-        squeeze=False,
-        layout="constrained",
-        figsize=(9.0, 1.8 * len(scores) + 0.9),
+    figure = matplotlib.figure.Figure(
+        layout="constrained", figsize=(9.0, 1.8 * len(scores) + 0.9)
     )
-    an_epoch = len(set(turns))
-    ends = [number / an_epoch for number in range(1, len(turns) + 1)]
-    colours = dict(zip(sorted(set(turns)), TURN_COLOURS))
+    axes = figure.subplots(len(scores), 1, sharex=True, squeeze=False)[:, 0]
+    per_epoch = len(set(tasks))
+    ends = [number / per_epoch for number in range(1, len(tasks) + 1)]
+    colours = dict(zip(sorted(set(tasks)), TASK_COLOURS))
     handles = {}
-    for axis, (label, values) in zip(axes[:, 0], scores.items()):
-        for end, turn in zip(ends, turns):
-            handles[f"turn of {turn}"] = axis.axvspan(
-                end - 1 / an_epoch,
+    for axis, (label, values) in zip(axes, scores.items()):
+        for end, task in zip(ends, tasks):
+            handles[f"pass over {task}"] = axis.axvspan(
+                end - 1 / per_epoch,
                 end,
-                color=colours[turn],
+                color=colours[task],
                 alpha=0.3,
                 linewidth=0,
             )
@@ -374,158 +440,10 @@ def over_turns(name, caption, turns, scores):
             color="black",
             marker="o",
             clip_on=False,
-            markersize=3.5 if len(turns) <= MOST_MARKED else 0,
+            markersize=3.5 if len(tasks) <= MOST_MARKED else 0,
         )
-        axis.set_ylabel(f"{label},\npoints")
         axis.set_xlim(0, ends[-1])
-        axis.grid(alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[-1, 0].set_xlabel("epochs")
-    axes[-1, 0].xaxis.get_major_locator().set_params(integer=True)
-    return _written(figure, handles, name, caption)
-
-
-# === Heads first, then everything ===
-
-
-def over_phases(name, caption, panels):
-    """Scores on training sample and validation, epoch by epoch.
-
-    A line parts the phases; a ring is around the epoch that a phase ends with,
-    and a thin line leads from it to the next phase.
-
-    Args:
-        panels: dict from a title to (what the scores are, phases): of each
-            phase its name, its kept epoch, and for `training sample` and
-            `validation` the scores after each of its epochs.
-    """
-    figure, axes = _panels(len(panels))
-    handles = {}
-    for axis, (title, (metric, phases)) in zip(axes, panels.items()):
-        done, before = 0, None
-        for number, (phase, kept, scores) in enumerate(phases, 1):
-            is_last = number == len(phases)
-            epochs = [done + n for n in range(1, len(scores["validation"]) + 1)]
-            handles |= _draw_phase(axis, epochs, scores, before)
-            before = (
-                epochs[kept - 1],
-                {s: scores[s][kept - 1] for s in SPLIT_STYLES},
-            )
-            handles["kept epoch"] = _ring(axis, *before)
-            axis.text(
-                done + 0.06 if is_last else epochs[-1] - 0.06,
-                1.01,
-                phase,
-                transform=axis.get_xaxis_transform(),
-                fontsize=8,
-                va="bottom",
-                ha="left" if is_last else "right",
-                color="#555555",
-            )
-            done = epochs[-1]
-            if not is_last:
-                axis.axvline(done, color="#888888", linewidth=1, linestyle=":")
-        axis.set_xlim(0, done + 0.3)
-        axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.margins(y=0.12)
-        _finish(axis, title, f"{metric}, points", "epochs", pad=16)
-    return _written(figure, handles, name, caption)
-
-
-def _draw_phase(axis, epochs, scores, before):
-    """Both curves of a phase, and how they come from the one before."""
-    handles = {}
-    for split, (colour, marker) in SPLIT_STYLES.items():
-        [handles[split]] = axis.plot(
-            epochs, scores[split], color=colour, marker=marker, markersize=5
-        )
-        if before:
-            epoch, left = before
-            axis.plot(
-                [epoch, epochs[0]],
-                [left[split], scores[split][0]],
-                color=colour,
-                linewidth=0.8,
-                linestyle=(0, (2, 2)),
-            )
-    return handles
-
-
-def _ring(axis, epoch, scores):
-    return axis.plot(
-        epoch,
-        scores["validation"],
-        marker="o",
-        markersize=12,
-        markerfacecolor="none",
-        color="#009E73",
-        linestyle="none",
-    )[0]
-
-
-def _finish(axis, title, what, over, pad=6):
-    """Title, labels and what is around a panel."""
-    axis.set_title(title, fontsize=11, pad=pad)
-    axis.set_ylabel(what)
-    axis.set_xlabel(over)
-    axis.grid(alpha=0.25)
-    axis.spines[["top", "right"]].set_visible(False)
-
-
-def courses(name, caption, panels):
-    """Test score against training time, epoch by epoch, to the end.
-
-    A colour an adaptation, a marker a head; hollow where the prefix is cached.
-
-    Args:
-        panels: dict from a title to (what the scores are, list of
-            (adaptation, head, `studies.Cell`)).
-    """
-    figure, axes = _panels(len(panels), height=3.6)
-    lines, marks, markers = {}, {}, {}
-    for axis, (title, (metric, found)) in zip(axes, panels.items()):
-        for adaptation, head, cell in found:
-            colour = ADAPTATION_COLOURS[adaptation]
-            marker = markers.setdefault(
-                head, HEAD_MARKERS[len(markers) % len(HEAD_MARKERS)]
-            )
-            _draw_course(axis, cell, colour, marker)
-            mode = ", cached" if cell.cached else ""
-            lines[adaptation + mode] = axis.plot(
-                [], [], color=colour, linestyle="--" if mode else "-"
-            )[0]
-            marks[head] = axis.plot(
-                [], [], color="#555555", marker=marker, linestyle="none"
-            )[0]
-        axis.set_xlim(left=0)
-        over = "training time, the whole prefix included, s"
-        _finish(axis, title, f"{metric} on test, points", over)
-    return _written(figure, {**lines, **marks}, name, caption)
-
-
-def _draw_course(axis, cell, colour, marker):
-    """A dot an epoch, and a large mark at the end."""
-    seconds, scores, _ = curve(cell)
-    axis.plot(
-        seconds,
-        scores,
-        color=colour,
-        linewidth=1,
-        alpha=0.55,
-        marker=".",
-        markersize=4,
-        linestyle="--" if cell.cached else "-",
-    )
-    axis.errorbar(
-        cell.seconds.mean,
-        cell.score.mean,
-        xerr=cell.seconds.deviation,
-        yerr=cell.score.deviation,
-        color=colour,
-        marker=marker,
-        markersize=7,
-        capsize=2,
-        elinewidth=1,
-        markerfacecolor="white" if cell.cached else colour,
-        linestyle="none",
-    )
+        add_frame(axis, f"{label},\npoints", "")
+    axes[-1].set_xlabel("epochs")
+    use_whole_numbers(axes[-1])
+    return finish(figure, handles, name, caption)

@@ -1,6 +1,6 @@
 """The tables of "Finetune minBERT", from runs of `multitask`.
 
-A row of the paper's is met by the runs that train as it says. Its rate and
+A row of the paper's is filled by the runs that train as it says. Its rate and
 epochs are asked for in proportion, so that a study on a small machine, which
 has other ones, can stand beside the paper's: usual are those of most runs (the
 least of several); where the paper takes twice its usual rate, or five times its
@@ -10,23 +10,32 @@ usual of their own. Each row says at what rate and for how long ours trained.
 
 import dataclasses
 import math
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
+from tf_transfer.data import cs224n
 from tf_transfer.reports import forgetting
-from tf_transfer.reports import multitask_ways
-from tf_transfer.reports import studies
+from tf_transfer.reports import multitask_recipes
+from tf_transfer.reports import predictions as predictions_lib
 from tf_transfer.reports.compare import facts_of
 from tf_transfer.reports.compare import verdict
+from tf_transfer.reports.document import footnotes
 from tf_transfer.reports.document import Heading
-from tf_transfer.reports.document import Items
+from tf_transfer.reports.document import Part
 from tf_transfer.reports.document import Table
 from tf_transfer.reports.document import Text
-from tf_transfer.reports.multitask_ways import amount
-from tf_transfer.reports.multitask_ways import difference
-from tf_transfer.reports.multitask_ways import SCORES
-from tf_transfer.reports.multitask_ways import scores
-from tf_transfer.reports.multitask_ways import usual_here
-from tf_transfer.reports.multitask_ways import way_of
+from tf_transfer.reports.multitask_recipes import amount
+from tf_transfer.reports.multitask_recipes import difference
+from tf_transfer.reports.multitask_recipes import Recipe
+from tf_transfer.reports.multitask_recipes import recipe_of
+from tf_transfer.reports.multitask_recipes import SCORES
+from tf_transfer.reports.multitask_recipes import scores
+from tf_transfer.reports.multitask_recipes import usual_here
 from tf_transfer.reports.options import Options
+from tf_transfer.reports.studies import Cell
+from tf_transfer.reports.studies import Dataset
+from tf_transfer.reports.studies import Study
 from tf_transfer.reports.words import not_as_in_the_paper
 from tf_transfer.reports.words import notes_on_model
 from tf_transfer.reports.words import notes_on_times
@@ -39,13 +48,38 @@ NO_VERDICT = (
     "figure, which is a third of overall."
 )
 
-prepared = multitask_ways.prepared
+prepare = multitask_recipes.prepare
 
 
-def sections(study, summary, published, options=Options()):
+def facts(
+    dataset: Dataset, predictions: predictions_lib.Predictions
+) -> dict[str, Any]:
+    """What each task's commonest answer scores, and all of them together."""
+    for record in dataset.records:
+        labels = predictions.validation_labels(record, cs224n.TASKS)
+        if labels is not None:
+            majorities = {
+                f"{name}_{task.metric}": predictions_lib.majority(
+                    task.metric, labels[name]
+                )
+                for name, task in cs224n.TASKS.items()
+            }
+            overall = cs224n.overall(majorities)
+            return {"majorities": {**majorities, "overall": overall}}
+    return {}
+
+
+def sections(
+    study: Study,
+    summary: dict[str, Any],
+    published: dict[str, Any],
+    options: Options = Options(),
+) -> list[Part]:
     """The parts of a report on one study; see `reports.glue.sections`."""
     del options
-    parts, differing = [], []
+    parts: list[Part] = []
+    notes = [*filter(None, [published.get("source")])]
+    notes += published.get("footnotes", ())
     for dataset in study.datasets:
         if len(study.datasets) > 1:
             parts.append(Heading(3, dataset.name))
@@ -57,12 +91,14 @@ def sections(study, summary, published, options=Options()):
         parts += [
             *_tables(name, cells, rows, known, published),
             *_comparisons(name, study.model, rows, published),
-            *multitask_ways.all_ways(name, cells),
-            *multitask_ways.combined(name, cells),
-            *forgetting.parts(name, cells, best),
+            *multitask_recipes.list_recipes(name, cells),
+            *multitask_recipes.compare_combinations(name, cells),
+            *forgetting.show_forgetting(name, cells, best),
         ]
-        differing += _differing(study, dataset, cells, published)
-    return [*parts, *_footnotes(study, published, differing)]
+        notes += _notes_on_differences(study, dataset, cells, published)
+    notes += [note + NO_VERDICT for note in notes_on_model(study.model)]
+    notes += notes_on_times(study)
+    return [*parts, *footnotes(notes)]
 
 
 # === The paper's rows ===
@@ -73,40 +109,44 @@ class Row:
     """A row of one of the paper's tables.
 
     Attributes:
+        name: what the paper calls it.
         figures: the paper's, in points, in the order of `SCORES`.
-        cell: `studies.Cell` of the runs that meet it, or None.
+        cell: of the runs that train so, or None.
     """
 
     name: str
-    figures: tuple
-    cell: studies.Cell | None
+    figures: tuple[float, ...]
+    cell: Cell | None
 
 
-def rows_of(cells, published):
-    """Dict from `3.2`, a table and a line of it, to its `Row`."""
-    usual, found = published.get("usual"), {}
+def rows_of(cells: Sequence[Cell], published: dict[str, Any]) -> dict[str, Row]:
+    """The paper's `Row`s by table and line, such as `3.2`."""
+    rows = {}
     for table in published.get("tables", ()):
+        usual = published["usual"]
         for line, row in enumerate(table["rows"], 1):
             wanted = {**usual, **table["settings"], **row["settings"]}
-            found[f"{table['number']}.{line}"] = Row(
+            rows[f"{table['number']}.{line}"] = Row(
                 row["name"],
                 tuple(100 * figure for figure in row["figures"]),
-                _meeting(cells, wanted, usual),
+                _find_cell(cells, wanted, usual),
             )
-    return found
+    return rows
 
 
-def _meeting(cells, wanted, usual):
-    """The cell that meets a row, or None.
+def _find_cell(
+    cells: Sequence[Cell], wanted: Recipe, usual: Recipe
+) -> Cell | None:
+    """The cell that trains as a row says, or None.
 
     Of several, one that takes the tasks in the row's order comes first; then
     the one with most runs, then a live one.
     """
     here = usual_here(cells, wanted["train"])
     return max(
-        (cell for cell in cells if _meets(way_of(cell), here, wanted, usual)),
+        (c for c in cells if _is_as_wanted(recipe_of(c), here, wanted, usual)),
         key=lambda cell: (
-            way_of(cell)["order"] == wanted["order"],
+            recipe_of(cell)["order"] == wanted["order"],
             len(cell.records),
             not cell.cached,
         ),
@@ -114,16 +154,18 @@ def _meeting(cells, wanted, usual):
     )
 
 
-def _meets(way, here, wanted, usual):
-    """Whether a way is a row's, at its multiple of rate and epochs."""
+def _is_as_wanted(
+    recipe: Recipe, here: Recipe, wanted: Recipe, usual: Recipe
+) -> bool:
+    """Whether a recipe is a row's, at its multiple of rate and epochs."""
     same = ("train", "pooling", "layer_decay", "combine")
-    if any(way[name] != wanted[name] for name in same):
+    if any(recipe[name] != wanted[name] for name in same):
         return False
-    if way["pairs"] != "sbert" or way["loss_weights"]:
+    if recipe["pairs"] != "sbert" or recipe["loss_weights"]:
         return False
     return all(
         math.isclose(
-            way[name] / here[name], wanted[name] / usual[name], rel_tol=1e-3
+            recipe[name] / here[name], wanted[name] / usual[name], rel_tol=1e-3
         )
         for name in here
     )
@@ -132,133 +174,141 @@ def _meets(way, here, wanted, usual):
 # === Tables 2 to 8 ===
 
 
-def _tables(name, cells, rows, known, published):
+def _tables(
+    name: str,
+    cells: Sequence[Cell],
+    rows: dict[str, Row],
+    known: dict[str, Any],
+    published: dict[str, Any],
+) -> list[Part]:
     """The paper's tables, ours beside them, and what the majority scores.
 
-    A table of which no row was run is named alone.
+    A table of which no row was run is only named.
     """
     if not rows:
         return []
-    parts = [
+    parts: list[Part] = [
         Heading(3, "The paper's tables"),
-        Text(_how_rows_are_met(cells, published["usual"])),
+        Text(_explain_rows(cells, published["usual"])),
     ]
-    columns = ("", "here", "n", *_paired(SCORES.values(), _papers()), "time, s")
-    unmet = []
+    theirs = [f"{score}, paper" for score in SCORES.values()]
+    columns = ("", "here", "n", *_alternate(SCORES.values(), theirs), "time, s")
+    not_run = []
     for table in published["tables"]:
         number = table["number"]
-        here = [
-            rows[f"{number}.{place}"]
-            for place in range(1, len(table["rows"]) + 1)
+        of_table = [
+            rows[f"{number}.{line}"]
+            for line in range(1, len(table["rows"]) + 1)
         ]
-        if not any(row.cell for row in here):
-            unmet.append(f"table {number}, {table['caption']}")
+        if not any(row.cell for row in of_table):
+            not_run.append(f"table {number}, {table['caption']}")
             continue
-        lines = [_line(row) for row in here]
+        lines = [_make_line(row) for row in of_table]
         if "majorities" in known:
             majorities = [points(100 * known["majorities"][n]) for n in SCORES]
-            filled = _paired(majorities, [""] * len(SCORES))
+            filled = _alternate(majorities, [""] * len(SCORES))
             lines.append(("the majority class", "", "", *filled, ""))
         caption = (
             f"Table {number}: {table['caption']}. In points, mean and "
             "deviation over n seeds"
         )
-        parts.append(
-            Table(f"table_{number}_{name}", caption, columns, tuple(lines))
-        )
-    if unmet:
-        parts.append(Text(f"No run here is a row of: {'; '.join(unmet)}."))
+        parts.append(Table(f"table_{number}_{name}", caption, columns, lines))
+    if not_run:
+        parts.append(Text(f"No run here is a row of: {'; '.join(not_run)}."))
     return parts
 
 
-def _papers():
-    return [f"{name}, paper" for name in SCORES.values()]
-
-
-def _paired(ours, theirs):
-    """One of ours, one of theirs, and so on."""
+def _alternate(ours: Iterable[str], theirs: Iterable[str]) -> list[str]:
+    """The first of ours, the first of theirs, and so on."""
     return [cell for pair in zip(ours, theirs) for cell in pair]
 
 
-def _line(row):
+def _make_line(row: Row) -> tuple[str, ...]:
     theirs = [f"{figure:.1f}" for figure in row.figures]
     if row.cell is None:
-        return (row.name, "not run", "", *_paired([""] * 4, theirs), "")
-    here = amount(way_of(row.cell)) + ("; cached" if row.cell.cached else "")
+        return (row.name, "not run", "", *_alternate([""] * 4, theirs), "")
+    here = amount(recipe_of(row.cell)) + ("; cached" if row.cell.cached else "")
     return (
         row.name,
         here,
-        str(len(row.cell.records)),
-        *_paired(scores(row.cell), theirs),
+        row.cell.n,
+        *_alternate(scores(row.cell), theirs),
         spread(row.cell.seconds, 1),
     )
 
 
-def _how_rows_are_met(cells, usual):
+def _explain_rows(cells: Sequence[Cell], usual: Recipe) -> str:
     here = usual_here(cells, "all")
-    said = "`here` says at what rate and for how long ours trained."
+    text = "`here` says at what rate and for how long ours trained."
     if here:
-        said += (
+        text += (
             f" Most runs here train everything at {here['lr']:g} for "
             f"{here['epochs']} epochs. They stand for the paper's "
             f"{usual['lr']:g} and {usual['epochs']}; runs at twice this rate, "
             "or for five times as many epochs, stand for its "
             f"{2 * usual['lr']:g} and {5 * usual['epochs']}."
         )
-    return said
+    return text
 
 
 # === The paper's comparisons ===
 
 
-def _comparisons(name, model, rows, published):
+def _comparisons(
+    name: str, model: str, rows: dict[str, Row], published: dict[str, Any]
+) -> list[Part]:
     """Of each of the paper's comparisons, whether ours has the same sign."""
-    lines, unmet = [], []
+    lines, not_run = [], []
     for known in published.get("comparisons", ()):
-        one, other = (rows[place] for place in known["rows"])
-        if not (one.cell and other.cell):
-            unmet.append(known["claim"])
+        first, second = (rows[line] for line in known["rows"])
+        if not (first.cell and second.cell):
+            not_run.append(known["claim"])
             continue
-        theirs = round(one.figures[0] - other.figures[0], 1)
-        found = difference(one.cell, other.cell)
-        word = verdict(theirs, found)
+        theirs = round(first.figures[0] - second.figures[0], 1)
+        ours = difference(first.cell, second.cell)
+        word = verdict(theirs, ours)
         if known.get("on_pooling") and notes_on_model(model):
             word = "no verdict"
-        places = " - ".join(known["rows"])
+        numbers = " - ".join(known["rows"])
         lines.append(
-            (known["claim"], places, f"{theirs:+.1f}", found.text, word)
+            (known["claim"], numbers, f"{theirs:+.1f}", ours.text, word)
         )
-    parts = []
-    if lines:
-        caption = (
-            "Differences in overall, in points, ours with a 95 % interval over "
-            "seeds (Welch's). `within noise`: the interval has both signs. `no "
-            "verdict`: see the footnote on the encoder"
-        )
-        columns = ("one against the other", "rows", "paper", "ours", "sign")
-        parts += [
-            Heading(3, "The paper's comparisons"),
-            Table(f"signs_{name}", caption, columns, tuple(lines)),
-        ]
-        if unmet:
-            parts.append(Text(f"Not compared here: {'; '.join(unmet)}."))
+    if not lines:
+        return []
+    caption = (
+        "Differences in overall, in points, ours with a 95 % interval over "
+        "seeds (Welch's). `within noise`: the interval has both signs. `no "
+        "verdict`: see the footnote on the encoder"
+    )
+    columns = ("comparison", "rows", "paper", "ours", "sign")
+    parts: list[Part] = [
+        Heading(3, "The paper's comparisons"),
+        Table(f"signs_{name}", caption, columns, lines),
+    ]
+    if not_run:
+        parts.append(Text(f"Not compared here: {'; '.join(not_run)}."))
     return parts
 
 
 # === What to know when reading ===
 
 
-def _differing(study, dataset, cells, published):
+def _notes_on_differences(
+    study: Study,
+    dataset: Dataset,
+    cells: Sequence[Cell],
+    published: dict[str, Any],
+) -> list[str]:
     """Sentences on what of these runs is not as in the paper."""
     if not published:
         return []
     usual = published["usual"]
-    ours, theirs = {**study.settings, "model": study.model}, {}
-    theirs |= published["settings"]
+    ours = {**study.settings, "model": study.model}
     for train, words in (("all", ""), ("head", ", output layers alone")):
         here = usual_here(cells, train)
         ours |= {f"{name}{words}": value for name, value in here.items()}
-    theirs |= {
+    theirs = {
+        **published["settings"],
         "lr": usual["lr"],
         "epochs": usual["epochs"],
         "lr, output layers alone": published["head_lr"],
@@ -269,11 +319,3 @@ def _differing(study, dataset, cells, published):
             words = f"examples, {name.replace('_', ' ')}"
             ours[words], theirs[words] = dataset.sizes.get(name), size
     return not_as_in_the_paper(ours, theirs)
-
-
-def _footnotes(study, published, differing):
-    notes = [*filter(None, [published.get("source")])]
-    notes += [*published.get("footnotes", ()), *differing]
-    notes += [note + NO_VERDICT for note in notes_on_model(study.model)]
-    notes += notes_on_times(study)
-    return [Text("Footnotes:"), Items(tuple(notes), numbered=True)]

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from typing import Any
 
 from tf_transfer.reports import operating
 
@@ -15,25 +16,26 @@ class Options:
         budgets: seconds for the tables of fixed times; unset, quarters of the
             longest run.
         qualities: shares of the full score, for operating points.
-        level: of their intervals.
+        level: confidence level of their intervals.
     """
 
-    budgets: tuple = ()
-    qualities: tuple = operating.QUALITIES
+    budgets: tuple[float, ...] = ()
+    qualities: tuple[float, ...] = operating.QUALITIES
     level: float = operating.LEVEL
 
 
-def read_published(folder, module):
+def read_published(folder: str, experiment: str) -> dict[str, Any]:
     """The paper's figures, or {} where they are not at hand.
 
     Args:
-        folder: where `<module>/published.json` is looked for first; then, in
-            the folder `experiments` beside the package.
+        folder: where `<experiment>/published.json` is looked for first; then,
+            in the folder `experiments` beside the package.
+        experiment: such as `glue`.
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     beside = os.path.join(os.path.dirname(package), "experiments")
-    for place in (folder, beside):
-        path = os.path.join(place, module, "published.json")
+    for parent in (folder, beside):
+        path = os.path.join(parent, experiment, "published.json")
         if os.path.isfile(path):
             with open(path, encoding="utf-8") as file:
                 return json.load(file)

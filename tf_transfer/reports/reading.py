@@ -6,40 +6,46 @@ summary. A directory that is not whole is left out, with the reason.
 
 import json
 import os
-import zipfile
-import zlib
+from typing import Any
 
-import numpy as np
-
-from tf_transfer.data import metrics
 from tf_transfer.training import records
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 
-# What may differ between runs that are set side by side; everything else of
-# the key says that they belong to different studies.
+Record = dict[str, Any]
+
+# What may differ between runs that are compared; everything else of the key
+# says that they belong to different studies.
 APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
 DATASET = ("task", "data_identity")
-TURN = ("turn", "validation")  # what is kept of a turn
-COMPANY = ("processor", "devices", "threads", "concurrent_runs", "replicas")
+# Times are compared only between runs that agree in these.
+TIMING_ENVIRONMENT = (
+    "processor",
+    "devices",
+    "threads",
+    "concurrent_runs",
+    "replicas",
+)
 
 
 class LeftOut(Exception):
     """Why a directory is not in the report."""
 
 
-def read(root):
+def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     """The records below a folder, and what is left out.
 
     Returns:
-        (list of dicts, list of (path, reason)), by path.
+        The records, and (path, reason) of the others, both by path.
 
     Raises:
         UserError: no such folder.
     """
     if not os.path.isdir(root):
         raise UserError(f"{root}: no such folder. Give the --out of your runs.")
-    found, left_out, owners = [], [], {}
+    runs: list[Record] = []
+    left_out: list[tuple[str, str]] = []
+    owners: dict[str, str] = {}
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
         if "config.json" not in files and "result.json" not in files:
@@ -48,21 +54,25 @@ def read(root):
         path = os.path.relpath(folder, root)
         try:
             record = read_run(folder, path)
-            # The most epochs may stand in no key, yet make another run.
+            # --max_epochs may not be in the key, but it makes another run.
             key = json.dumps(
                 [record["key"], record["max_epochs"]], sort_keys=True
             )
             if key in owners:
                 raise LeftOut(f"is the same run as {owners[key]}")
             owners[key] = path
-            found.append(record)
+            runs.append(record)
         except LeftOut as reason:
             left_out.append((path, str(reason)))
-    return found, left_out
+    return runs, left_out
 
 
-def read_run(folder, path):
+def read_run(folder: str, path: str) -> Record:
     """The record of one run directory.
+
+    Args:
+        folder: the run directory.
+        path: how the record names it.
 
     Raises:
         LeftOut: it is broken, not finished, or of another version.
@@ -71,7 +81,8 @@ def read_run(folder, path):
     try:
         config, result = directory.config(), directory.result()
     except UserError as error:
-        raise LeftOut(f"is damaged: {os.path.basename(_file(error))}") from None
+        file_name = os.path.basename(str(error).split(":")[0])
+        raise LeftOut(f"is damaged: {file_name}") from None
     except OSError as error:
         raise LeftOut(f"cannot be read: {error.strerror}") from None
     if config is None:
@@ -86,37 +97,38 @@ def read_run(folder, path):
     except (OSError, ValueError):
         raise LeftOut("is damaged: epochs.jsonl") from None
     try:
-        return _record(config, result, epochs, path)
+        return _make_record(config, result, epochs, path)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise LeftOut(
             f"is of another version: {type(error).__name__} {error}"
         ) from None
 
 
-def _file(error):
-    return str(error).split(":")[0]
-
-
-def _record(config, result, epochs, path):
+def _make_record(
+    config: dict[str, Any],
+    result: dict[str, Any],
+    epochs: list[dict[str, Any]],
+    path: str,
+) -> Record:
     key, metric = config["key"], result["metric"]
     cached = result["prefix_seconds"] is not None
 
-    def score(scores):
+    def headline(scores: dict[str, float] | None) -> float | None:
         return scores[metric] if scores else None
 
     if not epochs:
         raise KeyError("no epoch")
     starts = config["starts"]
-    company = {name: config.get(name) for name in COMPANY}
+    environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
     mixed = any(
-        start[name] != company[name]
+        start[name] != environment[name]
         for start in starts
-        for name in COMPANY
+        for name in TIMING_ENVIRONMENT
         if name in start
     )
     return {
         "path": path,
-        "module": key["module"],
+        "experiment": key["module"],
         "task": result["task"],
         "metric": metric,
         "approach": result["approach"],
@@ -129,36 +141,36 @@ def _record(config, result, epochs, path):
         "data": config["settings"]["data"],
         "parts": config["parts"],
         "blocks": sum(part.startswith("block ") for part in config["parts"]),
-        "company": {**company, "mixed": mixed},
+        "timing_environment": {**environment, "mixed": mixed},
         "commit": config["git_commit"],
         "versions": config["versions"],
         "sizes": config["split_sizes"],
         "epochs": [
             {
-                "validation": score(line["validation"]),
-                "test": score(line["test"]),
+                "validation": headline(line["validation"]),
+                "test": headline(line["test"]),
                 "seconds": float(line["elapsed_seconds"]),
             }
-            for line in _ends_of_epochs(epochs)
+            for line in _last_lines_of_epochs(epochs)
         ],
-        "turns": [
-            {name: line[name] for name in TURN}
+        "passes": [
+            {"task": line["task"], "validation": line["validation"]}
             for line in epochs
-            if line.get("turn")
+            if line.get("task")
             and result["phases"][line["phase"] - 1]["trainable_layers"]
             != "head"  # of heads there may be hundreds, and nobody asks
         ],
         "phases": result.get("phases", []),
         "curve": [
-            _point(line, {"accuracy", metric})
+            _make_point(line, {"accuracy", metric})
             for line in epochs
-            if f"{SAMPLE}{metric}" in (line["validation"] or {})
+            if f"{SAMPLE}_{metric}" in (line["validation"] or {})
         ],
         "folds": None
         if result["best_epoch"]
         else [line["test"] for line in epochs],
-        "validation": score(result["validation"]),
-        "test": score(result["test"]),
+        "validation": headline(result["validation"]),
+        "test": headline(result["test"]),
         "metrics": result["test"] or result["validation"],
         "epochs_run": result["epochs_run"],
         "best_epoch": result["best_epoch"],
@@ -175,35 +187,37 @@ def _record(config, result, epochs, path):
     }
 
 
-def _point(line, metrics):
-    """What of a curve over epochs, on training sample and validation."""
+def _make_point(line: dict[str, Any], metrics: set[str]) -> dict[str, Any]:
+    """A point of the learning curves on training sample and validation."""
     scores = {
         name: value
         for name, value in line["validation"].items()
-        if name.removeprefix(SAMPLE) in metrics
+        if name.removeprefix(f"{SAMPLE}_") in metrics
     }
     return {"phase": line["phase"], "epoch": line["phase_epoch"], **scores}
 
 
-def _ends_of_epochs(lines):
-    """The line of each epoch, or its last where objectives took turns.
+def _last_lines_of_epochs(
+    lines: list[dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """The line of each epoch; the last, where there is one for each task.
 
-    Only after the last turn may an epoch be selected.
+    Only after the last task's pass may an epoch be selected.
     """
     following = [*lines[1:], None]
     return [
         line
         for line, after in zip(lines, following)
-        if not line.get("turn")
+        if not line.get("task")
         or after is None
         or after["epoch"] != line["epoch"]
     ]
 
 
-def study_of(record):
-    """What a run shares with the runs that it may be compared with.
+def study_settings(record: Record) -> dict[str, Any]:
+    """The settings that a run shares with those that it is compared with.
 
-    The most epochs belong to it, though a run's key may not have them: a run
+    --max_epochs belongs to them, though a run's key may not have it: a run
     that was cut off is not one that stopped by itself.
     """
     shared = {
@@ -212,89 +226,3 @@ def study_of(record):
         if name not in (*APPROACH, *DATASET, "seed")
     }
     return {**shared, "max_epochs": record["max_epochs"]}
-
-
-# === Predictions ===
-
-
-class Predictions:
-    """Reads labels and outputs of runs.
-
-    Args:
-        root: the folder that the records' paths start from.
-
-    Attributes:
-        damaged: paths of runs whose predictions could not be read.
-    """
-
-    def __init__(self, root):
-        self.root = root
-        self.damaged = set()
-
-    def test(self, record, half=""):
-        """(ids, labels, outputs) of a run's test set, or None.
-
-        Outputs are the chosen label ids, or scores where there are no labels.
-
-        Args:
-            half: `mismatched_` for MNLI's other test set.
-        """
-        found = self.logits(record, half)
-        if found is None:
-            return None
-        ids, labels, logits = found
-        is_score = np.issubdtype(labels.dtype, np.floating)
-        return ids, labels, logits[:, 0] if is_score else metrics.decide(logits)
-
-    def logits(self, record, half=""):
-        """(ids, labels, logits) of a run's test set, or None; see `test`."""
-
-        def read(arrays):
-            if f"test_{half}ids" not in arrays:
-                return None  # nothing was tested
-            return [
-                arrays[f"test_{half}{name}"]
-                for name in ("ids", "labels", "logits")
-            ]
-
-        return self._read(record, read)
-
-    def validation_labels(self, record, tasks):
-        """Dict from each task of a run of several to its labels, or None."""
-        return self._read(
-            record,
-            lambda arrays: {
-                task: arrays[f"validation_{task}_labels"] for task in tasks
-            },
-        )
-
-    def _read(self, record, read):
-        """What a function makes of a run's arrays; None of none."""
-        path = os.path.join(self.root, record["path"], "predictions.npz")
-        try:
-            with np.load(path) as arrays:
-                return read(arrays)
-        except FileNotFoundError:
-            return None
-        except (
-            OSError,
-            ValueError,
-            KeyError,
-            EOFError,
-            zipfile.BadZipFile,
-            zlib.error,
-        ):
-            self.damaged.add(record["path"])
-            return None
-
-
-def majority(metric, labels):
-    """What the commonest answer scores; 0 where an order is asked for."""
-    if np.issubdtype(labels.dtype, np.floating):
-        return 0.0
-    values, counts = np.unique(labels, return_counts=True)
-    commonest = values[counts.argmax()]
-    logits = np.eye(int(max(values.max(), 1)) + 1)[
-        np.full(len(labels), commonest)
-    ]
-    return metrics.METRICS[metric](labels, logits)

@@ -7,6 +7,10 @@ made again from its summary.
 import collections
 import dataclasses
 import json
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
 
 from tf_transfer.data import ensembles
 from tf_transfer.data import metrics
@@ -15,7 +19,12 @@ from tf_transfer.reports import reading
 from tf_transfer.reports import stacking_runs as runs
 from tf_transfer.reports import statistics
 from tf_transfer.reports import studies
+from tf_transfer.reports.document import Part
 from tf_transfer.reports.document import Table
+from tf_transfer.reports.predictions import Arrays
+from tf_transfer.reports.predictions import Predictions
+from tf_transfer.reports.reading import Record
+from tf_transfer.reports.studies import Dataset
 from tf_transfer.reports.words import spread
 from tf_transfer.utils.errors import UserError
 
@@ -27,40 +36,44 @@ MEMBERS = (
 )
 # Settings that say which examples train, validate and test.
 SPLITTING = ("split_seed", "validation_fraction", "max_train_examples")
-WAYS = {"mean": "mean of probabilities", "vote": "majority vote"}
+METHODS = {"mean": "mean of probabilities", "vote": "majority vote"}
 
 
 # === What a summary keeps of predictions ===
 
 
-def joined(records, predictions):
+def join_predictions(
+    records: Sequence[Record], predictions: Predictions
+) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
     """The paper's ensemble of three, of each seed that has all of them.
 
     Args:
-        records: of all runs, prepared or not.
-        predictions: `reading.Predictions`.
+        records: of a study's runs, prepared.
+        predictions: theirs.
 
     Returns:
-        (list of dicts, list of (path, reason)): `members` (paths, in the order
-        of `MEMBERS`), `seed`, `mean` and `vote` (their metrics); and what may
-        not be joined.
+        For each ensemble `members` (paths, in the order of `MEMBERS`), `seed`,
+        `mean` and `vote` (their metrics); and (path, reason) of what may not
+        be joined.
     """
-    found, refused = [], []
-    for trio in _trios(records):
-        outputs = [predictions.logits(record) for record in trio]
-        if any(output is None for output in outputs):
+    joined, refused = [], []
+    for trio in _find_trios(records):
+        read = [predictions.logits(record) for record in trio]
+        outputs = [output for output in read if output is not None]
+        if len(outputs) < len(trio):
             continue
-        members = [member(*pair) for pair in zip(trio, outputs)]
+        members = [make_member(*pair) for pair in zip(trio, outputs)]
         try:
             together = ensembles.join(members)
         except UserError as error:
             refused.append((trio[-1]["path"], f"is in no ensemble: {error}"))
             continue
-        labels, names = members[0].labels, _measured(trio[0])
-        found.append(
+        labels, first = members[0].labels, trio[0]
+        names = [n for n in runs.METRICS["text"] if n in first["metrics"]]
+        joined.append(
             {
                 "members": [record["path"] for record in trio],
-                "seed": trio[0]["seed"],
+                "seed": first["seed"],
                 "mean": metrics.measure(
                     names, labels, ensembles.mean(together)
                 ),
@@ -69,11 +82,11 @@ def joined(records, predictions):
                 ),
             }
         )
-    return found, refused
+    return joined, refused
 
 
-def member(record, output):
-    """A run as an `ensembles.Member`.
+def make_member(record: Record, output: Arrays) -> ensembles.Member:
+    """A run as a member of an ensemble.
 
     Args:
         record: see `reading`.
@@ -88,40 +101,40 @@ def member(record, output):
     )
 
 
-def _measured(record):
-    return [name for name in runs.SHOWN["text"] if name in record["metrics"]]
-
-
-def _trios(records):
-    """Records of the three members that differ in nothing else, as lists.
+def _find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records of the three members that differ in nothing else.
 
     All train everything at the same rate, for as long; both heads are stacked
     alike.
     """
-    bases, stacks = {}, collections.defaultdict(dict)
-    for record in runs.prepared(records):
-        pair = record["way"]["head"], record["way"]["adaptation"]
-        if record["task"] != "text" or pair not in MEMBERS:
+    bases: dict[str, Record] = {}
+    stacks: dict[tuple[str, str], dict[runs.Model, Record]] = {}
+    for record in records:
+        recipe = record["recipe"]
+        model = recipe["head"], recipe["adaptation"]
+        if record["task"] != "text" or model not in MEMBERS:
             continue
         shared = [
-            reading.study_of(record),
+            reading.study_settings(record),
             record["key"]["data_identity"],
             record["seed"],
             record["lr"],
         ]
         base = json.dumps(shared, sort_keys=True)
-        if pair == runs.BASE:
+        if model == runs.BASE:
             bases[base] = record
             continue
-        first = [record["way"][name] for name in runs.FIRST_PHASE]
-        how = json.dumps(
-            [*first, record["cached"], record["key"].get("cache_dtype")]
+        first_phase = [recipe[name] for name in runs.FIRST_PHASE]
+        stacked_as = json.dumps(
+            [*first_phase, record["cached"], record["key"].get("cache_dtype")]
         )
-        stacks[base, how][pair] = record
+        stacks.setdefault((base, stacked_as), {})[model] = record
     for (base, _), stacked in stacks.items():
-        trio = [{runs.BASE: bases.get(base), **stacked}.get(p) for p in MEMBERS]
-        if None not in trio:
-            yield trio
+        members = {**stacked}
+        if base in bases:
+            members[runs.BASE] = bases[base]
+        if len(members) == len(MEMBERS):
+            yield [members[model] for model in MEMBERS]
 
 
 # === The ensemble against its members, in a report ===
@@ -132,37 +145,42 @@ class Ensemble:
     """Runs of the paper's three models, joined seed by seed.
 
     Attributes:
-        members: a list each of `MEMBERS` of records, a seed each.
-        joined: what the summary says of each seed.
+        members: of each of `MEMBERS` its records, one for each seed.
+        joined: what the summary keeps of each seed.
         rates: those of the stacked members.
         timed: whether the times of all runs may be compared.
     """
 
-    members: list
-    joined: list
+    members: list[list[Record]]
+    joined: list[dict[str, Any]]
     rates: str
     timed: bool
 
-    def values(self, how, metric):
-        """Scores of each seed in points; `how`: `mean` or `vote`."""
-        found = [seed[how] for seed in self.joined]
-        return [100 * seed[metric] for seed in found if metric in seed]
+    def values(self, method: str, metric: str) -> list[float]:
+        """Scores of each seed in points.
 
-    def member_values(self, number, metric):
+        Args:
+            method: one of `METHODS`.
+            metric: such as `accuracy`.
+        """
+        scores = [seed[method] for seed in self.joined]
+        return [100 * seed[metric] for seed in scores if metric in seed]
+
+    def member_values(self, index: int, metric: str) -> list[float]:
         """Scores of a member's runs in points."""
-        return [100 * run["metrics"][metric] for run in self.members[number]]
+        return [100 * run["metrics"][metric] for run in self.members[index]]
 
-    def seconds(self, numbers):
+    def seconds(self, indices: Iterable[int]) -> statistics.Mean | None:
         """`Mean` of the time that some members take together, or None."""
         if not self.timed:
             return None
-        seeds = zip(*(self.members[number] for number in numbers))
+        seeds = zip(*(self.members[index] for index in indices))
         return statistics.mean_of(
             [sum(map(studies.seconds_of, seed)) for seed in seeds]
         )
 
 
-def of(dataset, summary):
+def ensembles_of(dataset: Dataset, summary: dict[str, Any]) -> list[Ensemble]:
     """`Ensemble`s of a data set's runs, the one with most seeds first."""
     owners = {
         record["path"]: (cell, record)
@@ -173,26 +191,30 @@ def of(dataset, summary):
     groups = collections.defaultdict(list)
     for seed in summary.get("ensembles", ()):
         if all(path in owners for path in seed["members"]):
-            groups[runs.rates(owners[seed["members"][-1]][0])].append(seed)
-    found = [
-        _ensemble(seeds, rates, owners, timed)
-        for rates, seeds in groups.items()
-    ]
-    return sorted(found, key=lambda one: (-len(one.joined), one.rates))
+            cell, _ = owners[seed["members"][-1]]
+            groups[runs.rates(cell)].append(seed)
+    result = []
+    for rates, seeds in groups.items():
+        paths = [seed["members"] for seed in seeds]
+        members = [
+            [owners[path][1] for path in of_one] for of_one in zip(*paths)
+        ]
+        is_timed = timed.issuperset(path for trio in paths for path in trio)
+        result.append(Ensemble(members, seeds, rates, is_timed))
+    return sorted(result, key=lambda e: (-len(e.joined), e.rates))
 
 
-def _ensemble(seeds, rates, owners, timed):
-    paths = [seed["members"] for seed in seeds]
-    members = [[owners[path][1] for path in of_one] for of_one in zip(*paths)]
-    is_timed = timed.issuperset(path for trio in paths for path in trio)
-    return Ensemble(members, seeds, rates, is_timed)
-
-
-def parts(name, dataset, joined, known):
-    """A table an ensemble: its members, and both ways of joining them."""
-    names, found = runs.names_of(dataset), []
+def tabulate(
+    name: str,
+    dataset: Dataset,
+    joined: Iterable[Ensemble],
+    known: dict[str, Any],
+) -> list[Part]:
+    """A table an ensemble: its members, and both methods of joining them."""
+    names = runs.metrics_of(dataset)
+    tables: list[Part] = []
     for number, ensemble in enumerate(joined, 1):
-        rows = _rows_of_ensemble(ensemble, names)
+        rows = _make_rows(ensemble, names)
         if "majorities" in known:
             majorities = runs.majorities(known, names)
             rows.append(("the majority class", "", *majorities, "", "", ""))
@@ -210,35 +232,35 @@ def parts(name, dataset, joined, known):
             "against the best member",
             "time, s",
         )
-        found.append(
-            Table(f"ensemble_{name}_{number}", caption, columns, tuple(rows))
+        tables.append(
+            Table(f"ensemble_{name}_{number}", caption, columns, rows)
         )
-    return found
+    return tables
 
 
-def _rows_of_ensemble(ensemble, names):
-    count = str(len(ensemble.joined))
-    members = [ensemble.member_values(n, "accuracy") for n in range(3)]
-    best = max(members, key=lambda scores: statistics.mean_of(scores).mean)
+def _make_rows(
+    ensemble: Ensemble, names: Iterable[str]
+) -> list[tuple[str, ...]]:
+    n = str(len(ensemble.joined))
+    members = [ensemble.member_values(i, "accuracy") for i in range(3)]
+    best = max(members, key=_mean)
     rows = []
-    for number, pair in enumerate(MEMBERS):
-        scores = [ensemble.member_values(number, metric) for metric in names]
+    for index, model in enumerate(MEMBERS):
         gain = ""
-        if number:
-            gain = compare.difference(members[number], members[0]).text
+        if index:
+            gain = compare.difference(members[index], members[0]).text
         rows.append(
             (
-                runs.named(*pair),
-                count,
-                *_spreads(scores),
+                runs.model_name(model),
+                n,
+                *_spreads(ensemble.member_values(index, m) for m in names),
                 gain,
                 "",
-                spread(ensemble.seconds([number]), 1),
+                spread(ensemble.seconds([index]), 1),
             )
         )
-    for how, words in WAYS.items():
-        scores = [ensemble.values(how, metric) for metric in names]
-        accuracies = ensemble.values(how, "accuracy")
+    for method, words in METHODS.items():
+        accuracies = ensemble.values(method, "accuracy")
         gains = [
             compare.difference(accuracies, other).text
             for other in (members[0], best)
@@ -246,8 +268,8 @@ def _rows_of_ensemble(ensemble, names):
         rows.append(
             (
                 words,
-                count,
-                *_spreads(scores),
+                n,
+                *_spreads(ensemble.values(method, m) for m in names),
                 *gains,
                 spread(ensemble.seconds(range(3)), 1),
             )
@@ -255,5 +277,10 @@ def _rows_of_ensemble(ensemble, names):
     return rows
 
 
-def _spreads(lists):
+def _mean(scores: list[float]) -> float:
+    mean = statistics.mean_of(scores)
+    return mean.mean if mean else float("-inf")
+
+
+def _spreads(lists: Iterable[list[float]]) -> list[str]:
     return [spread(statistics.mean_of(values)) for values in lists]

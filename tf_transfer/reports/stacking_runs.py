@@ -1,13 +1,22 @@
-"""Runs of `stacking`: told apart, named, ordered.
+"""Runs of `stacking`: how they are told apart, named and ordered.
 
-A run is told from others by its way, a dict: head, adaptation, and the rate and
-epochs of each phase. Only runs of one way are averaged.
+What differs between such runs is their recipe, a dict: head, adaptation, and
+the rate and epochs of each phase. Only runs of one recipe are averaged.
 """
+
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from tf_transfer.reports import reading
+from tf_transfer.reports import predictions as predictions_lib
+from tf_transfer.reports.reading import Record
+from tf_transfer.reports.studies import Cell
+from tf_transfer.reports.studies import Dataset
 from tf_transfer.reports.words import points
+
+Recipe = dict[str, Any]
+Model = tuple[str, str]  # head and adaptation
 
 HEADS = {
     "dense": "two dense layers",
@@ -19,10 +28,10 @@ HEADS = {
     "sim_transformer": "Sim-Transformer",
 }
 ADAPTATIONS = ("finetune_only", "stack_only", "stack_and_finetune", "joint")
-BASE = ("dense", "finetune_only")
+BASE: Model = ("dense", "finetune_only")
 FIRST_PHASE = ("head_lr", "phase_one_epochs", "phase_one_gap")
 VARIED = ("head", "adaptation", *FIRST_PHASE)
-SHOWN = {  # metrics, and what the tables call them
+METRICS = {  # of each task, and what the tables call them
     "ner": {
         "accuracy": "accuracy",
         "f1": "entity F1",
@@ -35,106 +44,102 @@ SHOWN = {  # metrics, and what the tables call them
 }
 
 
-def prepared(records):
+def prepare(records: Iterable[Record]) -> list[Record]:
     """Records as these tables tell them apart.
 
-    What differs between the paper's rows leaves the key for `way`, and is put
-    into words as the approach.
+    What differs between the paper's rows moves from the key to `recipe`, and
+    is put into words as the approach.
     """
-    found = []
+    prepared = []
     for record in records:
         key = dict(record["key"])
-        key.pop("max_epochs", None)  # the way tells them
-        way = {name: key.pop(name, None) for name in VARIED}
-        way |= {"lr": record["lr"], "epochs": record["max_epochs"]}
-        key.pop("classes", None)  # the identity of the data tells them
+        key.pop("max_epochs", None)  # it is in the recipe
+        recipe = {name: key.pop(name, None) for name in VARIED}
+        recipe |= {"lr": record["lr"], "epochs": record["max_epochs"]}
+        key.pop("classes", None)  # the identity of the data says it
         # Where a gap selects, no epoch of a second phase is to be selected.
         key.setdefault("select", "last")
-        approach = f"{way['head']}; {way['adaptation']}; {amount(way)}"
-        told = {"key": key, "way": way, "approach": approach}
-        found.append({**record, **told, "max_epochs": None})
-    return found
+        changes = {
+            "key": key,
+            "recipe": recipe,
+            "approach": f"{recipe['head']}; {recipe['adaptation']}; "
+            f"{amount(recipe)}",
+            "max_epochs": None,
+        }
+        prepared.append({**record, **changes})
+    return prepared
 
 
-# === Words for a way ===
+# === Words for a recipe ===
 
 
-def amount(way):
+def amount(recipe: Recipe) -> str:
     """Rate and epochs of each phase: `0.001 for 1, then 2e-05 for 3`."""
-    if way["adaptation"] == "stack_and_finetune":
-        first = f"{way['head_lr']:g} for {way['phase_one_epochs']}{_gap(way)}"
-        return f"{first}, then {way['lr']:g} for {way['epochs']}"
-    return f"{way['lr']:g} for {way['epochs']}{_gap(way)}"
+    gap = recipe["phase_one_gap"]
+    rule = "" if gap is None or gap < 0 else f" (gap {gap:g})"
+    last = f"{recipe['lr']:g} for {recipe['epochs']}"
+    if recipe["adaptation"] == "stack_and_finetune":
+        first = f"{recipe['head_lr']:g} for {recipe['phase_one_epochs']}{rule}"
+        return f"{first}, then {last}"
+    return last + rule
 
 
-def _gap(way):
-    gap = way["phase_one_gap"]
-    return "" if gap is None or gap < 0 else f" (gap {gap:g})"
-
-
-def adaptation_name(adaptation):
+def adaptation_name(adaptation: str) -> str:
     """As the paper writes it; `joint` is ours."""
     return adaptation.replace("_", "-")
 
 
-def named(head, adaptation):
+def model_name(model: Model) -> str:
     """A head and its adaptation: `BiLSTM, stack-only`."""
+    head, adaptation = model
     return f"{HEADS.get(head, head)}, {adaptation_name(adaptation)}"
 
 
-# === Cells, each of one way ===
+# === Cells, each of one recipe ===
 
 
-def way_of(cell):
-    """The way of all runs of a cell."""
-    return cell.records[0]["way"]
+def recipe_of(cell: Cell) -> Recipe:
+    """The recipe of all runs of a cell."""
+    return cell.records[0]["recipe"]
 
 
-def pair_of(cell):
+def model_of(cell: Cell) -> Model:
     """Head and adaptation of a cell."""
-    return way_of(cell)["head"], way_of(cell)["adaptation"]
+    return recipe_of(cell)["head"], recipe_of(cell)["adaptation"]
 
 
-def head_of(cell):
+def head_name(cell: Cell) -> str:
     """What the tables call its head."""
-    head, _ = pair_of(cell)
+    head, _ = model_of(cell)
     return HEADS.get(head, head)
 
 
-def adaptation_of(cell):
-    """What the tables call its adaptation."""
-    return adaptation_name(pair_of(cell)[1])
-
-
-def called(cell):
+def cell_name(cell: Cell) -> str:
     """A cell in words, without its rates: `BiLSTM, stack-only, cached`."""
-    return named(*pair_of(cell)) + (", cached" if cell.cached else "")
+    return model_name(model_of(cell)) + (", cached" if cell.cached else "")
 
 
-def rates(cell):
+def rates(cell: Cell) -> str:
     """Rates and epochs, and whether and how the prefix is cached."""
-    words = [amount(way_of(cell))]
+    words = [amount(recipe_of(cell))]
     if cell.cached:
         dtype = cell.records[0]["key"].get("cache_dtype", "float16")
         words.append("cached" + ("" if dtype == "float16" else f" as {dtype}"))
     return ", ".join(words)
 
 
-def values(cell, metric):
-    """A metric of each run on test, in points."""
-    return [
-        100 * record["metrics"][metric]
-        for record in cell.records
-        if metric in record["metrics"]
-    ]
+def identify(cell: Cell) -> tuple[str, str, str]:
+    """The cells of a table that name a line: head, adaptation, rates."""
+    _, adaptation = model_of(cell)
+    return head_name(cell), adaptation_name(adaptation), rates(cell)
 
 
-def ordered(cells):
-    """By head, adaptation and rates, as the tables list them."""
+def ordered(dataset: Dataset) -> list[Cell]:
+    """A data set's cells by head, adaptation and rates."""
     heads = list(HEADS)
 
-    def place(cell):
-        head, adaptation = pair_of(cell)
+    def order(cell: Cell) -> tuple[Any, ...]:
+        head, adaptation = model_of(cell)
         return (
             heads.index(head) if head in heads else len(heads),
             head,
@@ -143,61 +148,56 @@ def ordered(cells):
             rates(cell),
         )
 
-    return sorted(cells, key=place)
+    return sorted(dataset.cells.values(), key=order)
 
 
-def best(cells, pair=None):
+def best(cells: Iterable[Cell], model: Model | None = None) -> Cell | None:
     """The best cell, of a head and adaptation; by validation, then test.
 
     Where they are as good, the one with most runs, then a live one.
     """
-
-    def quality(cell):
-        mean = cell.validation or cell.score
-        return mean.mean if mean else float("-inf")
-
     return max(
-        (cell for cell in cells if pair in (None, pair_of(cell))),
-        key=lambda cell: (quality(cell), len(cell.records), not cell.cached),
+        (cell for cell in cells if model in (None, model_of(cell))),
+        key=lambda cell: (cell.quality, len(cell.records), not cell.cached),
         default=None,
     )
 
 
-def names_of(dataset):
-    """Metrics of a task, and what the tables call them."""
-    cells = dataset.cells.values()
+def metrics_of(dataset: Dataset) -> dict[str, str]:
+    """Metrics that all runs of a data set have, with the tables' names."""
     return {
         metric: name
-        for metric, name in SHOWN[dataset.task].items()
-        if all(metric in r["metrics"] for cell in cells for r in cell.records)
+        for metric, name in METRICS[dataset.task].items()
+        if all(metric in record["metrics"] for record in dataset.records)
     }
 
 
 # === What the commonest answer scores ===
 
 
-def facts(dataset, predictions):
-    """What the commonest answer scores on test, and how much was tested.
+def facts(
+    dataset: Dataset, predictions: predictions_lib.Predictions
+) -> dict[str, Any]:
+    """What the commonest answer scores on test, and the size of the test set.
 
     Of entities that is the tag O for every word, which finds none.
     """
-    for cell in dataset.cells.values():
-        for record in cell.records:
-            test = predictions.test(record)
-            if test is None:
-                continue
-            labels = test[1]
-            known = [n for n in SHOWN[dataset.task] if n in record["metrics"]]
-            if dataset.task == "ner":
-                scores = dict.fromkeys(known, 0.0)
-                scores["accuracy"] = float(np.mean(labels == 0))
-            else:
-                scores = {n: reading.majority(n, labels) for n in known}
-            return {"majorities": scores, "test": len(labels)}
+    for record in dataset.records:
+        test = predictions.test(record)
+        if test is None:
+            continue
+        labels = test[1]
+        known = [n for n in METRICS[dataset.task] if n in record["metrics"]]
+        if dataset.task == "ner":
+            scores = dict.fromkeys(known, 0.0)
+            scores["accuracy"] = float(np.mean(labels == 0))
+        else:
+            scores = {n: predictions_lib.majority(n, labels) for n in known}
+        return {"majorities": scores, "test": len(labels)}
     return {}
 
 
-def majorities(known, names):
+def majorities(known: dict[str, Any], names: Iterable[str]) -> list[str]:
     """What the commonest answer scores: of words, O for all of them."""
-    found = known.get("majorities", {})
-    return [points(100 * found[n]) if n in found else "" for n in names]
+    scores = known.get("majorities", {})
+    return [points(100 * scores[n]) if n in scores else "" for n in names]

@@ -2,9 +2,11 @@
 
 import dataclasses
 import warnings
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
-import scipy.stats
 
 RESAMPLES = 1000
 LEVEL = 0.05
@@ -13,20 +15,20 @@ _CHUNK_ENTRIES = 4_000_000  # drawn at a time
 
 @dataclasses.dataclass(frozen=True)
 class Mean:
-    """Mean and standard deviation of n values; no deviation of one."""
+    """Mean and standard deviation of n values; of one, no deviation."""
 
     mean: float
     deviation: float | None
     n: int
 
 
-def mean_of(values):
-    """`Mean` of the values, or None where there are none."""
-    values = [float(value) for value in values if value is not None]
-    if not values:
+def mean_of(values: Iterable[float | None]) -> Mean | None:
+    """Mean of the values that are not None; None where there are none."""
+    known = [float(value) for value in values if value is not None]
+    if not known:
         return None
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return Mean(float(np.mean(values)), deviation, len(values))
+    deviation = float(np.std(known, ddof=1)) if len(known) > 1 else None
+    return Mean(float(np.mean(known)), deviation, len(known))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,24 +46,27 @@ class Welch:
     high: float
 
 
-def welch(one, other):
-    """Welch's t-test of two samples, or None where it says nothing.
+def welch(first: Sequence[float], second: Sequence[float]) -> Welch | None:
+    """Welch's t-test of two samples.
 
-    That is with fewer than two values on a side, or no spread on both.
+    None where it says nothing: one sample has fewer than two values, or all
+    values of each sample are equal.
     """
-    if min(len(one), len(other)) < 2:
+    if min(len(first), len(second)) < 2:
         return None
-    if np.ptp(one) == 0 and np.ptp(other) == 0:
+    if np.ptp(first) == 0 and np.ptp(second) == 0:
         return None
+    import scipy.stats  # takes a second to load
+
     with warnings.catch_warnings():
-        # One side without spread, as a constant answer's, is no trouble.
+        # One sample of equal values, as a constant answer's, is no trouble.
         warnings.simplefilter("ignore", RuntimeWarning)
-        found = scipy.stats.ttest_ind(one, other, equal_var=False)
-        interval = found.confidence_interval(1 - LEVEL)
+        test = scipy.stats.ttest_ind(first, second, equal_var=False)
+        interval = test.confidence_interval(1 - LEVEL)
     return Welch(
-        float(found.statistic),
-        float(found.df),
-        float(found.pvalue),
+        float(test.statistic),
+        float(test.df),
+        float(test.pvalue),
         float(interval.low),
         float(interval.high),
     )
@@ -81,17 +86,25 @@ class Paired:
     p: float
 
 
-def resampled(metric, labels, outputs, seed=0, count=RESAMPLES):
-    """The score on so many samples of the test examples, with replacement.
+def resampled(
+    metric: str,
+    labels: np.ndarray,
+    outputs: Sequence[np.ndarray],
+    seed: int = 0,
+    count: int = RESAMPLES,
+) -> np.ndarray:
+    """The score on `count` samples of the test examples, with replacement.
 
-    The samples depend on `seed` and the number of examples alone: two sides
-    that are scored on the same test set are scored on the same samples.
+    The samples depend on `seed` and the number of examples alone: models that
+    are scored on the same test set are scored on the same samples.
 
     Args:
         metric: name of one of `SCORES`.
         labels: [examples].
-        outputs: a list (a seed each) of label ids, or of scores for a
-            correlation, [examples]. Their scores are averaged.
+        outputs: label ids of each seed's model, or scores for a correlation,
+            [examples]. The score is the mean over seeds.
+        seed: of the random numbers.
+        count: how many samples are drawn.
 
     Returns:
         float64 [count].
@@ -100,7 +113,7 @@ def resampled(metric, labels, outputs, seed=0, count=RESAMPLES):
     labels = np.asarray(labels)
     examples = len(labels)
     rows = max(1, _CHUNK_ENTRIES // examples)
-    found = []
+    means = []
     for begin in range(0, count, rows):
         size = min(rows, count - begin)
         drawn = generator.integers(0, examples, (size, examples))
@@ -108,20 +121,17 @@ def resampled(metric, labels, outputs, seed=0, count=RESAMPLES):
         times = np.bincount(drawn.ravel(), minlength=size * examples)
         times = times.reshape(size, examples).astype(np.float64)
         scores = SCORES[metric](labels, outputs, times)
-        found.append(np.mean(scores, axis=0))
-    return np.concatenate(found)
+        means.append(np.mean(scores, axis=0))
+    return np.concatenate(means)
 
 
-def paired(ones, others):
-    """Whether two sides differ on more than these test examples.
+def paired(first: np.ndarray, second: np.ndarray) -> Paired:
+    """Whether two models differ on more than these test examples.
 
     Args:
-        ones, others: what `resampled` gave for each.
-
-    Returns:
-        `Paired`.
+        first, second: what `resampled` returned for each.
     """
-    difference = ones - others
+    difference = first - second
     low, high = np.quantile(difference, (LEVEL / 2, 1 - LEVEL / 2))
     p = 2 * min(np.mean(difference <= 0), np.mean(difference >= 0))
     return Paired(float(low), float(high), float(min(p, 1.0)))
@@ -133,11 +143,16 @@ def paired(ones, others):
 # each sample, [samples, examples]. `SCORES` take a list of outputs.
 
 
-def _accuracy(labels, output, times):
+def _accuracy(
+    labels: np.ndarray, output: np.ndarray, times: np.ndarray
+) -> np.ndarray:
     return times @ (labels == output) / len(labels)
 
 
-def _confusion(labels, output, times):
+def _confusion(
+    labels: np.ndarray, output: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """True positives, false positives, false and true negatives."""
     labels, output = labels == 1, output == 1
     return (
         times @ (labels & output),
@@ -147,12 +162,16 @@ def _confusion(labels, output, times):
     )
 
 
-def _f1(labels, output, times):
+def _f1(
+    labels: np.ndarray, output: np.ndarray, times: np.ndarray
+) -> np.ndarray:
     hit, false, missed, _ = _confusion(labels, output, times)
     return _ratio(2 * hit, 2 * hit + false + missed)
 
 
-def _matthews(labels, output, times):
+def _matthews(
+    labels: np.ndarray, output: np.ndarray, times: np.ndarray
+) -> np.ndarray:
     hit, false, missed, right = _confusion(labels, output, times)
     return _ratio(
         hit * right - false * missed,
@@ -162,18 +181,22 @@ def _matthews(labels, output, times):
     )
 
 
-def _pearson(labels, output, times):
+def _pearson(
+    labels: np.ndarray, output: np.ndarray, times: np.ndarray
+) -> np.ndarray:
     return _correlation(labels[None], output[None], times)
 
 
-def _spearman(labels, outputs, times):
+def _spearman(
+    labels: np.ndarray, outputs: Sequence[np.ndarray], times: np.ndarray
+) -> list[np.ndarray]:
     ranks = _ranks(labels, times)
     return [
         _correlation(ranks, _ranks(output, times), times) for output in outputs
     ]
 
 
-def _ranks(values, times):
+def _ranks(values: np.ndarray, times: np.ndarray) -> np.ndarray:
     """The average rank of each example's value within each sample."""
     _, kind = np.unique(values, return_inverse=True)
     order = np.argsort(kind, kind="stable")
@@ -183,34 +206,45 @@ def _ranks(values, times):
     return (below + (equal + 1) / 2)[:, kind]
 
 
-def _correlation(one, other, times):
-    one = one - (times * one).sum(axis=1, keepdims=True) / times.shape[1]
-    other = other - (times * other).sum(axis=1, keepdims=True) / times.shape[1]
-    weighted = times * one
+def _correlation(
+    first: np.ndarray, second: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    examples = times.shape[1]
+    first = first - (times * first).sum(axis=1, keepdims=True) / examples
+    second = second - (times * second).sum(axis=1, keepdims=True) / examples
+    weighted = times * first
     return _ratio(
-        (weighted * other).sum(axis=1),
+        (weighted * second).sum(axis=1),
         np.sqrt(
-            (weighted * one).sum(axis=1) * (times * other * other).sum(axis=1)
+            (weighted * first).sum(axis=1)
+            * (times * second * second).sum(axis=1)
         ),
     )
 
 
-def _ratio(above, below):
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     above = np.asarray(above, np.float64)
     return np.divide(above, below, np.zeros_like(above), where=below > 1e-12)
 
 
-def _each(score):
+Score = Callable[
+    [np.ndarray, Sequence[np.ndarray], np.ndarray], Sequence[np.ndarray]
+]
+
+
+def _for_every_output(
+    score: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray],
+) -> Score:
     return lambda labels, outputs, times: [
         score(labels, output, times) for output in outputs
     ]
 
 
-SCORES = {
-    "accuracy": _each(_accuracy),
-    "f1": _each(_f1),
-    "matthews": _each(_matthews),
-    "pearson": _each(_pearson),
+SCORES: dict[str, Score] = {
+    "accuracy": _for_every_output(_accuracy),
+    "f1": _for_every_output(_f1),
+    "matthews": _for_every_output(_matthews),
+    "pearson": _for_every_output(_pearson),
     "spearman": _spearman,
 }
 
@@ -218,14 +252,11 @@ SCORES = {
 # === Choices among many ===
 
 
-def pareto(points):
-    """Which points no other beats in both: (cost, gain), less cost is better.
+def pareto(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Which points no other one surpasses in both cost and gain.
 
     Args:
-        points: list of (cost, gain).
-
-    Returns:
-        A list of bools.
+        points: (cost, gain) of each; less cost and more gain are better.
     """
     return [
         not any(

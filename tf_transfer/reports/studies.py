@@ -1,60 +1,74 @@
 """Records in order: studies, data sets, and cells of runs that differ by seed.
 
-Only what differs in nothing but approach, rate and seed is set side by side,
-and only seeds are averaged. Times are compared only among runs in the same
-company: the same devices, processor, threads and number of runs at once.
+Only what differs in nothing but approach, rate and seed is compared, and only
+seeds are averaged. Times are compared only among runs of the same timing
+environment: devices, processor, threads and number of runs at once.
 """
 
 import collections
 import dataclasses
 import json
 import re
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
 from tf_transfer.reports import reading
 from tf_transfer.reports import statistics
+from tf_transfer.reports.reading import Record
 
 SMALL_UP_TO = 10_000  # training examples; "less than 10,000", Wang
 LARGE_FROM = 50_000  # Wang's large tasks begin at 60,614
 BASE = "fine_tuning"
 
+# An approach, and whether its frozen prefix is cached: a curve, a colour.
+Variant = tuple[str, bool]
+
 
 @dataclasses.dataclass
 class Cell:
-    """Runs of one approach at one rate on one data set, a seed each.
+    """Runs of one approach at one rate on one data set, one for each seed.
 
     Attributes:
+        dataset: the one that it belongs to.
+        approach: such as `last_2`.
+        cached: whether the frozen prefix is cached.
+        lr: learning rate.
+        records: of its runs.
         timed: those of its records whose times may be compared.
     """
 
-    dataset: object
+    dataset: "Dataset"
     approach: str
     cached: bool
     lr: float
-    records: list
-    timed: list
+    records: list[Record]
+    timed: list[Record]
 
     @property
-    def id(self):
+    def id(self) -> str:
         """Tells it from all other cells of its study."""
-        how = "cached" if self.cached else "live"
-        return f"{self.dataset.name}|{self.approach}|{how}|{self.lr:g}"
+        mode = "cached" if self.cached else "live"
+        return f"{self.dataset.name}|{self.approach}|{mode}|{self.lr:g}"
 
     @property
-    def cut_off(self):
-        """How many of its runs ended at their most epochs."""
+    def variant(self) -> Variant:
+        """Approach, and whether its prefix is cached."""
+        return self.approach, self.cached
+
+    @property
+    def n(self) -> str:
+        """The number of its runs, as tables show it."""
+        return str(len(self.records))
+
+    @property
+    def cut_off(self) -> int:
+        """How many of its runs ended because of --max_epochs."""
         return sum(r["stop_reason"] == "max_epochs" for r in self.records)
 
     @property
-    def way(self):
-        """Approach and whether its prefix is cached: a curve, a colour."""
-        return self.approach, self.cached
-
-    def _mean(self, function, of=None):
-        chosen = self.records if of is None else of
-        return statistics.mean_of([function(record) for record in chosen])
-
-    @property
-    def scores(self):
+    def scores(self) -> list[float]:
         """Test scores of the seeds, in points."""
         return [
             100 * record["test"]
@@ -63,82 +77,108 @@ class Cell:
         ]
 
     @property
-    def score(self):
+    def score(self) -> statistics.Mean | None:
         """`Mean` of the test scores, in points."""
         return statistics.mean_of(self.scores)
 
     @property
-    def validation(self):
+    def validation(self) -> statistics.Mean | None:
         """`Mean` of the validation scores, in points, or None."""
         return statistics.mean_of(
-            100 * r["validation"]
-            for r in self.records
-            if r["validation"] is not None
+            100 * record["validation"]
+            for record in self.records
+            if record["validation"] is not None
         )
 
     @property
-    def seconds(self):
+    def quality(self) -> float:
+        """Mean validation score, else test score: what chooses among cells."""
+        mean = self.validation or self.score
+        return mean.mean if mean else float("-inf")
+
+    @property
+    def seconds(self) -> statistics.Mean | None:
         """`Mean` of the seconds to the stopping point; see `seconds_of`."""
-        return self._mean(seconds_of, self.timed)
+        return statistics.mean_of(map(seconds_of, self.timed))
 
     @property
-    def seconds_per_epoch(self):
+    def seconds_per_epoch(self) -> statistics.Mean | None:
         """`Mean` of the seconds of an epoch, the first ones left out."""
-        return self._mean(lambda r: r["seconds_per_epoch"], self.timed)
+        return self.mean("seconds_per_epoch", timed=True)
 
-    def metric(self, name):
-        """`Mean` of another metric of the selected epoch, in points."""
-        return self._mean(
-            lambda r: 100 * r["metrics"][name] if name in r["metrics"] else None
-        )
+    @property
+    def trained_parameters(self) -> int:
+        """How many parameters its first run trains."""
+        return self.records[0]["trainable_parameters"]
 
-    def mean(self, name, timed=False):
-        """`Mean` of a record's entry."""
-        return self._mean(lambda r: r[name], self.timed if timed else None)
+    @property
+    def memory(self) -> float:
+        """The peak memory of its runs, in bytes."""
+        return max(record["memory"] for record in self.records)
 
-    def at_epoch(self, number):
+    def values(self, metric: str) -> list[float]:
+        """A metric of the selected epoch of each run, in points."""
+        return [
+            100 * record["metrics"][metric]
+            for record in self.records
+            if metric in record["metrics"]
+        ]
+
+    def metric(self, name: str) -> statistics.Mean | None:
+        """`Mean` of a metric of the selected epochs, in points."""
+        return statistics.mean_of(self.values(name))
+
+    def mean(self, name: str, timed: bool = False) -> statistics.Mean | None:
+        """`Mean` of a record's entry, over all runs or those timed."""
+        records = self.timed if timed else self.records
+        return statistics.mean_of(record[name] for record in records)
+
+    def at_epoch(
+        self, number: int
+    ) -> tuple[statistics.Mean | None, statistics.Mean | None]:
         """(`Mean` score in points, `Mean` seconds) after so many epochs."""
-        there = [r for r in self.records if len(r["epochs"]) >= number]
+        reaching = [r for r in self.records if len(r["epochs"]) >= number]
         timed = [r for r in self.timed if len(r["epochs"]) >= number]
-        scores = [r["epochs"][number - 1]["test"] for r in there]
+        scores = [r["epochs"][number - 1]["test"] for r in reaching]
         return (
             statistics.mean_of(100 * s for s in scores if s is not None),
             statistics.mean_of(
-                r["epochs"][number - 1]["seconds"] + own_build(r) for r in timed
+                r["epochs"][number - 1]["seconds"] + unpaid_prefix_seconds(r)
+                for r in timed
             ),
         )
 
-    def reached(self, budget):
+    def reached(self, budget: float) -> statistics.Mean | None:
         """`Mean` of what each seed has reached within so many seconds.
 
         That is the test score of the epoch that is best on validation among
         those that are over by then (of the last one, where runs select that);
         None unless every seed has ended one.
         """
-        reached = [reached_by(record, budget) for record in self.timed]
+        reached = [score_within(record, budget) for record in self.timed]
         if not reached or None in reached:
             return None
-        return statistics.mean_of(100 * score for score in reached)
+        return statistics.mean_of(100 * s for s in reached if s is not None)
 
 
-def own_build(record):
+def unpaid_prefix_seconds(record: Record) -> float:
     """Seconds to add to a cached run: as if it had built its prefix itself."""
     if not record["cached"]:
         return 0.0
     return record["prefix_build_seconds"] - record["prefix_seconds"]
 
 
-def seconds_of(record):
+def seconds_of(record: Record) -> float:
     """Seconds to the stopping point, the whole prefix included."""
-    return record["seconds"] + own_build(record)
+    return record["seconds"] + unpaid_prefix_seconds(record)
 
 
-def reached_by(record, budget):
-    """The test score that one run has within a time, or None."""
+def score_within(record: Record, budget: float) -> float | None:
+    """The test score that one run has reached within so many seconds."""
     over = [
         epoch
         for epoch in record["epochs"]
-        if epoch["seconds"] + own_build(record) <= budget
+        if epoch["seconds"] + unpaid_prefix_seconds(record) <= budget
         and epoch["test"] is not None
     ]
     if not over:
@@ -150,11 +190,16 @@ def reached_by(record, budget):
 
 @dataclasses.dataclass
 class Dataset:
-    """A task on one body of texts, and its cells.
+    """A task on one set of files, and its cells.
 
     Attributes:
-        name: the task, with a number where there are several bodies.
-        cells: dict from (approach, cached, lr) to `Cell`.
+        name: the task, with a number where there are several sets of files.
+        task: such as `rte`.
+        metric: the task's headline metric.
+        identity: of the files.
+        data: what `--data` said.
+        sizes: number of examples of each split.
+        cells: by approach, whether cached, and rate.
     """
 
     name: str
@@ -162,11 +207,11 @@ class Dataset:
     metric: str
     identity: str
     data: str
-    sizes: dict
-    cells: dict
+    sizes: dict[str, int]
+    cells: dict[tuple[str, bool, float], Cell]
 
     @property
-    def size(self):
+    def size(self) -> str | None:
         """`small` or `large` as the paper means it, or None."""
         if self.data == "sample":
             return None  # its scores mean nothing
@@ -174,69 +219,85 @@ class Dataset:
             return "small"
         return "large" if self.sizes["train"] >= LARGE_FROM else None
 
-    def ways(self):
-        """Every (approach, cached) there is, fine-tuning first."""
-        return sorted({cell.way for cell in self.cells.values()}, key=way_order)
+    @property
+    def records(self) -> list[Record]:
+        """Of all its cells."""
+        return [r for cell in self.cells.values() for r in cell.records]
 
-    def rates(self, way):
-        """The cells of a way, by rate."""
+    def variants(self) -> list[Variant]:
+        """The variants that were run, fine-tuning first."""
+        variants = {cell.variant for cell in self.cells.values()}
+        return sorted(variants, key=variant_order)
+
+    def cells_by_rate(self, variant: Variant) -> list[Cell]:
+        """The cells of a variant, by learning rate."""
         return sorted(
-            (cell for cell in self.cells.values() if cell.way == way),
+            (c for c in self.cells.values() if c.variant == variant),
             key=lambda cell: cell.lr,
         )
 
-    def best(self, way):
+    def best(self, variant: Variant) -> Cell | None:
         """The cell at the better rate, or None; by validation, else test."""
-        cells = self.rates(way)
+        return max(
+            self.cells_by_rate(variant),
+            key=lambda cell: (cell.quality, -cell.lr),
+            default=None,
+        )
 
-        def quality(cell):
-            mean = cell.validation or cell.score
-            return (mean.mean if mean else float("-inf"), -cell.lr)
-
-        return max(cells, key=quality) if cells else None
+    def best_cells(self) -> list[Cell]:
+        """Each variant's cell at its better rate, fine-tuning first."""
+        return [
+            cell for variant in self.variants() if (cell := self.best(variant))
+        ]
 
     @property
-    def base(self):
+    def base(self) -> Cell | None:
         """Fine-tuning at its better rate, or None."""
         return self.best((BASE, False))
 
 
 @dataclasses.dataclass
 class Study:
-    """Runs that may be set side by side.
+    """Runs that may be compared.
 
     Attributes:
         name: `A`, `B`, ...
         settings: what all of them share, as in their keys.
-        datasets: list of `Dataset`.
-        untimed: how many runs were timed in other company.
+        datasets: tasks and their cells.
+        untimed: how many runs were timed in another environment.
+        records: of all its runs.
     """
 
     name: str
-    settings: dict
-    datasets: list
+    settings: dict[str, Any]
+    datasets: list[Dataset]
     untimed: int
-    records: list
+    records: list[Record]
 
-    def ways(self):
-        """Every (approach, cached) of any data set."""
-        ways = {way for dataset in self.datasets for way in dataset.ways()}
-        return sorted(ways, key=way_order)
+    def variants(self) -> list[Variant]:
+        """The variants of any data set, fine-tuning first."""
+        variants = {v for dataset in self.datasets for v in dataset.variants()}
+        return sorted(variants, key=variant_order)
 
     @property
-    def blocks(self):
+    def experiment(self) -> str:
+        """Such as `glue`."""
+        return self.records[0]["experiment"]
+
+    @property
+    def blocks(self) -> int:
         """Blocks of its encoder."""
         return self.records[0]["blocks"]
 
     @property
-    def model(self):
+    def model(self) -> str:
         """What `--model` said."""
         return self.records[0]["model"]
 
 
-def way_order(way):
-    """Fine-tuning first, then by how much trains, live before cached."""
-    approach, cached = way
+def variant_order(variant: Variant) -> tuple[Any, ...]:
+    """A sort key: fine-tuning, then by blocks trained, live before cached."""
+    approach, cached = variant
     number = re.fullmatch(r"last_(\d+)", approach)
     if approach == BASE:
         rank = (0, 0)
@@ -245,116 +306,117 @@ def way_order(way):
     return rank, approach, cached
 
 
-def way_name(way):
-    """A way in words: `fine-tuning`, `last 4`, `last 4, cached`."""
-    approach, cached = way
+def variant_name(variant: Variant) -> str:
+    """A variant in words: `fine-tuning`, `last 4`, `last 4, cached`."""
+    approach, cached = variant
     words = "fine-tuning" if approach == BASE else approach.replace("_", " ")
     return f"{words}, cached" if cached else words
 
 
-def sort_into_studies(records):
+def sort_into_studies(records: Iterable[Record]) -> list[Study]:
     """`Study`s of the records, the largest first."""
-    grouped = collections.defaultdict(list)
+    groups = collections.defaultdict(list)
     for record in records:
-        identity = json.dumps(reading.study_of(record), sort_keys=True)
-        grouped[identity].append(record)
-    ordered = sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0]))
+        settings = json.dumps(reading.study_settings(record), sort_keys=True)
+        groups[settings].append(record)
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return [
-        _study(_letters(number), some)
-        for number, (_, some) in enumerate(ordered)
+        _make_study(_letters(number), members)
+        for number, (_, members) in enumerate(ordered)
     ]
 
 
-def _letters(number):
-    more, here = divmod(number, 26)
-    return (_letters(more - 1) if more else "") + chr(ord("A") + here)
+def _letters(number: int) -> str:
+    more, last = divmod(number, 26)
+    return (_letters(more - 1) if more else "") + chr(ord("A") + last)
 
 
-def _study(name, records):
-    bodies = collections.defaultdict(list)
+def _make_study(name: str, records: list[Record]) -> Study:
+    groups = collections.defaultdict(list)
     for record in records:
-        identity = record["key"]["data_identity"]
-        bodies[record["task"], identity].append(record)
-    of_task = collections.Counter(task for task, _ in bodies)
-    numbers = collections.Counter()
+        groups[record["task"], record["key"]["data_identity"]].append(record)
+    sets_of_task = collections.Counter(task for task, _ in groups)
+    numbers: collections.Counter[str] = collections.Counter()
     datasets, untimed = [], 0
-    for (task, identity), some in sorted(
-        bodies.items(), key=lambda item: item[0]
+    for (task, identity), members in sorted(
+        groups.items(), key=lambda item: item[0]
     ):
         numbers[task] += 1
-        name_here = task
-        if of_task[task] > 1:
-            name_here = f"{task} ({numbers[task]})"
-        first = some[0]
-        is_timed = _timing(some)
-        untimed += sum(not is_timed(record) for record in some)
+        title = task
+        if sets_of_task[task] > 1:
+            title = f"{task} ({numbers[task]})"
+        is_timed = _timed_filter(members)
+        untimed += sum(not is_timed(record) for record in members)
         dataset = Dataset(
-            name_here,
+            title,
             task,
-            first["metric"],
+            members[0]["metric"],
             identity,
-            first["data"],
-            first["sizes"],
+            members[0]["data"],
+            members[0]["sizes"],
             {},
         )
-        cells = collections.defaultdict(list)
-        for record in some:
-            key = (record["approach"], record["cached"], record["lr"])
-            cells[key].append(record)
-        for (approach, cached, lr), members in sorted(cells.items()):
-            for dtype, same in _by_dtype(members).items():
-                label = approach if not dtype else f"{approach}, {dtype}"
-                dataset.cells[label, cached, lr] = Cell(
-                    dataset,
-                    label,
-                    cached,
-                    lr,
-                    same,
-                    [record for record in same if is_timed(record)],
-                )
+        _add_cells(dataset, members, is_timed)
         datasets.append(dataset)
-    return Study(name, reading.study_of(records[0]), datasets, untimed, records)
+    settings = reading.study_settings(records[0])
+    return Study(name, settings, datasets, untimed, records)
 
 
-def _timing(records):
+def _add_cells(
+    dataset: Dataset,
+    records: list[Record],
+    is_timed: Callable[[Record], bool],
+) -> None:
+    """Cached runs of another dtype than float16 are cells of their own."""
+    groups = collections.defaultdict(list)
+    for record in records:
+        key = (record["approach"], record["cached"], record["lr"])
+        groups[key].append(record)
+    for (approach, cached, lr), members in sorted(groups.items()):
+        by_dtype = collections.defaultdict(list)
+        for record in members:
+            dtype = record["key"].get("cache_dtype", "float16")
+            by_dtype["" if dtype == "float16" else dtype].append(record)
+        for dtype, same in by_dtype.items():
+            label = f"{approach}, {dtype}" if dtype else approach
+            timed = [record for record in same if is_timed(record)]
+            dataset.cells[label, cached, lr] = Cell(
+                dataset, label, cached, lr, same, timed
+            )
+
+
+def _timed_filter(records: list[Record]) -> Callable[[Record], bool]:
     """A function that says whether a record's times are compared.
 
-    They are in the company that most of the records were in.
+    They are if its environment is the one of most records.
     """
-    companies = collections.Counter(
-        _company(record) for record in records if not record["company"]["mixed"]
+
+    def environment(record: Record) -> str:
+        shared = {
+            name: record["timing_environment"][name]
+            for name in reading.TIMING_ENVIRONMENT
+        }
+        return json.dumps(shared, sort_keys=True)
+
+    def is_mixed(record: Record) -> bool:
+        return record["timing_environment"]["mixed"]
+
+    counts = collections.Counter(
+        environment(record) for record in records if not is_mixed(record)
     )
-    most = max(companies.values(), default=0)
+    most = max(counts.values(), default=0)
     chosen = min(
-        (key for key, count in companies.items() if count == most), default=None
+        (key for key, count in counts.items() if count == most), default=None
     )
-    return lambda record: (
-        not record["company"]["mixed"] and _company(record) == chosen
-    )
+    return lambda record: not is_mixed(record) and environment(record) == chosen
 
 
-def _by_dtype(members):
-    """Cached runs of another dtype than float16 are cells of their own."""
-    found = collections.defaultdict(list)
-    for record in members:
-        dtype = record["key"].get("cache_dtype", "float16")
-        found["" if dtype == "float16" else dtype].append(record)
-    return found
-
-
-def _company(record):
-    return json.dumps(
-        {name: record["company"][name] for name in reading.COMPANY},
-        sort_keys=True,
-    )
-
-
-def differences(studies):
-    """Names and values in which studies differ, as a dict of lists."""
+def differing_settings(studies: Sequence[Study]) -> dict[str, list[Any]]:
+    """The settings in which studies differ, with the value of each study."""
     names = sorted({name for study in studies for name in study.settings})
-    found = {}
+    differing = {}
     for name in names:
         values = [study.settings.get(name) for study in studies]
         if len({json.dumps(value) for value in values}) > 1:
-            found[name] = values
-    return found
+            differing[name] = values
+    return differing

@@ -7,69 +7,101 @@ again, and seen to be stale, without the runs.
 import dataclasses
 import json
 import time
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+from typing import TYPE_CHECKING
 
-from tf_transfer.data import cs224n
+import numpy as np
+
 from tf_transfer.reports import compare
 from tf_transfer.reports import reading
 from tf_transfer.reports import sections
-from tf_transfer.reports import stacking_ensembles
-from tf_transfer.reports import stacking_runs
 from tf_transfer.reports import statistics
+from tf_transfer.reports.reading import Record
+from tf_transfer.reports.studies import Cell
+from tf_transfer.reports.studies import Dataset
+from tf_transfer.reports.studies import Study
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
+if TYPE_CHECKING:
+    from tf_transfer.reports.predictions import Predictions
+
 VERSION = 2
-COMPARED = ("glue",)  # modules whose reports test differences of predictions
+
+Summary = dict[str, Any]
+Progress = Callable[..., Iterable[Any]]
 
 
-def make(root, progress=lambda items, **options: items):
-    """The summary of the runs below a folder.
+def no_progress(items: Iterable[Any], **options: Any) -> Iterable[Any]:
+    """The items without a progress bar."""
+    del options
+    return items
 
-    Args:
-        progress: wraps an iterable in a progress bar.
 
-    Returns:
-        A dict: `runs` (records), `left_out`, `datasets` (what the majority
-        scores; of several tasks at once, `majorities` on validation; of
-        several metrics, `majorities` on test), `paired` (bootstraps against
-        fine-tuning), `ensembles` (see `stacking_ensembles.joined`), `made`.
+def summarize_folder(root: str, progress: Progress = no_progress) -> Summary:
+    """The summary of the runs below a folder; see `summarize`.
 
     Raises:
         UserError: no such folder, or no run in it that is whole.
     """
-    found, left_out = reading.read(root)
-    if not found:
+    runs, left_out = reading.read_runs(root)
+    if not runs:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
         raise UserError(f"{root}: holds no finished run.{why}")
-    return of(found, left_out, root, progress)
+    return summarize(runs, left_out, root, progress)
 
 
-def of(found, left_out, root, progress=lambda items, **options: items):
-    """The summary of some records; see `make`.
+def summarize(
+    runs: Sequence[Record],
+    left_out: Iterable[tuple[str, str]],
+    root: str,
+    progress: Progress = no_progress,
+) -> Summary:
+    """The summary of some records.
 
     Args:
-        found: the records, whose paths start from `root`.
+        runs: their records, whose paths start from `root`.
         left_out: (path, reason) of what is not among them.
+        root: folder of the runs.
+        progress: wraps an iterable in a progress bar.
+
+    Returns:
+        `runs` (records), `left_out`, `datasets` (what sections keep of each
+        data set, such as the majority's score), `paired` (bootstraps against
+        fine-tuning), `ensembles` (what sections keep of several runs),
+        `made` (when, where and by which code).
     """
-    predictions = reading.Predictions(root)
-    datasets, paired = {}, {}
+    from tf_transfer.reports import predictions as lib  # loads SciPy
+
+    predictions = lib.Predictions(root)
+    datasets: dict[str, Any] = {}
+    paired: dict[str, dict[str, float]] = {}
+    ensembles: list[dict[str, Any]] = []
+    left_out = list(left_out)
+    groups = list(sections.group_by_experiment(runs))
     work = [
-        (module, study, dataset)
-        for module, _, of_module in sections.each(found)
-        for study in of_module
+        (section, study, dataset)
+        for _, section, studies in groups
+        for study in studies
         for dataset in study.datasets
     ]
-    bar = progress(work, desc="comparing", unit=" tasks")
-    for module, study, dataset in bar:
-        facts = FACTS.get(module, _facts)
-        datasets[compare.dataset_id(study, dataset)] = facts(
-            dataset, predictions
-        )
-        if module in COMPARED:
-            paired |= _paired(study, dataset, predictions)
-    stacked = [record for record in found if record["module"] == "stacking"]
-    ensembles, refused = stacking_ensembles.joined(stacked, predictions)
-    left_out = left_out + refused
+    for section, study, dataset in progress(
+        work, desc="comparing", unit=" tasks"
+    ):
+        facts = getattr(section, "facts", lib.majority_facts)
+        key = compare.dataset_id(study, dataset)
+        datasets[key] = facts(dataset, predictions)
+        if getattr(section, "IS_PAIRED", False):
+            paired |= _compare_predictions(study, dataset, predictions)
+    for _, section, studies in groups:
+        if hasattr(section, "ensembles"):
+            for study in studies:
+                joined, refused = section.ensembles(study.records, predictions)
+                ensembles += joined
+                left_out += refused
     left_out += [
         (path, "has damaged predictions: no bootstrap or ensemble has it")
         for path in sorted(predictions.damaged)
@@ -78,11 +110,11 @@ def of(found, left_out, root, progress=lambda items, **options: items):
         "version": VERSION,
         "made": {
             "on": time.strftime("%Y-%m-%d"),
-            "machine": _machine(found),
-            "commits": sorted({r["commit"] for r in found if r["commit"]}),
-            "versions": _versions(found),
+            "machine": _describe_machines(runs),
+            "commits": sorted({r["commit"] for r in runs if r["commit"]}),
+            "versions": _join_versions(runs),
         },
-        "runs": found,
+        "runs": runs,
         "left_out": left_out,
         "datasets": datasets,
         "paired": paired,
@@ -90,26 +122,26 @@ def of(found, left_out, root, progress=lambda items, **options: items):
     }
 
 
-def as_text(summary):
-    """A summary as `read` takes it: a run a line, small, and apt to compare."""
+def to_json(summary: Summary) -> str:
+    """A summary as `read` takes it: small, and with a line for each run."""
 
-    def dumped(value):
+    def dump(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"))
 
     lines = []
     for name, value in summary.items():
-        body = dumped(value)
+        body = dump(value)
         if name == "runs":
-            body = "[\n" + ",\n".join(map(dumped, value)) + "\n]"
-        lines.append(f"{dumped(name)}:{body}")
+            body = "[\n" + ",\n".join(map(dump, value)) + "\n]"
+        lines.append(f"{dump(name)}:{body}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def read(path):
+def read(path: str) -> Summary:
     """A stored summary.
 
     Raises:
-        UserError: it is none.
+        UserError: the file is not a summary, or one of another version.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -121,101 +153,66 @@ def read(path):
             )
     except (OSError, ValueError, KeyError, TypeError):
         raise UserError(
-            f"{path}: is no summary. Give a folder of runs, or the "
+            f"{path}: is not a summary. Give a folder of runs, or the "
             "summary.json of a report."
         ) from None
     return summary
 
 
-def _versions(found):
+def _join_versions(runs: Iterable[Record]) -> dict[str, str]:
     """Each package's versions over the runs, as one string."""
-    named = {}
-    for record in found:
+    versions: dict[str, set[str]] = {}
+    for record in runs:
         for package, version in record["versions"].items():
-            named.setdefault(package, set()).add(version or "none")
-    return {name: ", ".join(sorted(seen)) for name, seen in named.items()}
+            versions.setdefault(package, set()).add(version or "none")
+    return {name: ", ".join(sorted(used)) for name, used in versions.items()}
 
 
-def _machine(found):
+def _describe_machines(runs: Iterable[Record]) -> str:
     """The machines of the runs, in words."""
-    named = {
-        f"{', '.join(c['devices'])} ({c['processor'] or 'unknown processor'}), "
-        f"{c['threads']} threads, {c['concurrent_runs']} at a time"
-        for c in (record["company"] for record in found)
+    machines = {
+        f"{', '.join(e['devices'])} ({e['processor'] or 'unknown processor'}), "
+        f"{e['threads']} threads, {e['concurrent_runs']} at a time"
+        for e in (record["timing_environment"] for record in runs)
     }
-    return "; ".join(sorted(named))
+    return "; ".join(sorted(machines))
 
 
-def _facts(dataset, predictions):
-    for cell in dataset.cells.values():
-        for record in cell.records:
-            test = predictions.test(record)
-            if test is not None:
-                found = {
-                    "majority": reading.majority(dataset.metric, test[1]),
-                    "test": len(test[1]),
-                }
-                other = predictions.test(record, "mismatched_")
-                if other is not None:
-                    found["mismatched_majority"] = reading.majority(
-                        dataset.metric, other[1]
-                    )
-                return found
-    return {}
-
-
-def _facts_of_several(dataset, predictions):
-    """What each task's commonest answer scores, and all of them together."""
-    for cell in dataset.cells.values():
-        for record in cell.records:
-            labels = predictions.validation_labels(record, cs224n.TASKS)
-            if labels is not None:
-                found = {
-                    f"{name}_{task.metric}": reading.majority(
-                        task.metric, labels[name]
-                    )
-                    for name, task in cs224n.TASKS.items()
-                }
-                return {
-                    "majorities": {**found, "overall": cs224n.overall(found)}
-                }
-    return {}
-
-
-FACTS = {"multitask": _facts_of_several, "stacking": stacking_runs.facts}
-
-
-def _paired(study, dataset, predictions):
+def _compare_predictions(
+    study: Study, dataset: Dataset, predictions: "Predictions"
+) -> dict[str, dict[str, float]]:
     """Bootstraps of every approach at its better rate against fine-tuning."""
     base = dataset.base
     if base is None or dataset.metric not in statistics.SCORES:
         return {}
-    theirs = _outputs(base, predictions)
+    theirs = _read_outputs(base, predictions)
     if theirs is None:
         return {}
     ids, labels, outputs = theirs
     reference = statistics.resampled(dataset.metric, labels, outputs)
-    found = {}
-    for way in dataset.ways():
-        cell = dataset.best(way)
-        mine = _outputs(cell, predictions)
-        if cell is base or mine is None or mine[0] != ids:
+    comparisons = {}
+    for cell in dataset.best_cells():
+        ours = _read_outputs(cell, predictions)
+        if cell is base or ours is None or ours[0] != ids:
             continue
-        scores = statistics.resampled(dataset.metric, *mine[1:])
+        scores = statistics.resampled(dataset.metric, *ours[1:])
         pair = statistics.paired(scores, reference)
-        found[compare.pair_id(study, cell, base)] = dataclasses.asdict(pair)
-    return found
+        comparisons[compare.pair_id(study, cell, base)] = dataclasses.asdict(
+            pair
+        )
+    return comparisons
 
 
-def _outputs(cell, predictions):
-    """(ids, labels, outputs of each seed) of a cell, or None."""
-    tests = [predictions.test(record) for record in cell.records]
-    if None in tests:
-        return None
+def _read_outputs(
+    cell: Cell, predictions: "Predictions"
+) -> tuple[bytes, np.ndarray, list[np.ndarray]] | None:
+    """(ids, labels, outputs of each seed) of a cell's test set, or None."""
+    read = [predictions.test(record) for record in cell.records]
+    tests = [test for test in read if test is not None]
     ids = {test[0].tobytes() for test in tests}
-    if len(ids) > 1:
+    if len(tests) < len(read) or len(ids) > 1:
         return None
-    return ids, tests[0][1], [test[2] for test in tests]
+    return ids.pop(), tests[0][1], [test[2] for test in tests]
 
 
 # === The short table on the screen ===
@@ -236,10 +233,10 @@ COLUMNS = (
 )
 
 
-def screen_table(found):
+def format_runs(runs: Iterable[Record]) -> str:
     """The records as aligned text, sorted by task and share trained."""
     ordered = sorted(
-        found,
+        runs,
         key=lambda r: (
             r["task"],
             -r["trainable_parameters"],
@@ -247,11 +244,11 @@ def screen_table(found):
             r["seed"],
         ),
     )
-    return formatting.aligned([COLUMNS, *map(_screen_row, ordered)])
+    return formatting.aligned([COLUMNS, *map(_format_run, ordered)])
 
 
-def _screen_row(record):
-    def score(split):
+def _format_run(record: Record) -> tuple[str, ...]:
+    def score(split: str) -> str:
         return f"{record[split]:.4f}" if record[split] is not None else "-"
 
     seconds = record["seconds_per_epoch"]

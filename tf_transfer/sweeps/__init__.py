@@ -1,1 +1,1 @@
-"""Grids of runs: what they are, who does which, and what became of them."""
+"""Grids of runs: expanded, shared among processes, executed, estimated."""

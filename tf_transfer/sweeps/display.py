@@ -1,130 +1,146 @@
-"""What a sweep shows of itself while it works."""
+"""What a sweep shows while it works."""
 
 import collections
 import os
 import sys
 import time
+from collections.abc import Collection
+from typing import Any
+from typing import TextIO
 
 from tf_transfer.sweeps import estimate
-from tf_transfer.sweeps import work
+from tf_transfer.sweeps import states as states_lib
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import State
+from tf_transfer.sweeps.work import Event
 from tf_transfer.utils import formatting
 
-REDRAW_SECONDS = 1.0
+REFRESH_SECONDS = 1.0
 
 
 class Display:
-    """A table that is drawn again and again, or lines where nobody looks.
+    """A table that is redrawn in a terminal; elsewhere a line per event.
 
     Args:
-        board: `work.Board`.
-        jobs: runs side by side.
+        run_states: of the sweep.
+        jobs: how many run at the same time.
+        stream: unset, the standard output.
     """
 
-    def __init__(self, board, jobs, stream=None):
-        self.board = board
+    def __init__(
+        self,
+        run_states: states_lib.RunStates,
+        jobs: int,
+        stream: TextIO | None = None,
+    ) -> None:
+        self.run_states = run_states
         self.jobs = jobs
         self.stream = stream or sys.stdout
-        self.pace = estimate.Pace(board)
-        self.is_screen = self.stream.isatty()
-        self._drawn = 0  # lines of the table that stands on the screen
-        self._drawn_at = 0.0
+        self.durations = estimate.FinishedDurations(run_states)
+        self.is_terminal = self.stream.isatty()
+        self._table_lines = 0  # of the table that is on the screen
+        self._refreshed = 0.0
         self._print(
-            f"{len(board.runs)} runs, below {os.path.dirname(board.folder)}"
+            f"{len(run_states.runs)} runs, below "
+            f"{os.path.dirname(run_states.folder)}"
         )
 
-    def tell(self, event, run, detail, mine):
-        """A line on something that happened; `mine` runs here now."""
-        line = f"{time.strftime('%T')} {event:8}{label(run)}"
-        if event == "done":
+    def report(
+        self,
+        event: Event,
+        run: Planned,
+        detail: dict[str, Any] | None,
+        running: Collection[str],
+    ) -> None:
+        """Prints what happened to a run; see `work.OnEvent`."""
+        line = f"{time.strftime('%T')} {event:8} {label(run)}"
+        if event == "finished" and detail is not None:
             metric = detail["metric"]
             scores = detail["test"] or detail["validation"]
             line += f"  {metric} {scores[metric]:.4f}"
             line += f"  {detail['train_seconds']:.0f} s of training"
-        if event == "failed":
-            said = "\n".join(f"    {line}" for line in detail["last_lines"])
-            line += f": {detail['reason']}; its last lines:\n{said}\n"
-            line += f"    all of it: {self.board.log_file(run)}"
+        if event == "failed" and detail is not None:
+            output = "\n".join(f"    {line}" for line in detail["last_lines"])
+            line += f": {detail['reason']}; its last lines:\n{output}\n"
+            line += f"    its whole output: {self.run_states.log_file(run)}"
         if event == "lost":
             line += ": another sweep took it over while this one slept"
         self._erase()
         self._print(line)
-        if not self.is_screen:
-            self._print("         " + self._summary(self.board.states(mine)))
+        if not self.is_terminal:
+            summary = self._summary(self.run_states.read(running))
+            self._print("         " + summary)
 
-    def look(self, mine):
-        """Draws the table, where it stands on a screen."""
+    def refresh(self, running: Collection[str]) -> None:
+        """Draws the table, in a terminal; see `work.OnPoll`."""
         now = time.monotonic()
-        if not self.is_screen or now - self._drawn_at < REDRAW_SECONDS:
+        if not self.is_terminal or now - self._refreshed < REFRESH_SECONDS:
             return
-        self._drawn_at = now
-        states = self.board.states(mine)
-        lines = table(self.board.runs, states).splitlines()
-        for run in self.board.runs:
-            if run.name in mine:
-                lines.append(f"running: {label(run)}{_where(run)}")
+        self._refreshed = now
+        states = self.run_states.read(running)
+        lines = table(self.run_states.runs, states).splitlines()
+        for run in self.run_states.runs:
+            if run.name in running:
+                lines.append(f"running: {label(run)}{_progress(run)}")
         lines.append(self._summary(states))
         self._erase()
         self._print("\n".join(lines))
-        self._drawn = len(lines)
+        self._table_lines = len(lines)
 
-    def end(self):
-        """The table as it stands at the end."""
+    def close(self) -> None:
+        """Draws the final table."""
         self._erase()
-        states = self.board.states()
-        self._print(table(self.board.runs, states))
+        states = self.run_states.read()
+        self._print(table(self.run_states.runs, states))
         self._print(self._summary(states))
 
-    def _summary(self, states):
+    def _summary(self, states: dict[str, State]) -> str:
         count = collections.Counter(states.values())
-        words = [f"{count[work.DONE]} of {len(states)} done"]
-        words += [
+        phrases = [f"{count[State.FINISHED]} of {len(states)} finished"]
+        phrases += [
             f"{count[state]} {state}"
-            for state in (
-                work.RUNNING,
-                work.ELSEWHERE,
-                work.FAILED,
-                work.TO_COME,
-            )
-            if count[state]
+            for state in State
+            if state != State.FINISHED and count[state]
         ]
-        open_ = [
+        unfinished = [
             run
-            for run in self.board.runs
-            if states[run.name] in (work.RUNNING, work.TO_COME)
+            for run in self.run_states.runs
+            if states[run.name] in (State.RUNNING, State.PENDING)
         ]
-        left = self.pace.left(open_, self.jobs)
-        if left is not None:
-            words.append(f"about {formatting.duration(left)} left")
-        return ", ".join(words)
+        seconds = self.durations.remaining(unfinished, self.jobs)
+        if seconds is not None:
+            phrases.append(f"about {formatting.duration(seconds)} left")
+        return ", ".join(phrases)
 
-    def _erase(self):
-        if self._drawn:
-            self.stream.write(f"\x1b[{self._drawn}F\x1b[J")
-            self._drawn = 0
+    def _erase(self) -> None:
+        if self._table_lines:
+            self.stream.write(f"\x1b[{self._table_lines}F\x1b[J")
+            self._table_lines = 0
 
-    def _print(self, lines):
-        print(lines, file=self.stream, flush=True)
+    def _print(self, text: str) -> None:
+        print(text, file=self.stream, flush=True)
 
 
-def label(run):
-    """A run by what tells it from the others."""
+def label(run: Planned) -> str:
+    """Returns the axes of a run as text: they tell it from the others."""
     return " ".join(f"{name}={value}" for name, value in run.axes.items())
 
 
-def _where(run):
-    line = work.latest_line(run)
-    return f", epoch {line['epoch']} done" if line else ""
+def _progress(run: Planned) -> str:
+    last = states_lib.read_last_epoch(run)
+    return f", epoch {last['epoch']} finished" if last else ""
 
 
-def table(runs, states):
-    """How many runs of each task and approach are in which state."""
-    count = collections.defaultdict(collections.Counter)
+def table(runs: list[Planned], states: dict[str, State]) -> str:
+    """Returns how many runs of each task and approach are in which state."""
+    counts: dict[tuple[str, str], collections.Counter[State]] = {}
     for run in runs:
+        module = run.experiment.command_module.rpartition(".")[2]
+        task = getattr(run.settings, "task", module)
         cached = " cached" if run.settings.runs_cached else ""
-        task = getattr(run.settings, "task", run.module)
-        count[task, run.settings.approach + cached][states[run.name]] += 1
-    shown = (work.DONE, work.RUNNING, work.ELSEWHERE, work.FAILED, work.TO_COME)
-    rows = [("task", "approach", *shown)]
-    for (task, approach), states in count.items():
-        rows.append((task, approach, *(str(states[s] or "-") for s in shown)))
+        key = (task, run.settings.approach + cached)
+        counts.setdefault(key, collections.Counter())[states[run.name]] += 1
+    rows = [("task", "approach", *State)]
+    for key, count in counts.items():
+        rows.append((*key, *(str(count[state] or "-") for state in State)))
     return formatting.aligned(rows)

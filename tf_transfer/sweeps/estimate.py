@@ -1,189 +1,221 @@
 """How long runs will take, and what their cached prefixes will occupy.
 
-From finished runs of the same folder where there are any: like runs take like
-times. Before that, roughly, from the operations that a run needs and what this
-machine's products of matrices reach.
+From finished runs of the same folder where there are any: similar runs take
+similar times. Before that, roughly, from the operations that a run needs and
+the speed of matrix products on this machine.
 """
 
 import dataclasses
-import importlib
 import statistics
+from collections.abc import Callable
+from typing import Any
+from typing import TYPE_CHECKING
 
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.models import cost
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates
 
-BROAD = ("task", "approach", "runs_cached", "batch_size", "model")
+if TYPE_CHECKING:
+    from tf_transfer.models.freezing import Trainable
+    from tf_transfer.models.network import Network
+    from tf_transfer.training.phases import Phase
+
+# Runs that agree in more of these, from the left, are more similar.
+SIMILAR_BY = ("task", "approach", "runs_cached", "batch_size", "model")
 # What a run takes beside its epochs: start-up and tracing. And the share of
 # the products' peak that training reached when it was measured here: at small
-# batches next to nothing (experiments/prefix_cache/README.md).
+# batches next to nothing (docs/feature_cache.md).
 START_SECONDS = 15
 SHARE_OF_PEAK = 0.4
 SHARE_AT_SMALL_BATCHES = 0.12
 SMALL_BATCH = 4
+# A network and its texts serve all runs that differ in these alone.
+SHARED_SETTINGS: dict[str, Any] = {
+    "trainable_layers": "all",
+    "blocks": "",
+    "lr": 1e-5,
+    "seed": 0,
+    "strategy": "default",
+    "frozen_prefix": "live",
+    "cpu_devices": 1,
+    "batch_size": 1,
+    "schedule": "constant",
+    "warmup_fraction": 0.0,
+    "deterministic": False,
+}
 
 
-class Pace:
-    """Seconds of a run to come, from those that are finished.
+class FinishedDurations:
+    """Predicts the duration of a run from those that are finished."""
 
-    Args:
-        board: `work.Board`.
-    """
+    def __init__(self, run_states: RunStates) -> None:
+        self.run_states = run_states
+        self._seconds: dict[str, float | None] = {}
 
-    def __init__(self, board):
-        self.board = board
-        self._seconds = {}
+    def _known(self) -> list[tuple[settings_lib.Settings, float]]:
+        """Settings and seconds of the finished runs."""
+        known = []
+        for run in self.run_states.runs:
+            if run.name not in self._seconds:
+                if self.run_states.result(run) is None:
+                    continue
+                self._seconds[run.name] = self.run_states.seconds(run)
+            seconds = self._seconds[run.name]
+            if seconds is not None:
+                known.append((run.settings, seconds))
+        return known
 
-    def _known(self):
-        for run in self.board.runs:
-            if run.name in self._seconds or self.board.result(run) is None:
-                continue
-            self._seconds[run.name] = self.board.seconds(run)
-        return [
-            (run.settings, self._seconds[run.name])
-            for run in self.board.runs
-            if self._seconds.get(run.name) is not None
-        ]
+    def seconds(self, run: Planned) -> float | None:
+        """Returns the median of the most similar runs; None without any."""
+        return _median_of_similar(self._known(), run)
 
-    def seconds(self, run):
-        """The median of the runs that are most like it, or None."""
-        return _median_of_like(self._known(), run)
+    def remaining(self, runs: list[Planned], jobs: int) -> float | None:
+        """Returns the seconds that runs will take, `jobs` at the same time.
 
-    def left(self, runs, jobs):
-        """Seconds until `runs` are done, or None where nothing is known."""
+        None where there are no runs, or none is finished yet.
+        """
         known = self._known()
-        each = [_median_of_like(known, run) for run in runs]
-        if not each or None in each:
+        if not runs or not known:
             return None
-        return sum(each) / jobs
+        return sum(_median_of_similar(known, run) or 0 for run in runs) / jobs
 
 
-def _median_of_like(known, run):
-    for depth in range(len(BROAD), -1, -1):
-        like = [
+def _median_of_similar(
+    known: list[tuple[settings_lib.Settings, float]], run: Planned
+) -> float | None:
+    for depth in range(len(SIMILAR_BY), -1, -1):
+        similar = [
             seconds
             for settings, seconds in known
             if all(
                 getattr(settings, name, None)
                 == getattr(run.settings, name, None)
-                for name in BROAD[:depth]
+                for name in SIMILAR_BY[:depth]
             )
         ]
-        if like:
-            return statistics.median(like)
+        if similar:
+            return statistics.median(similar)
     return None
 
 
 @dataclasses.dataclass(frozen=True)
-class Rough:
+class Estimate:
     """What a run will need at most: all its epochs.
 
     Attributes:
-        seconds: of training, evaluation and building the prefix.
-        caches: dict from what a stored prefix is known by to its bytes.
+        seconds: of training, evaluation and building the cache.
+        cache_bytes: dict from what identifies a cache entry to its bytes.
     """
 
     seconds: float
-    caches: dict
+    cache_bytes: dict[tuple, int]
 
 
-class Counter:
-    """Counts operations and bytes of runs, reading each data set once."""
+class Estimator:
+    """Counts operations and bytes of runs, reading each data set once.
 
-    def __init__(self):
-        from tf_transfer.peers import peaks
+    Args:
+        measure_peak: function from a precision to operations per second;
+            unset, `peak.measure_peak`.
+    """
 
-        self._peaks = {}
-        self._measure = peaks.measure
-        self._prepared = {}
+    def __init__(
+        self, measure_peak: Callable[[str], float] | None = None
+    ) -> None:
+        if measure_peak is None:
+            from tf_transfer.sweeps import peak
 
-    def rough(self, run):
-        """`Rough` of a `grid.Planned`.
+            measure_peak = peak.measure_peak
+        self._measure_peak = measure_peak
+        self._peaks: dict[str, float] = {}
+        self._prepared: dict[
+            settings_lib.Settings, tuple[Network, list[Phase]]
+        ] = {}
+
+    def estimate(self, run: Planned) -> Estimate:
+        """Returns what a run will need.
 
         Raises:
             UserError: encoder or data cannot be read here.
         """
-        settings = run.settings
+        settings: Any = run.settings
         if settings.is_sparse:
-            return Rough(START_SECONDS, {})
+            return Estimate(START_SECONDS, {})
         network, phases = self._prepare(run)
-        operations, caches = 0, {}
+        operations, cache_bytes = 0.0, {}
         for phase in phases:
             trainable = phase.trainable
             if len(phases) == 1:
-                # The prepared one is shared by all that may train.
-                trainable = settings.trainable(len(network.encoder.blocks))
+                # The prepared phase is shared: it may be of another run.
+                trainable = run.experiment.trainable(
+                    len(network.encoder.blocks)
+                )
             cached = settings.runs_cached and not trainable.embeddings
             for objective in phase.objectives:
-                needed = _Needed(settings, network, objective, trainable)
-                operations += needed.operations(phase.max_epochs, cached)
+                needs = _ObjectiveNeeds(settings, network, objective, trainable)
+                operations += needs.operations(phase.max_epochs, cached)
                 if cached:
-                    identity = run.directory.key["data_identity"]
-                    key = settings.model, settings.precision, identity
-                    key = *key, objective.name, needed.prefix
-                    caches[key] = needed.cache_bytes()
+                    entry = (
+                        settings.model,
+                        settings.precision,
+                        run.experiment.identities["data_identity"],
+                        objective.name,
+                        needs.prefix,
+                    )
+                    cache_bytes[entry] = needs.cache_bytes()
         share = (
             SHARE_AT_SMALL_BATCHES
             if settings.batch_size <= SMALL_BATCH
             else SHARE_OF_PEAK
         )
         speed = self._peak(settings.precision) * share
-        return Rough(START_SECONDS + operations / speed, caches)
+        return Estimate(START_SECONDS + operations / speed, cache_bytes)
 
-    def _peak(self, precision):
+    def _peak(self, precision: str) -> float:
         if precision not in self._peaks:
-            measured = self._measure(precision)
-            self._peaks[precision] = measured["TensorFlow"]
+            self._peaks[precision] = self._measure_peak(precision)
         return self._peaks[precision]
 
-    def _prepare(self, run):
+    def _prepare(self, run: Planned) -> "tuple[Network, list[Phase]]":
         """Network and phases of a run; shared by runs on the same texts."""
-        import tensorflow as tf
-
         from tf_transfer.training import strategy
 
-        settings = dataclasses.replace(
-            run.settings,
-            trainable_layers="all",
-            blocks="",
-            lr=1e-5,
-            seed=0,
-            strategy="default",
-            frozen_prefix="live",
-            cpu_devices=1,
-            batch_size=1,
-            schedule="constant",
-            warmup_fraction=0.0,
-            deterministic=False,
-        )
-        if settings not in self._prepared:
-            module = importlib.import_module(f"tf_transfer.{run.module}")
-            network, phases, _ = module.build(
-                settings, strategy.Devices(tf.distribute.get_strategy())
-            )
-            self._prepared[settings] = network, phases
-        return self._prepared[settings]
+        shared = dataclasses.replace(run.settings, **SHARED_SETTINGS)
+        if shared not in self._prepared:
+            network, phases, _ = run.experiment.build(strategy.single_device())
+            self._prepared[shared] = network, phases
+        return self._prepared[shared]
 
 
-class _Needed:
+class _ObjectiveNeeds:
     """What training one objective of a phase needs."""
 
-    def __init__(self, settings, network, objective, trainable):
+    def __init__(
+        self,
+        settings: Any,
+        network: "Network",
+        objective: Any,
+        trainable: "Trainable",
+    ) -> None:
         from tf_transfer.data import batches
 
         buckets = batches.buckets_up_to(settings.max_length)
-        self.settings = settings
-        self.moving = trainable
-        self.shape = cost.Shape.of(network.encoder)
-        self.first_only = settings.pooling not in ("mean", "tokens")
-        self.sides = objective.train.sides
-        self.parts = [
+        self.trained = trainable
+        self.shape = cost.Shape.from_encoder(network.encoder)
+        pooling = network.heads[objective.name].pooling
+        self.cls_only = pooling in ("cls", "last4")
+        self.texts_per_example = objective.train.texts_per_example
+        self.value_bytes = 4 if settings.cache_dtype == "float32" else 2
+        self.splits = [
             objective.train,
             *(
-                part
+                split
                 for splits in objective.evaluation.values()
-                for _, part in splits
+                for split in splits.values()
             ),
         ]
-        self.prefix = None
+        self.prefix: Any = None
         if not trainable.embeddings:
             self.prefix = network.prefix(
                 objective.name, trainable, settings.cache_dtype
@@ -197,36 +229,37 @@ class _Needed:
             1,
             buckets,
         )
-        self.evaluations = [
+        self.evaluation_plans = [
             batches.plan_evaluation(
-                part.lengths, batches.EVALUATION_BATCH, 1, buckets
+                split.lengths, batches.EVALUATION_BATCH, 1, buckets
             )
-            for part in self.parts[1:]
+            for split in self.splits[1:]
         ]
 
-    def operations(self, epochs, cached):
-        """Floating-point operations of so many epochs."""
-        shape, cut = self.shape, self.moving.cut
-        an_epoch = cost.epoch_operations(
-            shape, self.plan, self.moving, self.first_only, cached
+    def operations(self, epochs: int, cached: bool) -> float:
+        """Returns the floating-point operations of so many epochs."""
+        shape, cut = self.shape, self.trained.cut
+        per_epoch = cost.count_epoch_operations(
+            shape, self.plan, self.trained, self.cls_only, cached
         )
-        for plan in self.evaluations:
-            an_epoch += cost.forward_operations(
-                shape, plan, cut if cached else 0, shape.blocks, self.first_only
+        for plan in self.evaluation_plans:
+            per_epoch += cost.count_forward_operations(
+                shape, plan, cut if cached else 0, shape.blocks, self.cls_only
             )
-        total = epochs * an_epoch
+        total = epochs * per_epoch
         if cached:
-            for plan in (self.plan, *self.evaluations):
-                total += cost.forward_operations(shape, plan, 0, cut, False)
-        return self.sides * total
+            for plan in (self.plan, *self.evaluation_plans):
+                total += cost.count_forward_operations(
+                    shape, plan, 0, cut, False
+                )
+        return self.texts_per_example * total
 
-    def cache_bytes(self):
-        """Of what its prefix puts out for all texts."""
-        vectors = sum(
-            int(part.tokens.lengths.sum())
-            if self.prefix.keeps == "tokens"
-            else len(part) * self.sides
-            for part in self.parts
-        )
-        size = {"float32": 4}.get(self.settings.cache_dtype, 2)
-        return vectors * self.prefix.width(self.shape.hidden) * size
+    def cache_bytes(self) -> int:
+        """Returns the bytes of the prefix's output for all texts."""
+        vectors = 0
+        for split in self.splits:
+            if self.prefix.output == "tokens":
+                vectors += int(split.tokens.lengths.sum())
+            else:
+                vectors += len(split) * self.texts_per_example
+        return vectors * self.prefix.width(self.shape.hidden) * self.value_bytes

@@ -1,34 +1,32 @@
-"""A grid file, and the runs that it stands for. Needs no TensorFlow.
+"""A grid file and the runs it stands for. Needs no TensorFlow.
 
-    {"module": "glue",
+    {"experiment": "glue",
      "flagfile": "flags/glue/wang.flags",
      "flags": {"batch_size": 16},
      "axes": {"task": ["rte", "mrpc"], "trainable_layers": ["all", 4],
               "lr": [2e-5, 1e-3], "seed": [0, 1]},
      "exclude": [{"trainable_layers": "all", "lr": 1e-3}]}
 
-stands for every combination of the axes' values, but for those that an
-`exclude` describes; a list there means any of its values.
+stands for every combination of the axes' values, except those that an entry of
+`exclude` describes; a list in such an entry means any of its values. The
+experiment may be a module of your own, such as `my_paper`.
 """
 
 import dataclasses
-import importlib
 import itertools
 import json
-import re
+import os
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
 
+from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
 
-MODULES = (
-    "glue",
-    "freezing",
-    "multitask",
-    "stacking",
-    "tweets",
-)  # each has SETTINGS, locate() and build()
-KEYS = ("module", "flagfile", "flags", "axes", "exclude")
-NOT_IN_A_GRID = ("out", "rerun")  # what a sweep itself says
+KEYS = ("experiment", "flagfile", "flags", "axes", "exclude")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,27 +34,39 @@ class Planned:
     """A run of a grid.
 
     Attributes:
-        words: the flags of its command.
+        experiment: it, with this run's settings.
+        words: the flags of the run's command.
         axes: dict from each axis to this run's value, as text.
-        settings: its `settings.Settings`, resolved.
-        directory: its `records.RunDirectory`.
+        directory: where the run is, or will be.
     """
 
-    module: str
-    words: tuple
-    axes: dict
-    settings: object
-    directory: object
+    experiment: experiment_lib.Experiment
+    words: tuple[str, ...]
+    axes: dict[str, str]
+    directory: records.RunDirectory
 
     @property
-    def name(self):
-        """Where it is below `--out`, as one word."""
-        folders = self.directory.path.split("/")
-        return "~".join(folders[-4:])
+    def settings(self) -> settings_lib.Settings:
+        """The resolved settings."""
+        return self.experiment.settings
+
+    @property
+    def name(self) -> str:
+        """Its path below `--out`, as a single word."""
+        path = os.path.relpath(self.directory.path, self.settings.out)
+        return path.replace(os.sep, "~")
+
+    @property
+    def command(self) -> list[str]:
+        """The command that does this run alone."""
+        return ["python", "-m", self.experiment.command_module, *self.words]
 
 
-def read(path):
-    """The checked content of a grid file.
+# === Reading ===
+
+
+def read(path: str) -> dict[str, Any]:
+    """Returns the checked content of a grid file.
 
     Raises:
         UserError: naming the file, and the line or the entry.
@@ -74,31 +84,38 @@ def read(path):
             f"{path}: {reason}. Give a grid such as "
             "experiments/glue/embedded.json."
         ) from None
-    _check_form(path, grid)
+    _check(path, grid)
     return grid
 
 
-def _check_form(path, grid):
+def _check(path: str, grid: Any) -> None:
+    """Raises `UserError` for a file that is no grid."""
     if not isinstance(grid, dict):
         raise UserError(f"{path}: is not a JSON object with {', '.join(KEYS)}.")
     unknown = [key for key in grid if key not in KEYS]
     if unknown:
         raise UserError(
-            f"{path}: has no use for {unknown[0]!r}. A grid has "
+            f"{path}: {unknown[0]!r} is not a key of a grid. These are: "
             f"{', '.join(KEYS)}."
         )
-    module = grid.get("module")
-    if module not in MODULES:
+    if not isinstance(grid.get("experiment"), str):
         raise UserError(
-            f"{path}: module: {module!r} cannot be swept. There are: "
-            f"{', '.join(MODULES)}."
+            f"{path}: experiment: give the name of one, such as glue."
         )
     if not isinstance(grid.get("flagfile", ""), str):
         raise UserError(f"{path}: flagfile: give the name of one flag file.")
     for key in ("flags", "axes"):
         if not isinstance(grid.get(key, {}), dict):
             raise UserError(f"{path}: {key}: give an object of flags.")
-    axes = grid.get("axes", {})
+    flags, axes = grid.get("flags", {}), grid.get("axes", {})
+    for name in (*flags, *axes):
+        if name == "out":
+            raise UserError(
+                f"{path}: out: belongs to the sweep, not to its grid: "
+                f"python -m tf_transfer.sweep {path} --out=..."
+            )
+        if name == "rerun":
+            raise UserError(f"{path}: rerun: a sweep skips finished runs.")
     for name, values in axes.items():
         if not isinstance(values, list) or not values:
             raise UserError(
@@ -106,166 +123,179 @@ def _check_form(path, grid):
             )
         if len({str(value) for value in values}) < len(values):
             raise UserError(f"{path}: axes.{name}: has a value twice.")
-        if name in grid.get("flags", {}):
+        if name in flags:
             raise UserError(f"{path}: {name}: is in flags and in axes.")
-    for name in (*grid.get("flags", {}), *axes):
-        if name in NOT_IN_A_GRID:
-            raise UserError(
-                f"{path}: {name}: belongs to the sweep, not to its grid: "
-                f"python -m tf_transfer.sweep {path} --{name}=..."
-                if name == "out"
-                else f"{path}: {name}: a sweep skips what is done."
-            )
-    exclude = grid.get("exclude", [])
+    _check_exclude(path, grid.get("exclude", []), axes)
+
+
+def _check_exclude(path: str, exclude: Any, axes: dict[str, list]) -> None:
     if not isinstance(exclude, list) or not all(
         isinstance(rule, dict) and rule for rule in exclude
     ):
         raise UserError(f"{path}: exclude: give a list of objects of flags.")
     for rule in exclude:
-        for name, wanted in rule.items():
+        for name, excluded in rule.items():
             if name not in axes:
                 raise UserError(
                     f"{path}: exclude: {name!r} is no axis. The axes are: "
                     f"{', '.join(axes)}."
                 )
             known = [str(value) for value in axes[name]]
-            for value in wanted if isinstance(wanted, list) else [wanted]:
-                if str(value) not in known:
+            for value in _texts(excluded):
+                if value not in known:
                     raise UserError(
                         f"{path}: exclude: {name}={value} is not on the axis "
                         f"({', '.join(known)})."
                     )
 
 
-def combinations(grid):
-    """Yields each run's axes as a dict, what is excluded left out."""
-    axes = grid.get("axes", {})
-    for values in itertools.product(*axes.values()):
-        point = dict(zip(axes, values))
-        if not any(_matches(rule, point) for rule in grid.get("exclude", [])):
-            yield point
+def _texts(value: Any) -> list[str]:
+    """The values of a rule, which may be one or a list, as text."""
+    values = value if isinstance(value, list) else [value]
+    return [str(value) for value in values]
 
 
-def _matches(rule, point):
-    return all(
-        str(point[name])
-        in [str(v) for v in (wanted if isinstance(wanted, list) else [wanted])]
-        for name, wanted in rule.items()
-    )
+# === The runs ===
 
 
-def expand(path, grid, out, cache_dir=""):
-    """The runs of a grid, each once, in the order that uses caches warm.
+def expand(
+    path: str, grid: dict[str, Any], out: str, cache_dir: str = ""
+) -> list[Planned]:
+    """Returns the runs of a grid, each once, in the order that suits caches.
+
+    Args:
+        path: of the grid file, for messages.
+        grid: its content, as `read` returns it.
+        out: root of the run directories.
+        cache_dir: folder of the feature cache; empty for the runs' default.
 
     Raises:
-        UserError: a flag or value that does not exist, settings that exclude
-            each other, a model or data that is not there.
+        UserError: an experiment, flag or value that does not exist, settings
+            that exclude each other, a model or data that is not there.
     """
-    module = importlib.import_module(f"tf_transfer.{grid['module']}")
+    try:
+        experiment_class = experiment_lib.load(grid["experiment"])
+    except UserError as error:
+        raise UserError(f"{path}: experiment: {error}") from None
     fixed = {"out": out, **grid.get("flags", {})}
     if cache_dir:
         fixed["cache_dir"] = cache_dir
-    found = {}
-    for point in combinations(grid):
+    runs: dict[str, Planned] = {}
+    for point in _combinations(grid):
         words = [
-            f"--{name}={_text(value)}"
+            f"--{name}={_flag_value(value)}"
             for name, value in {**fixed, **point}.items()
         ]
         if grid.get("flagfile"):
             words.insert(0, f"--flagfile={grid['flagfile']}")
         try:
-            settings = command_line.parse(module.SETTINGS, words).resolve()
-            directory = module.locate(settings, _replicas(settings))
+            experiment = experiment_class(
+                command_line.parse(experiment_class.Settings, words)
+            )
+            replicas = _count_replicas(experiment.settings)
+            directory = experiment.find_run(replicas)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
-        planned = Planned(
-            grid["module"],
-            tuple(words),
-            {name: _text(value) for name, value in point.items()},
-            settings,
-            directory,
-        )
-        other = found.setdefault(planned.directory.path, planned)
-        _check_same(path, other, planned)
-    if not found:
-        raise UserError(f"{path}: stands for no run: `exclude` leaves none.")
-    return warm_order(found.values())
+        axes = {name: _flag_value(value) for name, value in point.items()}
+        run = Planned(experiment, tuple(words), axes, directory)
+        _check_equal(path, runs.setdefault(directory.path, run), run)
+    if not runs:
+        raise UserError(f"{path}: has no runs left: `exclude` excludes all.")
+    return _order_for_cache(list(runs.values()))
 
 
-def _check_same(path, one, other):
-    """Two points may be one run only where nothing that differs matters.
+def _combinations(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the axes' values of each run that is not excluded."""
+    axes = grid.get("axes", {})
+    for values in itertools.product(*axes.values()):
+        point = dict(zip(axes, values))
+        if not any(
+            all(str(point[name]) in _texts(rule[name]) for name in rule)
+            for rule in grid.get("exclude", [])
+        ):
+            yield point
 
-    `cached` with nothing frozen is the live run. But a flag that is not in a
-    run's name, as --max_epochs under a constant rate, is no axis.
+
+def _check_equal(path: str, run: Planned, other: Planned) -> None:
+    """Raises `UserError` where two points are one run, and should not be.
+
+    `cached` with nothing frozen is the live run. But a flag that is not part
+    of a run's name, such as --max_epochs under a constant rate, cannot be an
+    axis.
     """
-    for name in one.axes:
+    for name in run.axes:
         if name in ("frozen_prefix", "cache_dtype"):
             continue
-        if one.axes[name] != other.axes[name]:
+        if run.axes[name] != other.axes[name]:
             raise UserError(
-                f"{path}: axes.{name}: {one.axes[name]} and {other.axes[name]} "
-                "are one and the same run, since this flag is not part of a "
-                "run's name. Give it one value, in `flags`."
+                f"{path}: axes.{name}: {run.axes[name]} and {other.axes[name]} "
+                "are the same run, since this flag is not part of a run's "
+                "name. Give it one value, in `flags`."
             )
 
 
-def _text(value):
+def _flag_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _replicas(settings):
+def _count_replicas(settings: settings_lib.Settings) -> int:
     if settings.strategy in ("default", "one_device"):
         return 1
-    from tf_transfer.training import strategy
+    from tf_transfer.training import strategy  # imports TensorFlow
 
-    return strategy.count_replicas(settings)
+    return strategy.count_replicas(settings.strategy, settings.cpu_devices)
 
 
-def only(path, runs, conditions):
-    """The runs that fulfil conditions such as `task=rte`.
+def select(
+    path: str, runs: list[Planned], conditions: Iterable[str]
+) -> list[Planned]:
+    """Returns the runs that fulfil all conditions, such as `task=rte`.
 
     Raises:
         UserError: no such flag, or no such run.
     """
     for condition in conditions:
-        name, is_there, wanted = condition.partition("=")
-        if not is_there or not hasattr(runs[0].settings, name):
+        name, equals, value = condition.partition("=")
+        if not equals or not hasattr(runs[0].settings, name):
             raise UserError(
                 f"--only={condition}: give a flag of the runs and its value, "
                 "such as task=rte."
             )
-        known = {_value(run, name) for run in runs}
-        runs = [run for run in runs if _is(_value(run, name), wanted)]
+        known = {_value_of(run, name) for run in runs}
+        runs = [run for run in runs if _is_equal(_value_of(run, name), value)]
         if not runs:
             raise UserError(
-                f"--only={condition}: no run of {path} has that. There are: "
-                f"{', '.join(sorted(known))}."
+                f"--only={condition}: no run of {path} has this value. There "
+                f"are: {', '.join(sorted(known))}."
             )
     return runs
 
 
-def _is(known, wanted):
+def _is_equal(value: str, other: str) -> bool:
     try:
-        return float(known) == float(wanted)  # 2e-5 and 2e-05
+        return float(value) == float(other)  # 2e-5 and 2e-05
     except ValueError:
-        return known == wanted
+        return value == other
 
 
-def _value(run, name):
-    return run.axes.get(name, _text(getattr(run.settings, name)))
+def _value_of(run: Planned, name: str) -> str:
+    return run.axes.get(name, _flag_value(getattr(run.settings, name)))
 
 
-def warm_order(runs):
-    """Runs on one frozen prefix side by side, the shallowest cut first.
+# === The order ===
 
-    A deeper cut goes on from a shallower one's cache, and an entry is used
-    before the next ones push it out. Otherwise the grid's order stays.
+
+def _order_for_cache(runs: list[Planned]) -> list[Planned]:
+    """Sorts runs on one frozen prefix next to each other, lowest cut first.
+
+    A higher cut continues from a lower one's cached states, and an entry is
+    used before later ones replace it. Otherwise the grid's order stays.
     """
-    firsts = {}
-    keyed = []
-    for position, run in enumerate(runs):
+    first_index: dict[tuple, int] = {}
+    keys = []
+    for index, run in enumerate(runs):
         settings = run.settings
-        shared = (position,)
+        shared: tuple = (index,)
         depth = 0
         if settings.runs_cached:
             shared = (
@@ -277,15 +307,14 @@ def warm_order(runs):
                 settings.cache_dtype,
             )
             depth = _depth(settings)
-        first = firsts.setdefault(shared, position)
-        keyed.append((first, depth, position, run))
-    return [run for *_, run in sorted(keyed, key=lambda item: item[:3])]
+        keys.append((first_index.setdefault(shared, index), depth, index))
+    return [runs[index] for _, _, index in sorted(keys)]
 
 
-def _depth(settings):
-    """Rises with the cut below what trains."""
+def _depth(settings: settings_lib.Settings) -> int:
+    """A number that rises with the cut."""
     if settings.blocks:
-        return int(re.match(r"\d+", settings.blocks)[0])
+        return int(settings.blocks.partition("-")[0])
     if settings.trainable_layers == "all":  # a phase freezes every block
         return 0
     return -int(settings.trainable_layers)

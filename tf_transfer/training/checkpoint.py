@@ -1,4 +1,4 @@
-"""Files that survive a kill: written aside, synced, renamed.
+"""The checkpoints of a run, which survive a kill.
 
 A checkpoint is two files: `step-N.safetensors` holds the arrays, and
 `step-N.json` the rest of the state and a hash of the arrays. The JSON is
@@ -6,64 +6,32 @@ renamed last: it means that the checkpoint is whole. The one before is kept
 until the next is whole, and a little longer, in case the disk damages one.
 """
 
-import errno
 import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import safetensors.numpy
 
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 KEPT = 2
 
-
-def write_atomically(path, content):
-    """Writes bytes so that `path` is the old file or the whole new one.
-
-    Raises:
-        UserError: the disk is full. Nothing is left behind.
-    """
-    aside = f"{path}.tmp-{os.getpid()}"
-    try:
-        with open(aside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-        _sync_folder(os.path.dirname(path))
-    except OSError as error:
-        if os.path.exists(aside):
-            os.remove(aside)
-        raise_if_full(path, error)
-        raise
+Arrays = dict[str, np.ndarray]  # by name
 
 
-def raise_if_full(path, error):
-    """Raises `UserError` if an OSError says that the disk is full."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        raise UserError(
-            f"{path}: the disk is full ({os.strerror(error.errno)}). Free some "
-            "space and run the same command again: it continues at the last "
-            "good checkpoint."
-        ) from error
-
-
-def write_json(path, value):
-    """Writes a JSON file atomically."""
-    text = json.dumps(value, indent=2, allow_nan=False)
-    write_atomically(path, (text + "\n").encode())
-
-
-def write_arrays(path, arrays):
+def write_arrays(path: str, arrays: Arrays) -> str:
     """Writes named arrays atomically; returns the sha256 of the file."""
     content = safetensors.numpy.save(arrays)
-    write_atomically(path, content)
+    files.write_atomically(path, content)
     return hashlib.sha256(content).hexdigest()
 
 
-def read_arrays(path, sha256):
+def read_arrays(path: str, sha256: str | None) -> Arrays:
     """The named arrays of a file.
 
     Args:
@@ -89,10 +57,10 @@ class Checkpoints:
         folder: where they are kept.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def _steps(self):
+    def _steps(self) -> list[int]:
         if not os.path.isdir(self.folder):
             return []
         names = (
@@ -101,10 +69,12 @@ class Checkpoints:
         )
         return sorted(int(match[1]) for match in names if match)
 
-    def _path(self, step, kind):
+    def _path(self, step: int, kind: str) -> str:
         return os.path.join(self.folder, f"step-{step:09d}.{kind}")
 
-    def save(self, step, arrays, state):
+    def save(
+        self, step: int, arrays: Arrays, state: dict[str, Any]
+    ) -> list[dict[str, Any]]:
         """Writes a checkpoint, then drops all but the last two.
 
         Args:
@@ -118,14 +88,14 @@ class Checkpoints:
         """
         os.makedirs(self.folder, exist_ok=True)
         sha256 = write_arrays(self._path(step, "safetensors"), arrays)
-        write_json(
+        files.write_json(
             self._path(step, "json"),
             {"sha256": sha256, "state_sha256": _hash(state), "state": state},
         )
         self.keep(KEPT)
         return [self._read_json(step)["state"] for step in self._steps()]
 
-    def keep(self, count):
+    def keep(self, count: int) -> None:
         """Drops all checkpoints but the last `count`, and what is torn."""
         steps = self._steps()
         wanted = {
@@ -137,15 +107,20 @@ class Checkpoints:
             if name not in wanted:
                 os.remove(os.path.join(self.folder, name))
 
-    def _read_json(self, step):
+    def _read_json(self, step: int) -> dict[str, Any]:
         with open(self._path(step, "json"), encoding="utf-8") as file:
             return json.load(file)
 
-    def newest(self, warn, remove, also_needs=lambda state: None):
+    def newest(
+        self,
+        warn: Callable[[str], None],
+        remove: bool,
+        also_needs: Callable[[dict[str, Any]], None] = lambda state: None,
+    ) -> tuple[Arrays, dict[str, Any]] | None:
         """Arrays and state of the newest checkpoint that is whole.
 
         Args:
-            warn: function of a line of text, told of damaged ones.
+            warn: called with a line of text about each damaged one.
             remove: whether to remove damaged ones, so that they do not pass
                 for newer than what is saved next.
             also_needs: function of a state that raises ValueError where
@@ -181,14 +156,6 @@ class Checkpoints:
         return None
 
 
-def _hash(state):
+def _hash(state: dict[str, Any]) -> str:
     text = json.dumps(state, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _sync_folder(folder):
-    descriptor = os.open(folder or ".", os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

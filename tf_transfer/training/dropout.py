@@ -1,39 +1,45 @@
-"""Dropout masks as a function of (seed, step, replica, place in the model).
+"""Dropout masks as a function of (seed, step, replica, layer).
 
 Keras keeps a counter in every dropout layer: two dozen variables that each
 step updates, that no file of Keras saves, and that are the same on every
 replica. Here the layers draw from the step's own seed instead, so a resumed run
-draws the masks it would have drawn, and replicas draw different ones.
+has the masks that it would have had, and replicas have different ones.
 """
 
 import contextlib
+from collections.abc import Iterable
+from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
+
+from tf_transfer.models import keras_private
 
 
 class DropoutSeeds:
     """Takes over the seeds of all dropout layers of a network.
 
-    One a network: whoever takes over last is who the layers ask.
+    One for a network: the layers ask the one that took over last.
 
     Attributes:
-        phase: int. Each phase counts its steps anew, and draws other masks.
+        phase: int. Each phase counts its steps anew, and has other masks.
     """
 
-    def __init__(self, layers):
+    def __init__(self, layers: Iterable[keras.layers.Layer]) -> None:
         self.phase = 0
-        self._base = None
-        self._drawn = 0
-        for layer in layers:
-            for inner in layer._flatten_layers():
-                generator = getattr(inner, "seed_generator", None)
-                if isinstance(generator, keras.random.SeedGenerator):
-                    generator.next = self._next
+        self._base: tuple[int, tf.Tensor] | None = None
+        self._count = 0
+        keras_private.replace_seeds(layers, self._next)
 
     @contextlib.contextmanager
-    def at(self, seed, step, replica, objective=0):
-        """Draws belong to this step and replica inside the block.
+    def at(
+        self,
+        seed: int,
+        step: tf.Tensor,
+        replica: tf.Tensor,
+        objective: int = 0,
+    ) -> Iterator[None]:
+        """Masks belong to this step and replica inside the block.
 
         Args:
             seed: int. The seed of the run.
@@ -44,18 +50,18 @@ class DropoutSeeds:
         # The two words of a stateless seed are hashed by Philox: different
         # words, however close, give unrelated masks.
         step = tf.cast(step, tf.int64) + self.phase * 2**40 + objective * 2**46
-        place = step * 4096 + tf.cast(replica, tf.int64)
-        self._base, self._drawn = (seed, place), 0
+        position = step * 4096 + tf.cast(replica, tf.int64)
+        self._base, self._count = (seed, position), 0
         try:
             yield
         finally:
             self._base = None
 
-    def _next(self, ordered=True):
+    def _next(self, ordered: bool = True) -> tf.Tensor:
         if self._base is None:
-            raise RuntimeError("dropout was drawn outside of a training step")
-        seed, place = self._base
-        self._drawn += 1
+            raise RuntimeError("a dropout mask was asked for outside a step")
+        seed, position = self._base
+        self._count += 1
         return tf.stack(
-            [tf.constant(seed * 100_003 + self._drawn, tf.int64), place]
+            [tf.constant(seed * 100_003 + self._count, tf.int64), position]
         )

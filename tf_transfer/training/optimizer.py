@@ -11,6 +11,12 @@ TensorFlow's fused kernel does the moments and the step in one pass: its beta
 powers are those of the correction, and 0 turns the correction off.
 """
 
+import dataclasses
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Sequence
+from typing import Any
+
 import tensorflow as tf
 
 UNDECAYED = ("gamma", "beta", "bias")
@@ -18,7 +24,26 @@ FIRST_LOSS_SCALE = 2.0**15
 STEPS_TO_GROW = 2000  # good steps until the loss scale is doubled
 
 
-def learning_rate(step, peak, schedule, warmup_fraction, total_steps):
+@dataclasses.dataclass(frozen=True)
+class AdamOptions:
+    """Adam's settings; the fields are those of `config.settings.Settings`."""
+
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.999
+    adam_epsilon: float = 1e-6
+    weight_decay: float = 0.01
+    bias_correction: bool = False
+    clip_norm: float = 1.0
+    precision: str = "float32"
+
+
+def learning_rate(
+    step: tf.Tensor,
+    peak: float,
+    schedule: str,
+    warmup_fraction: float,
+    total_steps: int,
+) -> tf.Tensor:
     """The rate at a step, counted from 0.
 
     It rises from 0 over the first `warmup_fraction` of all steps; `linear`
@@ -43,8 +68,7 @@ class BertAdam:
     Args:
         weights: the Keras variables that train.
         rate: function from the step, a tensor, to the learning rate.
-        settings: has `adam_beta1`, `adam_beta2`, `adam_epsilon`,
-            `weight_decay`, `bias_correction`, `clip_norm`, `precision`.
+        options: Adam's settings.
         scales: what each weight's own rate is of the rate; unset, 1. Scaled
             gradients would not do: Adam divides by their size.
         groups: the group of each weight; unset, one for all. A group that is
@@ -58,13 +82,20 @@ class BertAdam:
         loss_scale, good_steps: of dynamic loss scaling.
     """
 
-    def __init__(self, weights, rate, settings, scales=None, groups=None):
+    def __init__(
+        self,
+        weights: Sequence[Any],
+        rate: Callable[[tf.Tensor], tf.Tensor],
+        options: AdamOptions,
+        scales: Sequence[float] | None = None,
+        groups: Sequence[str] | None = None,
+    ) -> None:
         self.weights = list(weights)
         self.scales = list(scales or [1.0] * len(self.weights))
         self.groups = list(groups or [""] * len(self.weights))
         self.rate = rate
-        self.settings = settings
-        self.scales_loss = settings.precision == "mixed_float16"
+        self.options = options
+        self.scales_loss = options.precision == "mixed_float16"
         self.step = _counter("step")
         self.updates = {
             group: _counter("updates") for group in sorted({*self.groups, ""})
@@ -79,7 +110,7 @@ class BertAdam:
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
 
-    def state(self):
+    def state(self) -> dict[str, tf.Variable]:
         """Everything a resume needs, by name."""
         state = {
             "optimizer/step": self.step,
@@ -94,7 +125,11 @@ class BertAdam:
             state[f"v/{weight.path}"] = square
         return state
 
-    def apply(self, gradients, groups=None):
+    def apply(
+        self,
+        gradients: Sequence[tf.Tensor],
+        groups: Collection[str] | None = None,
+    ) -> tf.Tensor:
         """One update, in a replica's context.
 
         Args:
@@ -118,16 +153,22 @@ class BertAdam:
         if groups is not None:
             moved &= set(groups)
 
-        def update(strategy, gradients, norm):
+        def update(strategy: Any, gradients: Any, norm: tf.Tensor) -> None:
             self._update(strategy, gradients, norm, moved)
 
         context.merge_call(update, args=(gradients, norm))
         return norm
 
-    def _update(self, strategy, gradients, norm, groups):
+    def _update(
+        self,
+        strategy: Any,
+        gradients: Sequence[tf.Tensor],
+        norm: tf.Tensor,
+        groups: set[str],
+    ) -> None:
         """Updates every replica's copy alike, across replicas."""
         update = strategy.extended.update
-        options = self.settings
+        options = self.options
         rate = self.rate(tf.identity(self.step))
         correction = float(options.bias_correction)
         powers = {}
@@ -168,9 +209,18 @@ class BertAdam:
         self._count(strategy, norm, groups)
 
     def _update_one(
-        self, weight, mean, square, gradient, norm, rate, power1, power2, decay
-    ):
-        options = self.settings
+        self,
+        weight: tf.Variable,
+        mean: tf.Variable,
+        square: tf.Variable,
+        gradient: tf.Tensor,
+        norm: tf.Tensor,
+        rate: tf.Tensor,
+        power1: tf.Tensor,
+        power2: tf.Tensor,
+        decay: float,
+    ) -> None:
+        options = self.options
         beta1, beta2 = options.adam_beta1, options.adam_beta2
         if options.clip_norm:
             gradient *= tf.minimum(1.0, options.clip_norm / (norm + 1e-12))
@@ -197,7 +247,7 @@ class BertAdam:
             grad=gradient,
         )
 
-    def _count(self, strategy, norm, groups):
+    def _count(self, strategy: Any, norm: tf.Tensor, groups: set[str]) -> None:
         self.step.assign_add(1)
         if not self.scales_loss:
             for group in sorted(groups):
@@ -216,7 +266,7 @@ class BertAdam:
         self.good_steps.assign(tf.where(grow, none, streak))
 
 
-def decays(weight):
+def decays(weight: Any) -> bool:
     """Whether weight decay applies: not to LayerNorm and biases."""
     return weight.path.rsplit("/", 1)[-1] not in UNDECAYED
 
@@ -226,13 +276,13 @@ _SAME_EVERYWHERE = {
 }
 
 
-def _counter(name):
+def _counter(name: str) -> tf.Variable:
     return tf.Variable(
         0, dtype=tf.int64, trainable=False, name=name, **_SAME_EVERYWHERE
     )
 
 
-def _slot(weight, name):
+def _slot(weight: Any, name: str) -> tf.Variable:
     return tf.Variable(
         tf.zeros(weight.shape, tf.float32), trainable=False, name=name
     )

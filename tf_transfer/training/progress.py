@@ -1,9 +1,10 @@
 """Where a run stands, and how a line of its record reads."""
 
 import dataclasses
+from typing import Any
 
-OVERALL = "overall"  # what the metrics of several objectives come to
-SAMPLE = "train_"  # before the metrics on a sample of the training set
+OVERALL = "overall"  # the metric that sums up those of several objectives
+SAMPLE = "train"  # split name of a fixed sample of the training set
 
 
 @dataclasses.dataclass
@@ -11,54 +12,55 @@ class Progress:
     """Where a run stands: everything of its state that is no array.
 
     Attributes:
-        phase, epoch, turn, step: position: phase from 0, epoch within it
-            from 1, turn and step from 0. `step` steps of the turn are done.
+        phase, epoch, task, step: position: phase from 0, epoch within it from
+            1, index of the task (the pass of the epoch) and step from 0.
+            `step` steps of the pass are done.
         total_steps, total_epochs: over all phases.
-        loss_sum, seen: of the turn so far.
-        train_seconds: of the turn so far.
-        elapsed: seconds of training and of building a prefix cache, over
-            all starts.
+        loss_sum, examples: of the pass so far.
+        train_seconds: of the pass so far.
+        elapsed: seconds of training and of building a feature cache, over all
+            starts.
         prefix_seconds, prefix_build_seconds: as in `result.json`.
-        prefix_stops: dict from phase and objective to `Prefix.stops`: a
-            resume goes on with the same.
+        prefix_cuts: dict from phase and objective to `FrozenPrefix.cuts`: a
+            resumed run goes on with the same.
         started_in: total epochs in which a process started: they trace.
-        stopper: of the phase.
-        best: where the weights of the best epoch are, with its record.
-        finished: the phases that are done, as `result.json` has them.
+        stopping: the phase's `EarlyStopping`.
+        best: where the weights of the selected epoch are, with its record.
+        phase_records: the phases that are over, as `result.json` has them.
         epochs: the lines of `epochs.jsonl`.
-        frozen_sha256: what must not have moved.
+        frozen_sha256: hash of the weights that must not move.
     """
 
     phase: int = 0
     epoch: int = 1
-    turn: int = 0
+    task: int = 0
     step: int = 0
     total_steps: int = 0
     total_epochs: int = 1
     loss_sum: float = 0.0
-    seen: int = 0
+    examples: int = 0
     train_seconds: float = 0.0
     elapsed: float = 0.0
     prefix_seconds: float = 0.0
     prefix_build_seconds: float = 0.0
-    prefix_stops: dict = dataclasses.field(default_factory=dict)
-    started_in: list = dataclasses.field(default_factory=list)
-    stopper: dict = None
-    best: dict = None
-    finished: list = dataclasses.field(default_factory=list)
-    epochs: list = dataclasses.field(default_factory=list)
+    prefix_cuts: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    started_in: list[int] = dataclasses.field(default_factory=list)
+    stopping: dict[str, Any] | None = None
+    best: Any = None
+    phase_records: list[dict] = dataclasses.field(default_factory=list)
+    epochs: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     frozen_sha256: str = ""
 
 
-def one_line(line):
+def format_line(line: dict[str, Any]) -> str:
     """What the terminal shows of a line of `epochs.jsonl`."""
     parts = [
         f"epoch {line['phase_epoch']:>2}",
-        *([f"{line['turn']:<10}"] if line["turn"] else []),
+        *([f"{line['task']:<10}"] if line["task"] else []),
         f"loss {line['train_loss']:.4f}",
     ]
     for kind in ("validation", "test"):
-        for metric, value in _told(line[kind] or {}):
+        for metric, value in _headlines(line[kind] or {}):
             parts.append(f"{kind} {metric} {value:.4f}")
     parts.append(
         f"{line['train_seconds']:.1f} s "
@@ -67,8 +69,8 @@ def one_line(line):
     return "  ".join(parts)
 
 
-def _told(metrics):
-    """The first two metrics; of several objectives, what they come to."""
+def _headlines(metrics: dict[str, float]) -> list[tuple[str, float]]:
+    """The first two metrics; of several objectives, what sums them up."""
     if OVERALL in metrics:
         return [(OVERALL, metrics[OVERALL])]
     return list(metrics.items())[:2]

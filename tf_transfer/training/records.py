@@ -6,7 +6,6 @@
 `result.json` is written last: a run that has one is whole.
 """
 
-import contextlib
 import dataclasses
 import fcntl
 import hashlib
@@ -16,50 +15,62 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
+from typing import TextIO
 
 import numpy as np
 
+from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint
-from tf_transfer.training import tensorboard
+from tf_transfer.utils import files
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
 # === The name of a run ===
 
 
-def run_key(settings, identities, replicas):
-    """Everything that can change a number of the run, as a dict.
+def make_key(
+    settings: Settings,
+    experiment: str,
+    identities: dict[str, str],
+    replicas: int,
+) -> dict[str, Any]:
+    """Everything that can change a number of a run; see `locate`."""
+    return {
+        "module": experiment,
+        **settings.hashed(),
+        **identities,
+        "replicas": replicas,
+    }
 
-    Args:
-        settings: `settings.Settings`, resolved.
-        identities: dict with the identity of `model` and `data`.
-        replicas: over how many the batch is spread.
-    """
-    return {**settings.hashed(), **identities, "replicas": replicas}
 
-
-def locate(settings, module, folders, identities, replicas):
+def locate(
+    settings: Settings,
+    experiment: str,
+    folders: Sequence[str],
+    identities: dict[str, str],
+    replicas: int,
+) -> "RunDirectory":
     """The directory of a run, known before anything is loaded.
 
     Args:
-        settings: `settings.Settings`, resolved.
-        module: name of the paper's module.
-        folders: names between the module's folder and the run's.
-        identities, replicas: see `run_key`.
-
-    Returns:
-        `RunDirectory`.
+        settings: resolved.
+        experiment: name of the experiment.
+        folders: names between the experiment's folder and the run's.
+        identities: of model and data.
+        replicas: over how many the batch is spread.
     """
-    key = {"module": module, **run_key(settings, identities, replicas)}
+    key = make_key(settings, experiment, identities, replicas)
     return RunDirectory.find(
-        os.path.join(settings.out, module, *folders),
+        os.path.join(settings.out, experiment, *folders),
         run_name(settings, key),
         key,
         settings.rerun,
     )
 
 
-def extends(settings, result):
+def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
     """Whether a finished run would go on, for more epochs, with these."""
     return (
         result["stop_reason"] == "max_epochs"
@@ -67,12 +78,36 @@ def extends(settings, result):
     )
 
 
-def run_name(settings, key):
+def run_name(settings: Settings, key: dict[str, Any]) -> str:
     """The folder name of a run: what a person looks for, and a hash."""
     digest = hashlib.sha256(
         json.dumps(key, sort_keys=True, default=str).encode()
     ).hexdigest()
     return f"{settings.title}-{digest[:10]}"
+
+
+def summarize(result: dict[str, Any]) -> str:
+    """A result in a line."""
+    kinds = [
+        f"{kind} {result['metric']} {result[kind][result['metric']]:.4f}"
+        for kind in ("validation", "test")
+        if result[kind]
+    ]
+    if result["best_epoch"] is None:
+        when = f"({result['stop_reason']})"
+    else:
+        when = (
+            f"at epoch {result['best_epoch']} of {result['epochs_run']} "
+            f"({result['stop_reason']})"
+        )
+    seconds = result["seconds_per_epoch"]
+    return (
+        f"{result['task']} {result['approach']}: {', '.join(kinds)} {when}; "
+        f"{result['train_seconds']:.1f} s of training"
+        + (f", {seconds:.1f} s per epoch" if seconds else "")
+        + f"; {result['trainable_parameters']:,} of "
+        f"{result['total_parameters']:,} parameters trained"
+    )
 
 
 # === Finding and opening ===
@@ -88,15 +123,16 @@ class RunDirectory:
         key: dict. What makes the run this run.
     """
 
-    def __init__(self, path, key):
+    def __init__(self, path: str, key: dict[str, Any] | None) -> None:
         self.path = path
         self.key = key
         self.checkpoints = checkpoint.Checkpoints(self.file("checkpoint"))
-        self._lock = None
-        self._events = None
+        self._lock: TextIO | None = None
 
     @classmethod
-    def find(cls, parent, name, key, rerun):
+    def find(
+        cls, parent: str, name: str, key: dict[str, Any], rerun: bool
+    ) -> "RunDirectory":
         """The directory that this command means.
 
         Without `rerun` that is the one of this name. With it, the newest one
@@ -109,19 +145,19 @@ class RunDirectory:
             number += 1
         return run
 
-    def file(self, *names):
+    def file(self, *names: str) -> str:
         """Path of a file in it."""
         return os.path.join(self.path, *names)
 
-    def result(self):
+    def result(self) -> dict[str, Any] | None:
         """The finished run's result, or None."""
         return _read_json(self.file("result.json"))
 
-    def config(self):
+    def config(self) -> dict[str, Any] | None:
         """What `config.json` says, or None."""
         return _read_json(self.file("config.json"))
 
-    def lock(self):
+    def lock(self) -> None:
         """Makes this process the only one that writes here.
 
         The lock is the kernel's: it dies with the process.
@@ -146,7 +182,7 @@ class RunDirectory:
         self._lock.flush()
         self.check_key()
 
-    def is_locked(self):
+    def is_locked(self) -> bool:
         """Whether a process of this machine is writing here now."""
         try:
             with open(self.file(".lock")) as file:
@@ -157,21 +193,21 @@ class RunDirectory:
             return True
         return False
 
-    def note_company(self, runs):
+    def note_concurrent_runs(self, runs: int | None) -> None:
         """Records that more runs share the machine than when it began."""
         config = self.config()
         if runs and config and runs > (config["concurrent_runs"] or 0):
-            checkpoint.write_json(
+            files.write_json(
                 self.file("config.json"), {**config, "concurrent_runs": runs}
             )
 
-    def check_key(self):
+    def check_key(self) -> None:
         """Raises `UserError` if what is here belongs to another config."""
         known = self.config()
         if known is not None and known.get("key") != _plain(self.key):
             differing = sorted(
                 name
-                for name in {*known.get("key", {}), *self.key}
+                for name in {*known.get("key", {}), *(self.key or {})}
                 if known.get("key", {}).get(name) != _plain(self.key).get(name)
             )
             self.close()
@@ -181,19 +217,62 @@ class RunDirectory:
                 "or give another --out."
             )
 
-    def close(self):
+    def close(self) -> None:
         """Lets go of the files."""
-        if self._events is not None:
-            with contextlib.suppress(OSError):  # a full disk was reported
-                self._events.close()
-            self._events = None
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     # === Writing ===
 
-    def what_changed(self, details):
+    def begin(
+        self,
+        settings: Settings,
+        devices: Any,
+        parts: dict[str, int],
+        split_sizes: dict[str, int],
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        """Takes the directory, and writes down what runs in it, and where.
+
+        Args:
+            settings: resolved.
+            devices: has `names`, `replicas` and `workers`.
+            parts: parameters of each component of the model.
+            split_sizes: examples of each split.
+            details: what else `config.json` says.
+        """
+        self.lock()
+        if self.result() is not None:  # a finished run is extended
+            os.remove(self.file("result.json"))
+        print(f"Run directory: {self.path}", flush=True)
+        details = {
+            **(details or {}),
+            "parts": parts,
+            "split_sizes": split_sizes,
+            "devices": devices.names,
+            "replicas": devices.replicas,
+            "workers": devices.workers,
+            "threads": len(os.sched_getaffinity(0)),
+            "processor": machine.processor(),
+            "concurrent_runs": machine.concurrent_runs(),
+        }
+        changed = self._find_changes(details)
+        if changed:
+            print(
+                "Warning: this run was begun with another "
+                f"{', '.join(changed)}; its numbers may differ from an "
+                "undisturbed run's.",
+                file=sys.stderr,
+            )
+        self.write_config(settings, details)
+
+    def end(self, result: dict[str, Any]) -> None:
+        """Writes `result.json`, last of all, and prints it."""
+        files.write_json(self.file("result.json"), result)
+        print(f"{summarize(result)}\nWritten to {self.path}")
+
+    def _find_changes(self, details: dict[str, Any]) -> list[str]:
         """Names of versions and devices that are not as the run began with."""
         known = self.config() or {}
         then, now = known.get("versions", {}), machine.versions()
@@ -204,7 +283,7 @@ class RunDirectory:
                 names.append(name)
         return names
 
-    def write_config(self, settings, details):
+    def write_config(self, settings: Settings, details: dict[str, Any]) -> None:
         """Writes `config.json` when a process starts on the run.
 
         What it says of versions, devices and command is what the run began
@@ -234,7 +313,7 @@ class RunDirectory:
             )
             if name in now
         }
-        checkpoint.write_json(
+        files.write_json(
             self.file("config.json"),
             {
                 **now,
@@ -246,34 +325,26 @@ class RunDirectory:
             },
         )
 
-    def write_epochs(self, epochs):
+    def write_epochs(self, epochs: list[dict[str, Any]]) -> None:
         """Writes `epochs.jsonl`, a line an evaluation."""
         lines = "".join(json.dumps(epoch) + "\n" for epoch in epochs)
-        checkpoint.write_atomically(self.file("epochs.jsonl"), lines.encode())
+        files.write_atomically(self.file("epochs.jsonl"), lines.encode())
 
-    def write_predictions(self, arrays):
+    def write_predictions(self, arrays: dict[str, np.ndarray]) -> None:
         """Writes `predictions.npz`."""
-        checkpoint.write_atomically(
-            self.file("predictions.npz"), compressed(arrays)
-        )
-
-    def write_result(self, result):
-        """Writes `result.json`, last of all."""
-        checkpoint.write_json(self.file("result.json"), result)
-
-    def reopen(self):
-        """Takes the result away: a finished run is extended."""
-        os.remove(self.file("result.json"))
+        files.write_atomically(self.file("predictions.npz"), compressed(arrays))
 
     # === The selected weights ===
 
-    def write_model(self, name, arrays):
+    def write_model(
+        self, name: str, arrays: dict[str, np.ndarray]
+    ) -> dict[str, Any]:
         """Writes weights under `model/`; returns what finds them again."""
         os.makedirs(self.file("model"), exist_ok=True)
         path = self.file("model", f"{name}.safetensors")
         return {"file": name, "sha256": checkpoint.write_arrays(path, arrays)}
 
-    def read_model(self, entry):
+    def read_model(self, entry: dict[str, Any]) -> dict[str, np.ndarray]:
         """Weights that `write_model` wrote.
 
         Raises:
@@ -282,7 +353,7 @@ class RunDirectory:
         path = self.file("model", f"{entry['file']}.safetensors")
         return checkpoint.read_arrays(path, entry["sha256"])
 
-    def keep_models(self, entries):
+    def keep_models(self, entries: list[dict[str, Any]]) -> None:
         """Drops every model file but these."""
         wanted = {f"{entry['file']}.safetensors" for entry in entries if entry}
         if os.path.isdir(self.file("model")):
@@ -290,60 +361,21 @@ class RunDirectory:
                 if name not in wanted:
                     os.remove(self.file("model", name))
 
-    # === TensorBoard ===
 
-    def start_events(self, step, hyperparameters):
-        """Opens an event file; what another one says from `step` on is void.
-
-        Args:
-            step: the first step that this process will log; its
-                predecessor's points from there on were never saved.
-            hyperparameters: dict for TensorBoard's HParams table.
-        """
-        trial = os.path.basename(self.path)  # else equal ones are merged
-        self._events = tensorboard.EventFile(self.path)
-        self._events.start(step, hyperparameters, trial)
-
-    def scalar(self, tag, value, step):
-        """Logs a number."""
-        self._events.scalar(tag, value, step)
-
-    def log_result(self, result, step):
-        """Logs HParams' columns; see `tensorboard.RESULT_COLUMNS`."""
-        scores = result["test"] or result["validation"]
-        values = (
-            scores[result["metric"]],
-            result["train_seconds"],
-            result["seconds_per_epoch"],
-            result["trainable_parameters"],
-        )
-        for tag, value in zip(tensorboard.RESULT_COLUMNS, values):
-            if value is not None:
-                self.scalar(tag, value, step)
-        self.flush()
-
-    def flush(self):
-        """Lets TensorBoard see what was logged."""
-        try:
-            self._events.flush()
-        except OSError as error:
-            checkpoint.raise_if_full(self.path, error)
-            raise
-
-
-def compressed(arrays):
+def compressed(arrays: dict[str, np.ndarray]) -> bytes:
     """The bytes of a NumPy archive."""
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    named: Any = arrays
+    np.savez_compressed(buffer, **named)
     return buffer.getvalue()
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """As JSON would give it back."""
     return json.loads(json.dumps(value, default=str))
 
 
-def _read_json(path):
+def _read_json(path: str) -> Any:
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)

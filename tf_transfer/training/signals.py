@@ -1,6 +1,8 @@
 """Signals that ask a run to stop."""
 
 import signal
+from typing import Any
+from typing import Self
 
 
 class StopSignals:
@@ -12,12 +14,12 @@ class StopSignals:
         came: whether one came.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.came = False
-        self._before = {}
+        self._before: dict[int, Any] = {}
 
-    def __enter__(self):
-        def note(number, frame):
+    def __enter__(self) -> Self:
+        def note(number: int, frame: Any) -> None:
             if self.came:
                 raise KeyboardInterrupt
             self.came = True
@@ -29,6 +31,6 @@ class StopSignals:
             pass
         return self
 
-    def __exit__(self, *unused):
+    def __exit__(self, *unused: Any) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)

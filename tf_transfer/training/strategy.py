@@ -8,6 +8,9 @@ read the run directory too, so `--out` must be a folder that all of them see.
 import json
 import os
 import random
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,39 +18,61 @@ import tensorflow as tf
 from tf_transfer.utils.errors import UserError
 
 
-def set_up(settings):
+def set_up(
+    name: str,
+    batch_size: int,
+    cpu_devices: int = 1,
+    deterministic: bool = False,
+    seed: int = 0,
+) -> "Devices":
     """Configures TensorFlow for a run, and returns its `Devices`.
 
     Call it before anything touches TensorFlow's devices: what cannot be
     changed afterwards (logical devices, determinism) is set here.
 
+    Args:
+        name: what `--strategy` says.
+        batch_size: examples a step, over all replicas.
+        cpu_devices: into how many the CPU is split.
+        deterministic: whether operations must be.
+        seed: of what could draw outside of our own streams.
+
     Raises:
         UserError: the batch does not fill the replicas; no TF_CONFIG.
     """
-    if settings.deterministic:
+    if deterministic:
         tf.config.experimental.enable_op_determinism()
-    if settings.cpu_devices > 1:
-        _split_cpu(settings.cpu_devices)
-    devices = Devices(_choose(settings.strategy))
-    seed_everything(settings.seed)
-    if settings.batch_size < devices.replicas:
+    if cpu_devices > 1:
+        _split_cpu(cpu_devices)
+    devices = Devices(_choose(name))
+    seed_everything(seed)
+    if batch_size < devices.replicas:
         raise UserError(
-            f"--batch_size={settings.batch_size}: is the size over all "
-            f"replicas, and {settings.strategy} has {devices.replicas} here. "
+            f"--batch_size={batch_size}: is the size over all "
+            f"replicas, and {name} has {devices.replicas} here. "
             f"Give {devices.replicas} or more."
         )
     return devices
 
 
-def count_replicas(settings):
+def single_device() -> "Devices":
+    """The devices of a process that needs no strategy."""
+    return Devices(tf.distribute.get_strategy())
+
+
+def count_replicas(name: str, cpu_devices: int = 1) -> int:
     """Over how many replicas a run here would spread its batch.
 
     Nothing is set up: the process may still choose its devices.
+
+    Args:
+        name: what `--strategy` says.
+        cpu_devices: into how many the CPU would be split.
     """
-    if settings.strategy == "mirrored":
+    if name == "mirrored":
         gpus = tf.config.list_physical_devices("GPU")
-        return len(gpus) or settings.cpu_devices
-    if settings.strategy == "multi_worker":
+        return len(gpus) or cpu_devices
+    if name == "multi_worker":
         raise UserError(
             "--strategy=multi_worker: a sweep starts one process a run, and "
             "this needs one on every worker. Start its runs yourself, or "
@@ -56,14 +81,14 @@ def count_replicas(settings):
     return 1
 
 
-def seed_everything(seed):
+def seed_everything(seed: int) -> None:
     """Seeds what could draw outside of our own streams."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     tf.random.set_seed(seed)
 
 
-def _split_cpu(count):
+def _split_cpu(count: int) -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     wanted = [tf.config.LogicalDeviceConfiguration()] * count
     try:
@@ -76,7 +101,7 @@ def _split_cpu(count):
             ) from None
 
 
-def _choose(name):
+def _choose(name: str) -> tf.distribute.Strategy:
     if name == "multi_worker":  # first: it must find TensorFlow untouched
         _cluster()  # or an error that says what to set
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -92,7 +117,7 @@ def _choose(name):
     return tf.distribute.get_strategy()
 
 
-def _cluster():
+def _cluster() -> tuple[int, int]:
     """Which worker of how many this process is, from TF_CONFIG."""
     try:
         config = json.loads(os.environ["TF_CONFIG"])
@@ -120,22 +145,22 @@ class Devices:
         worker, workers: int. Which of how many processes this is.
     """
 
-    def __init__(self, strategy):
+    def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.strategy = strategy
         self.replicas = strategy.num_replicas_in_sync
         self.worker, self.workers = 0, 1
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
             self.worker, self.workers = _cluster()
         self.local_replicas = self.replicas // self.workers
-        self._sum = None
+        self._sum: Any = None
 
     @property
-    def is_chief(self):
+    def is_chief(self) -> bool:
         """Whether this process prints and writes."""
         return self.worker == 0
 
     @property
-    def names(self):
+    def names(self) -> list[str]:
         """The devices, for the record."""
         details = [
             tf.config.experimental.get_device_details(device).get(
@@ -147,13 +172,17 @@ class Devices:
             device.name for device in tf.config.list_logical_devices("CPU")
         ]
 
-    def distribute(self, dataset_function):
+    def distribute(
+        self, dataset_function: Callable[[], tf.data.Dataset]
+    ) -> Any:
         """A distributed dataset from one that yields a replica's batches."""
         return self.strategy.distribute_datasets_from_function(
             lambda context: dataset_function()
         )
 
-    def run_local(self, program, dataset):
+    def run_local(
+        self, program: Callable, dataset: tf.data.Dataset
+    ) -> Iterator[np.ndarray]:
         """Runs a program on this worker's replicas, without the others.
 
         Args:
@@ -180,11 +209,11 @@ class Devices:
             outputs = self.strategy.experimental_local_results(outputs)
             yield np.concatenate([output.numpy() for output in outputs])
 
-    def agree(self, *values):
+    def agree(self, *values: float) -> np.ndarray:
         """The sum of each value over all workers; waits for all of them.
 
         What a worker decides alone (a clock, a signal) goes through here, so
-        that no two workers part ways between two collectives.
+        that all workers go on to the same collective operation.
         """
         if self.workers == 1:
             return np.asarray(values, np.float64)
@@ -193,6 +222,6 @@ class Devices:
         summed = self._sum(tf.constant(values, tf.float32))
         return summed.numpy() / self.local_replicas
 
-    def _sum_over_workers(self, values):
+    def _sum_over_workers(self, values: tf.Tensor) -> tf.Tensor:
         per_replica = self.strategy.run(lambda: tf.identity(values))
         return self.strategy.reduce("SUM", per_replica, axis=None)

@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import time
+from typing import Any
 
 import numpy as np
 from tensorboard.compat.proto import event_pb2
@@ -14,6 +15,8 @@ from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar import metadata as scalar_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 from tensorboard.util import tensor_util
+
+from tf_transfer.utils import files
 
 OVERVIEW = "overview"  # folder below the runs, for what shows all of them
 # What HParams' table of runs shows of each, beside its settings.
@@ -29,34 +32,24 @@ HYPERPARAMETERS = ("approach", "frozen_prefix", "lr", "seed", "task")
 
 
 class EventFile:
-    """An event file of its own below a folder."""
+    """An event file of its own in a folder."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str) -> None:
         name = (
             f"events.out.tfevents.{time.time():.6f}."
             f"{socket.gethostname()}.{os.getpid()}"
         )
         file = open(os.path.join(folder, name), "ab", 1 << 20)
+        self._folder = folder
         self._writer = RecordWriter(file)
         self.write(file_version="brain.Event:2")
 
-    def write(self, step=0, **content):
+    def write(self, step: int = 0, **content: Any) -> None:
         """Writes one event."""
         event = event_pb2.Event(wall_time=time.time(), step=step, **content)
         self._writer.write(event.SerializeToString())
 
-    def start(self, step, hyperparameters, trial):
-        """Says that a run goes on at `step`, and with what settings."""
-        self.write(
-            session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START),
-            step=step,
-        )
-        self.write(
-            summary=hparams.hparams_pb(hyperparameters, trial_id=trial),
-            step=step,
-        )
-
-    def scalar(self, tag, value, step):
+    def scalar(self, tag: str, value: Any, step: int) -> None:
         """Writes a number."""
         summary = summary_pb2.Summary()
         entry = summary.value.add(tag=tag)
@@ -64,7 +57,7 @@ class EventFile:
         entry.tensor.CopyFrom(tensor_util.make_tensor_proto(np.float32(value)))
         self.write(summary=summary, step=step)
 
-    def image(self, tag, caption, png):
+    def image(self, tag: str, caption: str, png: bytes) -> None:
         """Writes a picture, given as the bytes of a PNG file."""
         summary = summary_pb2.Summary()
         entry = summary.value.add(tag=tag)
@@ -79,7 +72,7 @@ class EventFile:
         )
         self.write(summary=summary)
 
-    def columns(self):
+    def columns(self) -> None:
         """Writes which settings and results HParams' table has."""
         self.write(
             summary=hparams.hparams_config_pb(
@@ -91,17 +84,64 @@ class EventFile:
             )
         )
 
-    def flush(self):
-        """Lets readers see what was written."""
-        self._writer.flush()
+    def flush(self) -> None:
+        """Lets readers see what was written.
 
-    def close(self):
+        Raises:
+            UserError: the disk is full.
+        """
+        try:
+            self._writer.flush()
+        except OSError as error:
+            files.raise_if_full(self._folder, error)
+            raise
+
+    def close(self) -> None:
         """Ends the file."""
-        self._writer.close()
+        with contextlib.suppress(OSError):  # a full disk was reported
+            self._writer.close()
 
 
-def write_overview(folder, images=None):
-    """What TensorBoard shows of a folder of runs as a whole.
+class RunEvents(EventFile):
+    """The event file of one run, in its directory."""
+
+    def start(self, step: int, hyperparameters: dict[str, Any]) -> None:
+        """Says with what settings a run begins, or goes on at `step`.
+
+        What another file says from `step` on is void: it was never saved.
+        """
+        # Runs with equal settings would be merged under one trial.
+        trial = os.path.basename(self._folder)
+        self.write(
+            session_log=event_pb2.SessionLog(status=event_pb2.SessionLog.START),
+            step=step,
+        )
+        self.write(
+            summary=hparams.hparams_pb(hyperparameters, trial_id=trial),
+            step=step,
+        )
+
+    def log_result(
+        self, result: dict[str, Any], metric: str, step: int
+    ) -> None:
+        """Writes the columns of HParams' table; see `RESULT_COLUMNS`."""
+        scores = result["test"] or result["validation"]
+        values = (
+            scores[metric],
+            result["train_seconds"],
+            result["seconds_per_epoch"],
+            result["trainable_parameters"],
+        )
+        for tag, value in zip(RESULT_COLUMNS, values):
+            if value is not None:
+                self.scalar(tag, value, step)
+        self.flush()
+
+
+def write_overview(
+    folder: str, images: dict[str, tuple[str, bytes]] | None = None
+) -> None:
+    """Writes what TensorBoard shows of a folder of runs as a whole.
 
     Args:
         folder: below that of the runs.
@@ -113,7 +153,7 @@ def write_overview(folder, images=None):
     if images is None and known:
         return
     for name in known:
-        with contextlib.suppress(FileNotFoundError):  # another's turn, too
+        with contextlib.suppress(FileNotFoundError):  # another process's work
             os.remove(os.path.join(folder, name))
     with contextlib.closing(EventFile(folder)) as file:
         file.columns()

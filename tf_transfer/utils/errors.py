@@ -1,10 +1,10 @@
-"""The one error that a user is meant to read."""
+"""The errors whose text is meant for the user."""
 
 
 class UserError(Exception):
-    """Something the user can mend: names the flag or file, and what to do.
+    """Something the user can fix: names the flag or file, and what to do.
 
-    Entry points print its text without a traceback and exit with code 1.
+    Commands print its text without a traceback and exit with code 1.
     """
 
 

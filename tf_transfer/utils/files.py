@@ -1,18 +1,92 @@
-"""Hashes of files, each read once in a process while it does not change."""
+"""Files: written whole or not at all, and hashed once while unchanged."""
 
+import errno
 import functools
 import hashlib
+import json
 import os
+from collections.abc import Iterable
+from typing import Any
+
+from tf_transfer.utils.errors import UserError
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def sha256(path):
+# === Writing ===
+
+
+def combined_sha256(paths: Iterable[str]) -> str:
+    """One SHA-256 of the contents of several files, in their order."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(bytes.fromhex(sha256(path)))
+    return digest.hexdigest()
+
+
+def write_atomically(path: str, content: bytes) -> None:
+    """Writes bytes so that `path` is the old file or the whole new one.
+
+    They are written to a temporary file beside it, synced, and renamed.
+
+    Raises:
+        UserError: the disk is full. Nothing is left behind.
+    """
+    temporary = f"{path}.tmp-{os.getpid()}"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(os.path.dirname(path))
+    except OSError as error:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise_if_full(path, error)
+        raise
+
+
+def write_json(path: str, value: Any) -> None:
+    """Writes a JSON file atomically.
+
+    Raises:
+        UserError: the disk is full.
+        ValueError: the value holds NaN or infinity, which JSON cannot.
+    """
+    text = json.dumps(value, indent=2, allow_nan=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+def raise_if_full(path: str, error: OSError) -> None:
+    """Raises `UserError` if an error says that the disk is full."""
+    if error.errno in FULL_DISK:
+        raise UserError(
+            f"{path}: the disk is full ({os.strerror(error.errno)}). Free some "
+            "space and run the same command again: it continues at the last "
+            "good checkpoint."
+        ) from error
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# === Hashing ===
+
+
+def sha256(path: str) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
     status = os.stat(path)
     return _sha256(os.path.abspath(path), status.st_size, status.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4096)
-def _sha256(path, size, changed):
-    del size, changed  # a file with others is another one
+def _sha256(path: str, size: int, modified: int) -> str:
+    del size, modified  # they tell versions of a file apart
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,12 @@
 """Figures and tables as a person reads them on a screen."""
 
+from collections.abc import Iterable
+from collections.abc import Sequence
 
-def aligned(rows):
-    """Rows of strings as aligned columns."""
+
+def aligned(rows: Iterable[Sequence[str]]) -> str:
+    """Rows of cells as text, its columns aligned."""
+    rows = list(rows)
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join(
         "  ".join(
@@ -12,16 +16,16 @@ def aligned(rows):
     )
 
 
-def size(count):
-    """Bytes, such as `141 MB`."""
-    for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= one:
-            return f"{count / one:.3g} {unit}"
+def size(count: float) -> str:
+    """Bytes as text, such as `141 MB`."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
     return f"{count:.0f} bytes"
 
 
-def duration(seconds):
-    """Seconds, such as `1 h 20 min`."""
+def duration(seconds: float) -> str:
+    """Seconds as text, such as `1 h 20 min`."""
     minutes = round(seconds / 60)
     if minutes < 1:
         return f"{seconds:.0f} s"

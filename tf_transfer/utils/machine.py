@@ -1,4 +1,4 @@
-"""What a run runs on, and beside what. Needs no TensorFlow."""
+"""What a run runs on, and how many others share it. Needs no TensorFlow."""
 
 import contextlib
 import importlib.metadata
@@ -8,8 +8,9 @@ import subprocess
 
 from tf_transfer import __version__
 
-JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # a sweep tells its runs
-IDLE = tuple(
+JOBS_VARIABLE = "TF_TRANSFER_JOBS"  # how many runs a sweep has in parallel
+OUR_MODULES = (b"tf_transfer.", b"benchmarks.")
+IDLE = tuple(  # modules that use next to no processor time
     f"tf_transfer.{name}".encode()
     for name in ("sweep", "cache", "ensemble", "report")
 )
@@ -29,22 +30,31 @@ PACKAGES = (
 # === The code ===
 
 
-def versions():
-    """What runs: package versions, Python, and the code's commit."""
-    found = {"tf_transfer": __version__, "python": platform.python_version()}
+def versions() -> dict[str, str | None]:
+    """Versions of this package, of Python and of `PACKAGES`.
+
+    None stands for a package that is not installed.
+    """
+    versions: dict[str, str | None] = {
+        "tf_transfer": __version__,
+        "python": platform.python_version(),
+    }
     for package in PACKAGES:
         try:
-            found[package] = importlib.metadata.version(package)
+            versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = None
-    return found
+            versions[package] = None
+    return versions
 
 
-def git_commit():
-    """The commit of the code, with `+` where files differ; or None."""
+def git_commit() -> str | None:
+    """The commit of the code, with `+` where files differ.
+
+    None where the code is not in a git checkout.
+    """
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-    def git(*words):
+    def git(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["git", "-C", here, *words], capture_output=True, text=True
         )
@@ -63,12 +73,16 @@ def git_commit():
 # === The machine ===
 
 
-def concurrent_runs(proc="/proc"):
-    """How many runs share this machine, or None.
+def concurrent_runs(proc: str = "/proc") -> int | None:
+    """How many runs share this machine; None where processes are not listed.
 
-    Counted are processes of this package that compute, and what a sweep says
-    that it runs side by side. Who started one of them, as a study starts its
-    trials, only waits. Times are compared only among runs in like company.
+    Counted are processes of this package that compute, or the number of
+    parallel runs that a sweep has announced, whichever is more. A process that
+    has started others, as a study starts its trials, only waits and is not
+    counted. Times are compared only between runs with equally many.
+
+    Args:
+        proc: where Linux lists the processes.
     """
     parents = {}
     try:
@@ -80,7 +94,7 @@ def concurrent_runs(proc="/proc"):
             with open(f"{proc}/{process}/cmdline", "rb") as file:
                 words = file.read().split(b"\0")
             if b"-m" in words and any(
-                word.startswith(b"tf_transfer.") and word not in IDLE
+                word.startswith(OUR_MODULES) and word not in IDLE
                 for word in words
             ):
                 with open(f"{proc}/{process}/stat", "rb") as file:
@@ -91,8 +105,8 @@ def concurrent_runs(proc="/proc"):
     return max(count, int(os.environ.get(JOBS_VARIABLE, 1)))
 
 
-def processor():
-    """The name of this machine's processor, or None."""
+def processor() -> str | None:
+    """The name of this machine's processor, where it is known."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             for line in file:
@@ -103,8 +117,8 @@ def processor():
     return platform.processor() or None
 
 
-def own_memory():
-    """Bytes of anonymous memory of this process, or None.
+def own_memory() -> int | None:
+    """Bytes of anonymous memory of this process; None where not known.
 
     Mapped files, such as a cache of hidden states, do not count: the kernel
     may drop them at any time.

@@ -1,32 +1,33 @@
-"""Whether something can be fetched, answered within seconds."""
+"""Whether a server can be reached, answered within seconds."""
 
 import threading
 
-import requests
-
-SECONDS = 20
+TIMEOUT_SECONDS = 20
 REFUSALS = (407, 502, 503, 504)  # a proxy's or a gateway's
 
 
-def problem(url):
-    """Why a server cannot be reached, or None if it answers.
+def find_problem(url: str) -> str | None:
+    """Returns why a server cannot be reached; None if it answers.
 
-    The look-up runs in a thread of its own, since a name server that does
+    The request runs in a thread of its own, since a name server that does
     not answer cannot be interrupted.
     """
-    found = ["no answer"]
+    import requests  # takes a while, and few commands ask for it
 
-    def knock():
+    problem: str | None = "no answer"
+
+    def request() -> None:
+        nonlocal problem
         try:
-            answer = requests.head(
-                url, timeout=SECONDS / 2, allow_redirects=True
+            response = requests.head(
+                url, timeout=TIMEOUT_SECONDS / 2, allow_redirects=True
             )
-            refused = answer.status_code in REFUSALS
-            found[0] = f"status {answer.status_code}" if refused else None
+            refused = response.status_code in REFUSALS
+            problem = f"status {response.status_code}" if refused else None
         except requests.RequestException as error:
-            found[0] = type(error).__name__
+            problem = type(error).__name__
 
-    thread = threading.Thread(target=knock, daemon=True)
+    thread = threading.Thread(target=request, daemon=True)
     thread.start()
-    thread.join(SECONDS)
-    return found[0]
+    thread.join(TIMEOUT_SECONDS)
+    return problem

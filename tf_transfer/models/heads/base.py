@@ -1,13 +1,17 @@
 """What the heads of "To Tune or Not To Tune?" (arXiv 1907.05338) share.
 
 The paper: "we top BERT with a more complex network structure, using Kaiming
-initialization", and "we apply a dropout trick on all layers and set the
-dropout probability as 0.1". Kaiming is He et al.'s: every kernel is drawn from
-a normal distribution of variance 2 / (inputs of a unit), truncated at two
-deviations, as Keras draws it; recurrent kernels as well. Biases begin at 0,
-those of an LSTM's forget gate at 1. Dropout stands behind the encoder's states
-and behind every layer but the last.
+initialization", and "We apply a dropout trick on all layers and set the
+dropout probability as 0.1".
+
+Kaiming initialisation is that of He et al. (1502.01852): every kernel,
+recurrent ones included, is drawn from a normal distribution with variance
+2 / fan_in, truncated at two standard deviations, as Keras does. Biases start
+at 0, those of an LSTM's forget gate at 1. Dropout follows the encoder's states
+and every layer but the last.
 """
+
+from typing import Any
 
 import keras
 import numpy as np
@@ -15,33 +19,52 @@ import tensorflow as tf
 
 
 class Head(keras.layers.Layer):
-    """A head on hidden states: float32 logits.
+    """A head on an encoder: float32 logits.
+
+    A subclass creates all its layers in its constructor, by the `build_`
+    methods: each kernel's seed follows from the order of creation. It sets
+    `pooling` and `texts_per_example` on the class, since they are read before
+    a head is built.
 
     Args:
-        dropout: rate behind the states and every layer but the last.
-        seed: of the initial weights; each kernel has a seed of its own that
-            is derived from it.
+        units: output units.
+        hidden: width of the encoder's states.
+        dropout: rate after the encoder's states and every layer but the last.
+        seed: of the initial weights; the seed of each kernel derives from it.
         dtype: policy in which all but the logits is computed.
-        jit_compile: whether it is to run inside XLA, which has no cuDNN: then
-            the LSTMs on a GPU do without.
+        jit_compile: whether the head will run inside XLA. XLA has no cuDNN,
+            so that LSTMs on a GPU then do without it.
+        **kwargs: of `keras.layers.Layer`, such as `name`.
 
     Attributes:
-        pooling: what it reads of a text: `tokens`, the states of all of them
+        pooling: what it reads of a text: `tokens`, the states of all tokens
             and their mask; or `cls`, [CLS] through the encoder's pooler.
-        sides: texts of an example, each run by itself. The first texts of all
-            examples stand before the second ones.
+        texts_per_example: 2 where the encoder runs each text of a pair by
+            itself, else 1. A batch then holds the first texts of all its
+            examples, followed by the second ones.
     """
 
-    pooling = "tokens"
-    sides = 1
+    pooling: str = "tokens"
+    texts_per_example: int = 1
 
-    def __init__(self, dropout, seed, dtype, jit_compile=False, **kwargs):
-        # Layers inside cast for themselves; norms and sums stay in float32.
+    def __init__(
+        self,
+        units: int,
+        hidden: int,
+        dropout: float,
+        seed: int,
+        dtype: str,
+        jit_compile: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        # The layers inside cast what they read; norms and sums stay float32.
         super().__init__(dtype=dtype, autocast=False, **kwargs)
+        self.units = units
+        self.hidden = hidden
         self._seed = seed
-        self._drawn = 0
+        self._initializers = 0
         self._use_cudnn = False if jit_compile else "auto"
-        # Keras makes the masks anew at every call, so one serves all layers.
+        # One layer serves everywhere: each call draws a new mask.
         self.dropout = keras.layers.Dropout(
             dropout, dtype=self.dtype_policy, name="dropout"
         )
@@ -49,24 +72,35 @@ class Head(keras.layers.Layer):
 
     # === Building ===
 
-    def kaiming(self):
-        """An initializer with the next derived seed."""
-        self._drawn += 1
-        state = np.random.SeedSequence([self._seed, self._drawn])
-        return keras.initializers.HeNormal(int(state.generate_state(1)[0]))
+    def next_initializer(self) -> keras.initializers.Initializer:
+        """Kaiming initialisation with the next derived seed."""
+        self._initializers += 1
+        sequence = np.random.SeedSequence([self._seed, self._initializers])
+        return keras.initializers.HeNormal(int(sequence.generate_state(1)[0]))
 
-    def add(self, layer, width):
+    def build_layer(
+        self, layer: keras.layers.Layer, width: int
+    ) -> keras.layers.Layer:
         """Builds a layer that reads vectors of `width`, and returns it."""
         with keras.name_scope(self.name):
             layer.build((None, None, width))
         return layer
 
-    def dense(self, width, units, name, **kwargs):
-        """A dense layer that reads vectors of `width`."""
-        return self.add(
+    def build_dense(
+        self, width: int, units: int, name: str, **kwargs: Any
+    ) -> keras.layers.Dense:
+        """A dense layer that reads vectors of `width`.
+
+        Args:
+            width: of the vectors.
+            units: output units.
+            name: of the layer; part of the names of its weights.
+            **kwargs: of `keras.layers.Dense`.
+        """
+        return self.build_layer(
             keras.layers.Dense(
                 units,
-                kernel_initializer=self.kaiming(),
+                kernel_initializer=self.next_initializer(),
                 dtype=kwargs.pop("dtype", self.dtype_policy),
                 name=name,
                 **kwargs,
@@ -74,22 +108,32 @@ class Head(keras.layers.Layer):
             width,
         )
 
-    def logits(self, width, units):
+    def build_logits(self, width: int) -> keras.layers.Dense:
         """The last layer: half-precision logits would coarsen the loss."""
-        return self.dense(width, units, "logits", dtype="float32")
+        return self.build_dense(width, self.units, "logits", dtype="float32")
 
-    def bidirectional(self, width, units, name, return_sequences=True):
-        """A bidirectional LSTM with `units` in each direction.
+    def build_bilstm(
+        self, width: int, units: int, name: str, return_sequences: bool = True
+    ) -> keras.layers.Bidirectional:
+        """A bidirectional LSTM.
 
-        It begins at a text's first and last token; padding, where its states
-        are 0, is passed over.
+        Its two directions start at the first and at the last token of a text.
+        It skips padding, where it returns zeros.
+
+        Args:
+            width: of the vectors that it reads.
+            units: of each direction.
+            name: of the layer; part of the names of its weights.
+            return_sequences: whether it returns the states of all tokens,
+                float [batch, length, 2 * units], or only the last state of
+                each direction, float [batch, 2 * units].
         """
 
-        def lstm(name, **kwargs):
+        def build_lstm(name: str, **kwargs: Any) -> keras.layers.LSTM:
             return keras.layers.LSTM(
                 units,
-                kernel_initializer=self.kaiming(),
-                recurrent_initializer=self.kaiming(),
+                kernel_initializer=self.next_initializer(),
+                recurrent_initializer=self.next_initializer(),
                 return_sequences=return_sequences,
                 use_cudnn=self._use_cudnn,
                 dtype=self.dtype_policy,
@@ -97,11 +141,11 @@ class Head(keras.layers.Layer):
                 **kwargs,
             )
 
-        # Keras would copy the seeds of a single one into both directions.
-        return self.add(
+        # From a single layer, Keras would give both directions equal seeds.
+        return self.build_layer(
             keras.layers.Bidirectional(
-                lstm("lstm"),
-                backward_layer=lstm("backward_lstm", go_backwards=True),
+                build_lstm("lstm"),
+                backward_layer=build_lstm("backward_lstm", go_backwards=True),
                 dtype=self.dtype_policy,
                 name=name,
             ),
@@ -109,7 +153,7 @@ class Head(keras.layers.Layer):
         )
 
 
-def max_pool(x, mask):
+def max_pool(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Maximum over the tokens that are not padding.
 
     Args:

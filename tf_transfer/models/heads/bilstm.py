@@ -3,9 +3,11 @@
     h_t = [LSTM(x_t, h_t-1), LSTM(x_t, h_t+1)]        logits_t = W h_t + b
 
 "We perform a named entity recognition tasks, by adding a bi-LSTM on top of the
-BERT model." One layer of 256 units a direction is ours; the paper gives no
-size.
+BERT model." The paper gives no size. Our choice: one layer of 256 units in
+each direction.
 """
+
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,28 +18,36 @@ class BiLSTMHead(Head):
     """A bidirectional LSTM over the tokens, and logits of each of them.
 
     Args:
-        units: output units: tags.
-        hidden: width of the encoder's states.
         lstm_units: in each direction.
         others: see `Head`.
     """
 
     def __init__(
-        self, units, hidden, dropout, seed, dtype, lstm_units=256, **kwargs
-    ):
-        super().__init__(dropout, seed, dtype, **kwargs)
+        self,
+        units: int,
+        hidden: int,
+        dropout: float,
+        seed: int,
+        dtype: str,
+        lstm_units: int = 256,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
 
         # === Layers ===
-        self.lstm = self.bidirectional(hidden, lstm_units, "lstm")
-        self.outer = self.logits(2 * lstm_units, units)
+        self.lstm = self.build_bilstm(hidden, lstm_units, "lstm")
+        self.output_layer = self.build_logits(2 * lstm_units)
 
-    def call(self, states, mask, training=False):
-        """Logits [batch, length, units].
+    def call(
+        self, states: tf.Tensor, mask: tf.Tensor, training: bool = False
+    ) -> tf.Tensor:
+        """Logits, float32 [batch, length, units].
 
         Args:
             states: float [batch, length, hidden].
-            mask: bool [batch, length]. False on padding, which stands last.
+            mask: bool [batch, length]. False on padding, which comes last.
+            training: whether dropout is active.
         """
         x = self.dropout(states, training=training)
         x = self.dropout(self.lstm(x, mask=mask), training=training)
-        return self.outer(tf.cast(x, tf.float32))
+        return self.output_layer(tf.cast(x, tf.float32))

@@ -1,19 +1,25 @@
 """BiMPM on an encoder (arXiv 1702.03814), for pairs of texts.
 
-    states -> context BiLSTM (1, 2) -> four matchings, forward and backward
-           -> aggregation BiLSTM, its last states of both texts -> two dense
+    encoder's states
+    -> context BiLSTM (eq. 1, 2)
+    -> four matchings with the other text, forward and backward (eq. 3 to 9)
+    -> aggregation BiLSTM: its last states of both texts
+    -> two dense layers
 
-The paper's first change "is to remove the first bi-LSTM of BIMPM, which is the
-input layer for the matching layer": `context_units=0`. The encoder's states
-have no direction, so that there is one matching then, not two; and the state
-of [CLS], which BERT trains to stand for the text, is the one that full
-matching takes as the last. That is ours.
+"To Tune or Not To Tune?" takes it as it is; and as its own first change "is to
+remove the first bi-LSTM of BIMPM, which is the input layer for the matching
+layer". The encoder's states have no direction, so that there is then one
+matching, not two; and its full matching, which compares with the last state of
+the other text, takes that of [CLS], which BERT trains to represent the text.
+That is our choice.
 
-Ours as well, since the paper gives no size: 100 units a direction and 5
-perspectives, as in the configuration for Quora of BiMPM's authors (who match
-there by two of the four only); [CLS] and [SEP] are matched like all tokens; the
-first of the two dense layers is half as wide as what it reads, with a ReLU.
+So is the rest, since the paper gives no size: 100 units in each direction and
+5 perspectives, as BiMPM's authors configured it for Quora (with two of the
+four matchings only); [CLS] and [SEP] are matched like all tokens; the first
+dense layer is half as wide as its input and has a ReLU.
 """
+
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -27,46 +33,51 @@ class BiMPMHead(Head):
     """Bilateral multi-perspective matching of two texts.
 
     Args:
-        units: output units.
-        hidden: width of the encoder's states.
         context_units: of the first BiLSTM, in each direction; 0 for none.
         perspectives: of each matching.
-        aggregation: units of the last BiLSTM, in each direction.
+        aggregation_units: of the last BiLSTM, in each direction.
         others: see `Head`.
     """
 
-    sides = 2
+    texts_per_example = 2
 
     def __init__(
         self,
-        units,
-        hidden,
-        dropout,
-        seed,
-        dtype,
-        context_units=100,
-        perspectives=5,
-        aggregation=100,
-        **kwargs,
-    ):
-        super().__init__(dropout, seed, dtype, **kwargs)
+        units: int,
+        hidden: int,
+        dropout: float,
+        seed: int,
+        dtype: str,
+        context_units: int = 100,
+        perspectives: int = 5,
+        aggregation_units: int = 100,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
 
         # === Layers ===
         self.context = None
         if context_units:
-            self.context = self.bidirectional(hidden, context_units, "context")
+            self.context = self.build_bilstm(hidden, context_units, "context")
         directions = ("forward", "backward") if context_units else ("states",)
         self.matchings = [
-            self._matching(context_units or hidden, perspectives, direction)
+            self._build_matching(
+                context_units or hidden, perspectives, direction
+            )
             for direction in directions
         ]
-        size = sum(matching.size for matching in self.matchings)
-        width = 2 * self.build_aggregation(size, aggregation)
-        self.inner = self.dense(width, width // 2, "inner", activation="relu")
-        self.outer = self.logits(width // 2, units)
+        matched_width = sum(matching.size for matching in self.matchings)
+        text_width = self.build_aggregation(matched_width, aggregation_units)
+        width = 2 * text_width
+        self.inner = self.build_dense(
+            width, width // 2, "inner", activation="relu"
+        )
+        self.output_layer = self.build_logits(width // 2)
 
-    def _matching(self, width, perspectives, direction):
-        initializers = [self.kaiming() for _ in MATCHINGS]
+    def _build_matching(
+        self, width: int, perspectives: int, direction: str
+    ) -> Matching:
+        initializers = [self.next_initializer() for _ in MATCHINGS]
         with keras.name_scope(self.name):
             return Matching(
                 width,
@@ -76,42 +87,57 @@ class BiMPMHead(Head):
                 name=f"{direction}_matching",
             )
 
-    def build_aggregation(self, width, units):
-        """Builds what reads matching vectors; returns the width of a text."""
-        self.aggregation = self.bidirectional(
+    def build_aggregation(self, width: int, units: int) -> int:
+        """Builds the layers that turn matching vectors into one vector a text.
+
+        Args:
+            width: of a matching vector.
+            units: `aggregation_units`.
+
+        Returns:
+            The width of the vector of a text.
+        """
+        self.aggregation = self.build_bilstm(
             width, units, "aggregation", return_sequences=False
         )
         return 2 * units
 
-    def aggregate(self, x, mask, training):
-        """A vector of each text, from its matching vectors.
+    def aggregate(
+        self, x: tf.Tensor, mask: tf.Tensor, training: bool
+    ) -> tf.Tensor:
+        """One vector of each text, from the matching vectors of its tokens.
 
         Args:
             x: float [2 * batch, length, width].
-            mask: bool [2 * batch, length].
+            mask: bool [2 * batch, length]. False on padding.
+            training: whether dropout is active.
 
         Returns:
-            float [2 * batch, width].
+            float [2 * batch, text width].
         """
         return self.aggregation(x, mask=mask)
 
-    def call(self, states, mask, training=False):
-        """Logits [batch, units].
+    def call(
+        self, states: tf.Tensor, mask: tf.Tensor, training: bool = False
+    ) -> tf.Tensor:
+        """Logits, float32 [batch, units].
 
         Args:
             states: float [2 * batch, length, hidden]. The first texts of all
-                pairs before the second ones.
-            mask: bool [2 * batch, length]. False on padding, which stands
-                last.
+                pairs, followed by the second ones.
+            mask: bool [2 * batch, length]. False on padding, which comes last.
+            training: whether dropout is active.
         """
         x = self.dropout(states, training=training)
         x = self.dropout(self._match(x, mask, training), training=training)
         p, q = tf.split(self.aggregate(x, mask, training), 2)
         x = self.dropout(tf.concat([p, q], axis=1), training=training)
         x = self.dropout(self.inner(x), training=training)
-        return self.outer(tf.cast(x, tf.float32))
+        return self.output_layer(tf.cast(x, tf.float32))
 
-    def _match(self, x, mask, training):
+    def _match(
+        self, x: tf.Tensor, mask: tf.Tensor, training: bool
+    ) -> tf.Tensor:
         """Matching vectors, float [2 * batch, length, width]."""
         if self.context is None:
             [matching] = self.matchings
@@ -127,3 +153,20 @@ class BiMPMHead(Head):
             )
         ]
         return tf.concat(matched, axis=2)
+
+
+class BiMPMWithoutContextHead(BiMPMHead):
+    """BiMPM that matches the encoder's own states: no first BiLSTM."""
+
+    def __init__(
+        self,
+        units: int,
+        hidden: int,
+        dropout: float,
+        seed: int,
+        dtype: str,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            units, hidden, dropout, seed, dtype, context_units=0, **kwargs
+        )

@@ -2,18 +2,23 @@
 
 "The DenseNet structure contains four independent blocks and each block has
 four CNNs connected by residual [...] we concat the output vector of DenseNet
-with [CLS] for prediction." The paper's name and its words ask for both of
+with [CLS] for prediction." The name asks for the first, "residual" for the
+second of
 
     x_l = H_l([x_0, x_1, ..., x_l-1])      Huang et al., 1608.06993, eq. 2
     x_l = H_l(x_l-1) + x_l-1               the same, eq. 1, residual
 
-so a convolution here reads all that stands before it in its block, and from
-the second on, its output is added to the one before. Each block reads the
-encoder's states, x_0, and nothing of the others. Ours, too: H_l is a
-convolution over 3 tokens with 64 channels (the growth) and a ReLU, without
-batch normalisation; and the maximum over the tokens makes a vector of what
-the convolutions of a block put out. [CLS] is its state above the last block.
+so a convolution here does both: it reads the states x_0 and the outputs of all
+convolutions before it in its block, and, from the second on, adds the output
+of the one before to its own. Blocks are independent: each reads x_0, the
+encoder's states, and no other block. Also our choice: H_l is a convolution
+over 3 tokens with 64 channels (the growth) and a ReLU, without batch
+normalisation; the maximum over the tokens turns the outputs of a block into a
+vector; and [CLS] is its state above the encoder's last block.
 """
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -26,9 +31,7 @@ class DenseNetHead(Head):
     """Blocks of densely connected convolutions, and [CLS] beside them.
 
     Args:
-        units: output units.
-        hidden: width of the encoder's states.
-        blocks: that stand side by side.
+        blocks: independent blocks.
         depth: convolutions of a block.
         growth: channels of a convolution.
         kernel: tokens that a convolution reads at once.
@@ -37,76 +40,92 @@ class DenseNetHead(Head):
 
     def __init__(
         self,
-        units,
-        hidden,
-        dropout,
-        seed,
-        dtype,
-        blocks=4,
-        depth=4,
-        growth=64,
-        kernel=3,
-        **kwargs,
-    ):
-        super().__init__(dropout, seed, dtype, **kwargs)
+        units: int,
+        hidden: int,
+        dropout: float,
+        seed: int,
+        dtype: str,
+        blocks: int = 4,
+        depth: int = 4,
+        growth: int = 64,
+        kernel: int = 3,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
         self.depth = depth
 
         # === Layers ===
         self.convolutions = [
-            self._convolution(
-                hidden + place * growth,
+            self._build_convolution(
+                hidden + index * growth,
                 growth,
                 kernel,
-                f"block_{block + 1}_convolution_{place + 1}",
+                f"block_{block + 1}_convolution_{index + 1}",
             )
             for block in range(blocks)
-            for place in range(depth)
+            for index in range(depth)
         ]
-        self.outer = self.logits(hidden + blocks * depth * growth, units)
+        self.output_layer = self.build_logits(hidden + blocks * depth * growth)
 
-    def _convolution(self, width, growth, kernel, name):
-        return self.add(
+    def _build_convolution(
+        self, width: int, growth: int, kernel: int, name: str
+    ) -> keras.layers.Conv1D:
+        return self.build_layer(
             keras.layers.Conv1D(
                 growth,
                 kernel,
                 padding="same",
                 activation="relu",
-                kernel_initializer=self.kaiming(),
+                kernel_initializer=self.next_initializer(),
                 dtype=self.dtype_policy,
                 name=name,
             ),
             width,
         )
 
-    def call(self, states, mask, training=False):
-        """Logits [batch, units].
+    def call(
+        self, states: tf.Tensor, mask: tf.Tensor, training: bool = False
+    ) -> tf.Tensor:
+        """Logits, float32 [batch, units].
 
         Args:
             states: float [batch, length, hidden].
             mask: bool [batch, length]. False on padding.
+            training: whether dropout is active.
         """
         states = self.dropout(states, training=training)
-        # Beyond a text's end a convolution reads zeros, however far it goes.
+        # Padding is 0, as is what a convolution reads beyond a row's end: so
+        # logits do not depend on how far a text is padded.
         real = tf.cast(mask, states.dtype)[:, :, None]
         states *= real
         vectors = [states[:, 0]]
         for start in range(0, len(self.convolutions), self.depth):
             block = self.convolutions[start : start + self.depth]
-            outputs = self._run(block, states, real, training)
+            outputs = self._run_block(block, states, real, training)
             vectors.append(max_pool(outputs, mask))
-        return self.outer(tf.cast(tf.concat(vectors, axis=1), tf.float32))
+        return self.output_layer(
+            tf.cast(tf.concat(vectors, axis=1), tf.float32)
+        )
 
-    def _run(self, block, states, real, training):
-        """What the convolutions of a block put out, side by side.
+    def _run_block(
+        self,
+        block: Sequence[keras.layers.Conv1D],
+        states: tf.Tensor,
+        real: tf.Tensor,
+        training: bool,
+    ) -> tf.Tensor:
+        """Concatenated outputs of the convolutions of a block.
 
         Args:
+            block: its convolutions.
             states: float [batch, length, hidden], 0 on padding.
             real: float [batch, length, 1]. 0 on padding, elsewhere 1.
+            training: whether dropout is active.
 
         Returns:
             float [batch, length, depth * growth].
         """
-        outputs = []
+        outputs: list[tf.Tensor] = []
         for convolution in block:
             x = convolution(tf.concat([states, *outputs], axis=2))
             x = self.dropout(x, training=training) * real

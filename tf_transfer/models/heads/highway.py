@@ -2,13 +2,16 @@
 
     y_t = T(x_t) * h_t + (1 - T(x_t)) * C x_t        T(x) = sigmoid(W x + b)
 
-with h_t of a bidirectional LSTM over x: the highway of Srivastava et al.
-(1505.00387, eq. 2) around it. The paper says "HighwayLSTM" and no more, so
-all of this is ours: one layer of 256 units a direction; C, which brings the
-input to the width of the output; b at -1, as Srivastava et al. begin, so that
-the input goes through at first; and the maximum over the tokens, from which
-one dense layer predicts.
+where h_t are the states of a bidirectional LSTM over x: the highway of
+Srivastava et al. (1505.00387, eq. 3) around it. The paper says "HighwayLSTM"
+and no more. Our choice: one layer of 256 units in each direction; C, which
+projects the input to the width of the output; b starts at -1, one of the
+values that Srivastava et al. name, so that the gate lets mostly the input
+through at first; and the maximum over the tokens, from which one dense layer
+predicts.
 """
+
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -23,39 +26,47 @@ class HighwayLSTMHead(Head):
     """A bidirectional LSTM with a gate between its input and its output.
 
     Args:
-        units: output units.
-        hidden: width of the encoder's states.
         lstm_units: in each direction.
         others: see `Head`.
     """
 
     def __init__(
-        self, units, hidden, dropout, seed, dtype, lstm_units=256, **kwargs
-    ):
-        super().__init__(dropout, seed, dtype, **kwargs)
+        self,
+        units: int,
+        hidden: int,
+        dropout: float,
+        seed: int,
+        dtype: str,
+        lstm_units: int = 256,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
         width = 2 * lstm_units
 
         # === Layers ===
-        self.lstm = self.bidirectional(hidden, lstm_units, "lstm")
-        self.gate = self.dense(
+        self.lstm = self.build_bilstm(hidden, lstm_units, "lstm")
+        self.gate = self.build_dense(
             hidden,
             width,
             "gate",
             activation="sigmoid",
             bias_initializer=keras.initializers.Constant(GATE_BIAS),
         )
-        self.carry = self.dense(hidden, width, "carry", use_bias=False)
-        self.outer = self.logits(width, units)
+        self.carry = self.build_dense(hidden, width, "carry", use_bias=False)
+        self.output_layer = self.build_logits(width)
 
-    def call(self, states, mask, training=False):
-        """Logits [batch, units].
+    def call(
+        self, states: tf.Tensor, mask: tf.Tensor, training: bool = False
+    ) -> tf.Tensor:
+        """Logits, float32 [batch, units].
 
         Args:
             states: float [batch, length, hidden].
-            mask: bool [batch, length]. False on padding, which stands last.
+            mask: bool [batch, length]. False on padding, which comes last.
+            training: whether dropout is active.
         """
         x = self.dropout(states, training=training)
         gate = self.gate(x)
         y = gate * self.lstm(x, mask=mask) + (1 - gate) * self.carry(x)
         y = self.dropout(max_pool(y, mask), training=training)
-        return self.outer(tf.cast(y, tf.float32))
+        return self.output_layer(tf.cast(y, tf.float32))

@@ -1,0 +1,6 @@
+"""What is measured beside us. Not part of the package: run from a checkout."""
+
+# Names of what `benchmarks.frameworks` measures, in its files and tables.
+LIVE = "ours, live"
+CACHED = "ours, cached"
+HUGGING_FACE = "Hugging Face, grouped, longest"

@@ -1,0 +1,204 @@
+"""What `benchmarks.frameworks` measures: ours, and the others beside us."""
+
+import dataclasses
+import tempfile
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import CACHED
+from benchmarks import HUGGING_FACE
+from benchmarks import hugging_face
+from benchmarks import keras_fit
+from benchmarks import LIVE
+from tf_transfer import glue
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.data import batches
+from tf_transfer.feature_cache.cache import CacheOptions
+from tf_transfer.feature_cache.cache import FeatureCache
+from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.models import cost
+from tf_transfer.models import encoder as encoder_lib
+from tf_transfer.models import freezing
+from tf_transfer.models import loading
+from tf_transfer.training import dropout
+from tf_transfer.training import steps
+from tf_transfer.training.objectives import Objective
+from tf_transfer.training.optimizer import AdamOptions
+from tf_transfer.training.optimizer import BertAdam
+from tf_transfer.training.trainer import TrainingOptions
+
+if TYPE_CHECKING:
+    from benchmarks.frameworks import BenchmarkSettings
+
+
+class Contestants:
+    """The data of one measurement, our network, and all who train on it.
+
+    Args:
+        settings: resolved.
+
+    Attributes:
+        plan: the batches of an epoch of ours.
+        cache_build: seconds and bytes of the cache that `CACHED` reads, as
+            `build_seconds` and `bytes`; None where nothing is frozen.
+    """
+
+    def __init__(self, settings: "BenchmarkSettings") -> None:
+        self.settings = settings
+        self.experiment = glue.Glue(settings)
+        self.task = self.experiment.task
+        self.devices = self.experiment.set_up_devices()
+        self.network, [phase], _ = self.experiment.build(
+            self.devices, self._load_encoder()
+        )
+        [objective] = phase.objectives
+        self.objective = dataclasses.replace(
+            objective,
+            train=sample_all_lengths(objective.train, settings.examples),
+            evaluation={},
+        )
+        self.trainable = phase.trainable
+        self.seeds = dropout.DropoutSeeds(self.network.layers)
+        self.shape = cost.Shape.from_encoder(self.network.encoder)
+        self.classes = len(self.task.labels or ())
+        self.cache_build: dict[str, float] | None = None
+        self._live_epoch, self.plan = self._make_our_epoch(self.objective)
+
+    def epochs(self) -> dict[str, Callable[[], object]]:
+        """Returns a dict from each name to a function that trains one epoch."""
+        longest = self.settings.max_length
+        epochs = {LIVE: self._live_epoch}
+        if not self.trainable.embeddings:
+            epochs[CACHED] = self._make_cached_epoch()
+        epochs["keras-nlp fit, padded to longest"] = self._make_keras_epoch(
+            self.objective.train.lengths[self.plan.rows].max(axis=1)
+        )
+        epochs[f"keras-nlp fit, padded to {longest}"] = self._make_keras_epoch(
+            longest
+        )
+        if hugging_face.is_installed():
+            epochs[HUGGING_FACE] = self._make_hugging_face_epoch()
+        else:
+            print("Hugging Face is left out: pip install -e '.[peers]'.")
+        return epochs
+
+    def operations(self, cached: bool) -> float:
+        """Returns the floating-point operations of an epoch of ours."""
+        return cost.count_epoch_operations(
+            self.shape,
+            self.plan,
+            self.trainable,
+            self.settings.pooling == "cls",
+            cached,
+        )
+
+    def _load_encoder(self) -> encoder_lib.Encoder:
+        settings = self.settings
+        options = (settings.dropout, settings.precision, settings.seed)
+        encoder = loading.load(settings.model, settings.cache_folder, *options)
+        if not settings.shape:
+            return encoder
+        blocks, hidden = map(int, settings.shape.split("x"))
+        return loading.build_random(encoder, blocks, hidden, *options)
+
+    def _make_our_epoch(
+        self, objective: Objective, prefix: FrozenPrefix | None = None
+    ) -> tuple[Callable[[], object], batches.BatchPlan]:
+        settings = self.settings
+        adam = settings_lib.pick(AdamOptions, settings)
+        weights = freezing.freeze(self.network, self.trainable)
+        with self.devices.strategy.scope():
+            optimizer = BertAdam(
+                weights, lambda step: tf.constant(settings.lr), adam
+            )
+        program = steps.ObjectiveProgram(
+            self.network,
+            objective,
+            prefix,
+            self.devices,
+            optimizer,
+            self.seeds,
+            settings_lib.pick(TrainingOptions, settings, adam=adam),
+        )
+        one_pass = steps.Pass(self.devices, optimizer, [program])
+        plan = one_pass.plan(1, 0.0)
+
+        def train_epoch() -> None:
+            one_pass.train(plan, lambda *chunk: False)
+
+        return train_epoch, plan
+
+    def _make_cached_epoch(self) -> Callable[[], object]:
+        folder = tempfile.TemporaryDirectory(prefix="tf_transfer-benchmark-")
+        settings = self.settings
+        start = time.perf_counter()
+        cache = FeatureCache(
+            self.network.encoder,
+            self.devices,
+            CacheOptions(
+                folder=folder.name,
+                model=settings.model,
+                precision=settings.precision,
+                max_length=settings.max_length,
+                dtype=settings.cache_dtype,
+            ),
+        )
+        prefix, splits, _ = cache.attach(
+            self.network.prefix(
+                self.task.name, self.trainable, settings.cache_dtype
+            ),
+            {"train": self.objective.train},
+        )
+        objective = dataclasses.replace(self.objective, train=splits["train"])
+        seconds = time.perf_counter() - start
+        [entry] = cache.store.entries()
+        self.cache_build = {"build_seconds": seconds, "bytes": entry.num_bytes}
+        self._folder = folder  # lives as long as it is read
+        train_epoch, _ = self._make_our_epoch(objective, prefix)
+        return train_epoch
+
+    def _make_keras_epoch(
+        self, lengths: int | np.ndarray
+    ) -> Callable[[], object]:
+        encoder = self._load_encoder()
+        classifier = keras_fit.build(
+            encoder, self.trainable, self.classes, self.settings
+        )
+        return keras_fit.make_epoch(
+            classifier, encoder, self.objective.train, self.plan, lengths
+        )
+
+    def _make_hugging_face_epoch(self) -> Callable[[], object]:
+        settings, encoder = self.settings, self.network.encoder
+        train = self.objective.train
+        model, optimizer = hugging_face.build(
+            encoder, self.trainable, self.classes, settings
+        )
+        plan = batches.plan_epoch(
+            train.lengths,
+            settings.batch_size,
+            "grouped",
+            settings.seed,
+            1,
+            1,
+            batches.buckets_up_to(settings.max_length),
+        )
+        return hugging_face.make_epoch(
+            model, optimizer, encoder, train, plan, settings
+        )
+
+
+def sample_all_lengths(
+    split: batches.EncodedSplit, count: int
+) -> batches.EncodedSplit:
+    """Returns `count` texts of a split, evenly spaced by length."""
+    order = np.argsort(split.lengths, kind="stable")
+    count = min(count, len(order))
+    rows = np.sort(
+        order[np.linspace(0, len(order) - 1, count).round().astype(int)]
+    )
+    return split.take(rows)

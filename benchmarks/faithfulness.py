@@ -1,0 +1,103 @@
+"""Does a cached prefix cost score? Live beside cached, over the seeds.
+
+    python -m tf_transfer.sweep experiments/prefix_cache/grid.json
+    python -m benchmarks.faithfulness runs
+
+Prints a Markdown table of the finished runs: a row for each data set and number
+of blocks, the differences paired by seed.
+"""
+
+import collections
+import os
+import statistics
+import sys
+from typing import Any
+
+import scipy.stats
+
+from tf_transfer.data import glue as glue_data
+from tf_transfer.reports import predictions as predictions_lib
+from tf_transfer.reports import reading
+
+COLUMNS = (
+    "data, metric",
+    "majority",
+    "trains",
+    "live",
+    "cached",
+    "cached - live, 95 % interval",
+    "seeds",
+)
+
+
+def table(root: str) -> str:
+    """Returns means, deviations and the difference's interval as Markdown.
+
+    Args:
+        root: folder of run directories.
+    """
+    records, _ = reading.read_runs(root)
+    groups: dict[tuple, dict[tuple, dict]] = collections.defaultdict(dict)
+    for record in records:
+        group = groups[_data_name(record), record["approach"]]
+        group[record["cached"], record["seed"]] = record
+    predictions = predictions_lib.Predictions(root)
+    rows = [COLUMNS, ["---"] * len(COLUMNS)]
+    for (name, approach), group in sorted(groups.items()):
+        seeds = [
+            seed
+            for cached, seed in sorted(group)
+            if not cached and (True, seed) in group
+        ]
+        if len(seeds) < 2:
+            continue
+        live, cached = (
+            [100 * group[is_cached, seed]["test"] for seed in seeds]
+            for is_cached in (False, True)
+        )
+        record = group[False, seeds[0]]
+        metric = record["metric"]
+        tested: Any = predictions.test(record)
+        majority = predictions_lib.majority(metric, tested[1])
+        rows.append(
+            (
+                f"{name}, {metric}",
+                f"{100 * majority:.1f}",
+                approach.replace("_", " "),
+                _spread(live),
+                _spread(cached),
+                _interval(
+                    [after - before for before, after in zip(live, cached)]
+                ),
+                str(len(seeds)),
+            )
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _data_name(record: dict[str, Any]) -> str:
+    if record["data"] == "rotten_tomatoes":
+        return "Rotten Tomatoes"
+    name = glue_data.TASKS[record["task"]].folder
+    examples = record["key"]["max_train_examples"]
+    return f"{name}, {examples:,} examples" if examples else name
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}"
+
+
+def _interval(differences: list[float]) -> str:
+    """The mean, and its 95 % interval by Student's t."""
+    count = len(differences)
+    mean = statistics.mean(differences)
+    margin = scipy.stats.t.ppf(0.975, count - 1) * (
+        statistics.stdev(differences) / count**0.5
+    )
+    return f"{mean:+.2f} ({mean - margin:+.2f} to {mean + margin:+.2f})"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not os.path.isdir(sys.argv[1]):
+        sys.exit("Give the folder of the sweep's runs.")
+    print(table(sys.argv[1]))

@@ -1,0 +1,142 @@
+"""Hugging Face transformers on PyTorch, with the same blocks frozen.
+
+Batches are ours grouped by length, each padded to its own longest text, as
+`group_by_length` and a padding collator make them. The loop is PyTorch's
+leanest: fused AdamW, scaled-dot-product attention, no Trainer, and nothing is
+logged. Weights are random in the encoder's shape: time does not depend on them.
+"""
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Callable
+from typing import Any
+
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.data import batches
+from tf_transfer.models import cost
+from tf_transfer.models import encoder as encoder_lib
+from tf_transfer.models import freezing
+
+
+def is_installed() -> bool:
+    """Whether the extra `peers` is installed."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def product(
+    rows: int, inner: int, columns: int, precision: str
+) -> Callable[[], object]:
+    """Returns a function that multiplies two random matrices in PyTorch.
+
+    The arguments are those of `peak.tensorflow_product`.
+    """
+    import torch
+
+    half = precision == "mixed_bfloat16"
+    dtype = torch.bfloat16 if half else torch.float32
+    left = torch.randn(rows, inner, dtype=dtype)
+    right = torch.randn(inner, columns, dtype=dtype)
+    return lambda: left @ right
+
+
+def build(
+    encoder: encoder_lib.Encoder,
+    trainable: freezing.Trainable,
+    classes: int,
+    settings: settings_lib.Settings,
+) -> tuple[Any, Any]:
+    """Returns (model, optimizer) of the encoder's shape, the same frozen."""
+    import torch
+    import transformers
+
+    shape = cost.Shape.from_encoder(encoder)
+    config = transformers.BertConfig(
+        vocab_size=encoder.tokenizer.vocabulary_size(),
+        hidden_size=shape.hidden,
+        num_hidden_layers=shape.blocks,
+        num_attention_heads=shape.heads,
+        intermediate_size=shape.inner,
+        hidden_dropout_prob=settings.dropout,
+        attention_probs_dropout_prob=settings.dropout,
+        classifier_dropout=settings.head_dropout,
+        max_position_embeddings=encoder.max_positions,
+        num_labels=classes,
+    )
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.manual_seed(settings.seed)
+    model = transformers.BertForSequenceClassification(config).train()
+    frozen = [
+        block
+        for number, block in enumerate(model.bert.encoder.layer, 1)
+        if not trainable.includes(f"block {number}")
+    ]
+    if not trainable.embeddings:
+        frozen.append(model.bert.embeddings)
+    for module in frozen:
+        module.requires_grad_(False)
+    optimizer = torch.optim.AdamW(
+        [p for p in model.parameters() if p.requires_grad],
+        lr=settings.lr,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+    return model, optimizer
+
+
+def make_epoch(
+    model: Any,
+    optimizer: Any,
+    encoder: encoder_lib.Encoder,
+    split: batches.EncodedSplit,
+    plan: batches.BatchPlan,
+    settings: settings_lib.Settings,
+) -> Callable[[], None]:
+    """Returns a function that trains the model for one epoch.
+
+    Args:
+        model, optimizer: what `build` returned.
+        encoder: ours, whose padding token is used.
+        split: the texts.
+        plan: which of them make a batch.
+        settings: precision and clipping.
+    """
+    import torch
+
+    longest = split.lengths[plan.rows].max(axis=1)
+    plan = batches.BatchPlan(plan.rows, plan.counts, longest.astype("int32"))
+    inputs = [
+        {
+            "input_ids": torch.tensor(batch["ids"][:count].astype("int64")),
+            "token_type_ids": torch.tensor(
+                batch["segments"][:count].astype("int64")
+            ),
+            "attention_mask": torch.tensor(batch["mask"][:count]).long(),
+            "labels": torch.tensor(batch["labels"][:count].astype("int64")),
+        }
+        for batch, count in zip(
+            batches.pipeline(
+                split, plan, encoder.special.pad
+            ).as_numpy_iterator(),
+            plan.counts.tolist(),
+        )
+    ]
+    half = settings.precision == "mixed_bfloat16"
+    weights = [p for p in model.parameters() if p.requires_grad]
+
+    def precision() -> contextlib.AbstractContextManager:
+        if half:
+            return torch.autocast("cpu", torch.bfloat16)
+        return contextlib.nullcontext()
+
+    def train_epoch() -> None:
+        for batch in inputs:
+            with precision():
+                loss = model(**batch).loss
+            loss.backward()
+            if settings.clip_norm:
+                torch.nn.utils.clip_grad_norm_(weights, settings.clip_norm)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return train_epoch

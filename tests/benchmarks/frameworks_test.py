@@ -1,0 +1,189 @@
+"""The benchmark measures the same task in every library, and reports it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import CACHED
+from benchmarks import contestants
+from benchmarks import frameworks
+from benchmarks import HUGGING_FACE
+from benchmarks import hugging_face
+from benchmarks import LIVE
+from tests import commands
+from tf_transfer.config import command_line
+from tf_transfer.data import batches
+from tf_transfer.data.tokens import Tokens
+from tf_transfer.sweeps import peak
+from tf_transfer.utils.errors import UserError
+
+KERAS = ["keras-nlp fit, padded to longest", "keras-nlp fit, padded to 16"]
+
+
+def settings(**changes):
+    return frameworks.BenchmarkSettings(
+        **{
+            "task": "rte",
+            "data": "sample",
+            "model": "tiny",
+            "max_length": 16,
+            "batch_size": 4,
+            "examples": 8,
+            "rounds": 1,
+            "trainable_layers": "1",
+            **changes,
+        }
+    )
+
+
+def others():
+    return KERAS + [HUGGING_FACE] * hugging_face.is_installed()
+
+
+def call(tmp_path, *arguments):
+    """Runs the command; returns what it wrote."""
+    code = commands.call(
+        frameworks.main,
+        lambda: command_line.define_flags(
+            frameworks.BenchmarkSettings, "benchmark"
+        ),
+        "--task=rte",
+        "--data=sample",
+        "--model=tiny",
+        "--max_length=16",
+        "--batch_size=4",
+        "--examples=8",
+        "--lr=1e-3",
+        "--trainable_layers=1",
+        f"--out={tmp_path}",
+        *arguments,
+    )
+    assert code == 0
+    path = tmp_path / "benchmark" / "rte-tiny-last_1-batch=4-float32"
+    picture = path.with_suffix(".png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and len(picture) > 5000
+    return json.loads(path.with_suffix(".json").read_text())
+
+
+@pytest.mark.slow
+def test_the_command_measures_all_contestants(tmp_path, capsys):
+    result = call(tmp_path, "--rounds=1", "--profile")
+    output = capsys.readouterr().out
+    for name in (LIVE, CACHED):
+        assert f"{name}: operations take" in output
+    assert "MatMul" in output and "ResourceApplyAdam" in output
+    assert list(result["seconds"]) == [LIVE, CACHED, *others()]
+    assert result["examples"] == 8
+    assert result["cache"]["bytes"] > 0 < result["cache"]["build_seconds"]
+    assert result["operations"][CACHED] < result["operations"][LIVE]
+
+
+def test_the_command_writes_times_and_shares_of_the_peak(
+    tmp_path, capsys, monkeypatch
+):
+    """Contestants take no time here: what is tested is the record."""
+
+    class FakeContestants:
+        plan = batches.BatchPlan(
+            np.zeros([2, 4], int), np.array([4, 3]), np.array([16, 16])
+        )
+
+        def __init__(self, settings):
+            self.cache_build = {"build_seconds": 5.0, "bytes": 100}
+
+        def epochs(self):
+            return {name: lambda: None for name in (LIVE, CACHED, "other")}
+
+        def operations(self, cached):
+            return 10.0 if cached else 40.0
+
+    monkeypatch.setattr(contestants, "Contestants", FakeContestants)
+    monkeypatch.setattr(peak, "measure_peak", lambda *arguments: 1e3)
+    result = call(tmp_path, "--rounds=2")
+    for times in result["seconds"].values():
+        assert len(times) == 2 and min(times) > 0  # the warm-up is left out
+    assert (result["examples"], result["padded_tokens"]) == (7, 2 * 4 * 16)
+    for name, operations in ((LIVE, 40), (CACHED, 10)):
+        speed = operations / result["median_seconds"][name]
+        assert result["share_of_peak"][name] == pytest.approx(speed / 1e3)
+    output = capsys.readouterr().out
+    assert output.count("warm-up: ") == 3 and output.count("round 2: ") == 3
+
+
+def test_products_reach_some_speed():
+    assert peak.measure_peak("float32", repetitions=1) > 0
+
+
+def test_fine_tuning_of_a_given_shape_has_no_cache_to_measure(capsys):
+    measured = contestants.Contestants(
+        settings(trainable_layers="all", shape="2x64").resolve()
+    )
+    assert dataclasses.astuple(measured.shape) == (2, 64, 1, 256)
+    assert list(measured.epochs()) == [LIVE, *others()]
+    output = capsys.readouterr().out
+    assert ("is left out" in output) != hugging_face.is_installed()
+    assert measured.cache_build is None
+
+
+def test_the_table_shows_ratios_to_live_and_cached():
+    result = {
+        "seconds": {
+            LIVE: [4.0],
+            CACHED: [1.0],
+            "other": [6.0],
+        },
+        "median_seconds": {
+            LIVE: 4.0,
+            CACHED: 1.0,
+            "other": 6.0,
+        },
+        "examples": 12,
+        "matmul_peak": {"TensorFlow": 4e11},
+        "operations": {LIVE: 8e11},
+        "share_of_peak": {LIVE: 0.5},
+        "cache": {
+            "build_seconds": 5.0,
+            "bytes": 2e6,
+            "pays_after_epochs": 5 / 3,
+        },
+    }
+    _, live, cached, other, *_ = frameworks.table(result).splitlines()
+    assert live.split()[-3:] == ["1.00x", "4.00x", "2.67x"]
+    assert cached.split()[-1] == "0.25x"
+    assert other.split()[-4:] == ["2.0", "1.50x", "6.00x", "4.00x"]
+    assert "800.0 GFLOP per epoch, 50% of" in frameworks.table(result)
+    assert "paid for after 1.7 epochs" in frameworks.table(result)
+    del result["seconds"][CACHED]
+    assert "cached" not in frameworks.table({**result, "cache": None})
+
+
+def test_the_examples_are_of_all_lengths_in_proportion():
+    lengths = np.arange(100, 0, -1)
+    split = batches.EncodedSplit(
+        Tokens(np.zeros(5050), np.cumsum(lengths) - lengths, lengths, lengths),
+        np.zeros(100),
+        np.arange(100),
+    )
+    few = contestants.sample_all_lengths(split, 11)
+    assert sorted(few.tokens.lengths.tolist()) == pytest.approx(
+        np.linspace(1, 100, 11), abs=1
+    )
+    assert few.ids.tolist() == (100 - few.tokens.lengths).tolist()
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"examples": 2}, "--examples"),
+        ({"rounds": 0}, "--rounds"),
+        ({"shape": "12"}, "--shape=12"),
+        ({"shape": "12x100"}, "--shape=12x100"),
+        ({"shape": "0x64"}, "--shape=0x64"),
+        ({"task": "stsb"}, "--task=stsb"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(changes, message):
+    with pytest.raises(UserError, match=message):
+        frameworks.run(settings(**changes))

@@ -1,0 +1,106 @@
+"""The other libraries train the blocks that ours trains."""
+
+import numpy as np
+import pytest
+
+from benchmarks import hugging_face
+from benchmarks import keras_fit
+from tests.conftest import tiny_settings
+from tf_transfer import glue
+from tf_transfer.data import batches
+from tf_transfer.models import freezing
+from tf_transfer.models import loading
+from tf_transfer.training import strategy
+
+LAYERS = ["0", "2", "all"]
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return tiny_settings("runs", max_train_examples=16)
+
+
+@pytest.fixture(scope="module")
+def ours(settings):
+    """Our network, and the texts that it trains on."""
+    network, [phase], _ = glue.Glue(settings).build(strategy.single_device())
+    return network, phase.objectives[0].train
+
+
+@pytest.fixture
+def encoder():
+    """An encoder for the other library."""
+    return loading.load("tiny", "", 0.1)
+
+
+def plan_epoch(split, size=4):
+    return batches.plan_epoch(split.lengths, size, "grouped", 0, 1, 1, (16, 32))
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_keras_nlp_s_classifier_trains_the_same_weights_as_ours(
+    layers, settings, ours, encoder
+):
+    network, _ = ours
+    trainable = freezing.parse(layers, "", 3)
+    classifier = keras_fit.build(encoder, trainable, 2, settings)
+    head = {id(w) for w in classifier.get_layer("logits").weights}
+    theirs = {
+        weight.path
+        for weight in classifier.trainable_weights
+        if id(weight) not in head
+    }
+    expected = {weight.path for weight in freezing.freeze(network, trainable)}
+    head = {weight.path for weight in network.heads["rte"].weights}
+    assert theirs == expected - head
+
+
+def test_an_epoch_of_keras_nlp_changes_trainable_weights_alone(
+    settings, ours, encoder
+):
+    _, split = ours
+    trainable = freezing.parse("1", "", 3)
+    classifier = keras_fit.build(encoder, trainable, 2, settings)
+    classifier.run_eagerly = True
+    before = [np.array(weight) for weight in encoder.backbone.weights]
+    keras_fit.make_epoch(classifier, encoder, split, plan_epoch(split), 32)()
+    for weight, old in zip(encoder.backbone.weights, before):
+        assert weight.trainable or (np.array(weight) == old).all()
+    assert any(
+        (np.array(weight) != old).any()
+        for weight, old in zip(encoder.backbone.weights, before)
+    )
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_hugging_face_trains_as_many_parameters_as_ours(
+    layers, settings, ours, encoder
+):
+    pytest.importorskip("torch")
+    network, _ = ours
+    trainable = freezing.parse(layers, "", 3)
+    model, _ = hugging_face.build(encoder, trainable, 2, settings)
+    theirs = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    expected = sum(
+        part.parameters
+        for part in freezing.components(network)
+        if trainable.includes(part.name)
+    )
+    # Ours has one output for a yes or no, theirs two.
+    assert theirs == expected + network.encoder.hidden + 1
+
+
+def test_an_epoch_of_hugging_face_changes_trainable_weights_alone(
+    settings, ours, encoder
+):
+    torch = pytest.importorskip("torch")
+    _, split = ours
+    trainable = freezing.parse("1", "", 3)
+    model, optimizer = hugging_face.build(encoder, trainable, 2, settings)
+    before = {n: p.detach().clone() for n, p in model.named_parameters()}
+    hugging_face.make_epoch(
+        model, optimizer, encoder, split, plan_epoch(split), settings
+    )()
+    for name, parameter in model.named_parameters():
+        moved = not torch.equal(parameter.detach(), before[name])
+        assert moved == parameter.requires_grad, name

@@ -1,0 +1,103 @@
+"""The tables of benchmarks are right."""
+
+import json
+
+import numpy as np
+
+from benchmarks import faithfulness
+from benchmarks import speed
+from tests.reports import synthetic
+
+SCORES = {"live": (0.80, 0.82, 0.84), "cached": (0.79, 0.83, 0.84)}
+
+
+def test_the_table_has_means_deviations_and_a_paired_interval(tmp_path):
+    labels = np.array([0, 0, 0, 1])
+    for prefix, scores in SCORES.items():
+        for seed, score in enumerate(scores):
+            synthetic.write(
+                tmp_path,
+                [score],
+                task="sst2",
+                trainable_layers="2",
+                max_train_examples=5000,
+                frozen_prefix=prefix,
+                seed=seed,
+                prefix=(0.0, 1.0) if prefix == "cached" else None,
+                predictions=(labels, np.ones((4, 1))),
+            )
+    synthetic.write(tmp_path, [0.1], task="sst2", trainable_layers="1")
+    _, _, row = faithfulness.table(str(tmp_path)).splitlines()
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[:3] == ["SST-2, 5,000 examples, accuracy", "75.0", "last 2"]
+    assert cells[3:5] == ["82.00 ± 2.00", "82.00 ± 2.65"]
+    # Differences -1, +1, 0: mean 0, deviation 1; t(0.975, 2) = 4.303.
+    assert cells[5:] == ["+0.00 (-2.48 to +2.48)", "3"]
+
+
+def measured(layers, seconds, cache):
+    return {
+        "settings": {
+            "shape": "",
+            "model": "minilm",
+            "trainable_layers": layers,
+            "batch_size": 16,
+            "precision": "float32",
+            "max_length": 128,
+        },
+        "median_seconds": seconds,
+        "examples": 256,
+        "matmul_peak": {"TensorFlow": 4e11, "PyTorch": 2e11},
+        "share_of_peak": {"ours, live": 0.5},
+        "cache": cache,
+    }
+
+
+def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
+    seconds = {
+        "ours, live": 4.0,
+        "ours, cached": 2.0,
+        "Hugging Face, grouped, longest": 8.0,
+        "keras-nlp fit, padded to 128": 12.0,
+    }
+    cache = {"build_seconds": 20.0, "pays_after_epochs": 10.0}
+    (tmp_path / "last.json").write_text(
+        json.dumps(measured("2", seconds, cache))
+    )
+    del seconds["ours, cached"]
+    (tmp_path / "all.json").write_text(
+        json.dumps(measured("all", seconds, None))
+    )
+    _, _, last, fine_tuning = speed.table(str(tmp_path)).splitlines()
+    assert [cell.strip() for cell in last.strip("|").split("|")] == [
+        "minilm",
+        "last 2",
+        "16",
+        "256",
+        "4.00",
+        "2.00",
+        "-",
+        "6.00 x",
+        "4.00 x",
+        "2.00 x",
+        "2.00 x",
+        "20.0",
+        "10.0",
+        "50%",
+    ]
+    assert [cell.strip() for cell in fine_tuning.strip("|").split("|")] == [
+        "minilm",
+        "all",
+        "16",
+        "256",
+        "4.00",
+        "-",
+        "-",
+        "3.00 x",
+        "2.00 x",
+        "-",
+        "1.00 x",
+        "-",
+        "-",
+        "50%",
+    ]

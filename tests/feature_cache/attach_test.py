@@ -1,0 +1,247 @@
+"""A feature cache: nothing is done twice, nothing damaged is used."""
+
+import dataclasses
+import glob
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.feature_cache import small
+from tests.feature_cache.small import attach
+from tests.feature_cache.small import entries
+from tests.feature_cache.small import PREFIX
+from tf_transfer.feature_cache import rows as rows_lib
+from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
+
+TEXTS = small.TRAIN + small.TEST - 2  # distinct ones
+
+
+def cut_at(cut, output="tokens", dtype="float16"):
+    return FrozenPrefix((cut,), output, dtype)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A cache of all texts, and what attaching them did."""
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, attach(folder)
+
+
+# === Nothing is done twice ===
+
+
+def test_what_is_stored_is_not_computed_again(whole):
+    folder, built = whole
+    assert built.builds == [(TEXTS, False)]
+    parts = small.splits()
+    fewer = {"test": parts["test"], "train": parts["train"].take(np.arange(8))}
+    for again in (
+        attach(folder),
+        attach(folder, parts=fewer),
+        # The same weights, loaded again under another name, other dropout.
+        attach(folder, encoder_used=small.encoder(dropout=0.3), model="copy"),
+        attach(folder, limit_gb=0.0),
+    ):
+        assert again.builds == []
+        assert again.cost.paid == 0 < built.cost.paid
+        assert 0 < again.cost.original <= built.cost.paid
+    assert len(entries(folder)) == 1
+
+
+def test_heads_that_read_tokens_share_their_prefix():
+    encoder = small.encoder()
+    trainable = small.freezing.parse("2", "", 2)
+    for pooling in ("cls", "mean"):
+        network = small.network(encoder, pooling)
+        assert network.prefix("head", trainable, "float32") == PREFIX
+
+
+def test_only_missing_rows_are_built_and_appended(tmp_path):
+    [(few, _)] = attach(tmp_path, parts=small.splits(8)).builds
+    [(more, _)] = attach(tmp_path).builds
+    [entry] = entries(tmp_path)
+    assert few == 8 + small.TEST - 2 and few + more == TEXTS
+    assert len(entry.rows) == TEXTS
+    assert len(glob.glob(entry.file("vectors.bin"))) == 1
+    assert len(glob.glob(entry.file("rows-*.npz"))) == 2
+
+
+def test_a_text_that_occurs_twice_is_stored_once(whole):
+    folder, built = whole
+    [entry] = entries(folder)
+    assert len(entry.rows) == TEXTS == len(entry.starts)
+    size = entry.lengths.sum() * entry.hidden * 4
+    assert os.path.getsize(entry.vectors_file) == size
+    assert built.cost.original == pytest.approx(entry.seconds.sum())
+    starts = [built.splits[name].states.starts for name in ("train", "test")]
+    assert starts[0][5:7].tolist() == starts[1][[1, 0]].tolist()
+
+
+def test_what_shapes_the_content_has_an_entry_of_its_own(tmp_path):
+    half = small.encoder(precision="mixed_bfloat16")
+    other = small.encoder(blocks=1)
+    other.blocks[0].weights[0].assign_add(other.blocks[0].weights[0])
+    for number, (prefix, options) in enumerate(
+        (
+            (PREFIX, {}),
+            (cut_at(0), {}),
+            (cut_at(1), {}),
+            (cut_at(2, "cls"), {}),
+            (cut_at(2, "mean"), {}),
+            (PREFIX, {"precision": "mixed_bfloat16", "encoder_used": half}),
+            (cut_at(1), {"encoder_used": other}),
+        ),
+        start=1,
+    ):
+        assert attach(tmp_path, prefix, small.splits(1), **options).builds
+        assert len(entries(tmp_path)) == number
+
+
+def test_entries_of_an_older_version_are_left_alone(tmp_path):
+    folder = tmp_path / "prefix" / "old"
+    folder.mkdir(parents=True)
+    key = {"stops": [1], "keeps": "tokens", "hidden": 32, "dtype": "float32"}
+    files.write_json(str(folder / "entry.json"), {"model": "tiny", "key": key})
+    assert attach(tmp_path, parts=small.splits(1)).prefix == PREFIX
+    assert len(entries(tmp_path)) == 2
+
+
+def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(tmp_path):
+    found = [
+        attach(tmp_path, cut_at(cut, output))
+        for cut, output in enumerate(("tokens", "tokens", "cls"))
+    ]
+    assert [(one.prefix.cuts, *one.builds) for one in found] == [
+        ((0,), (TEXTS, False)),
+        ((0, 1), (TEXTS, True)),
+        ((0, 1, 2), (TEXTS, True)),
+    ]
+    keys = {len(e.key["cuts"]): e for e in entries(tmp_path)}
+    outputs = [keys[count].key["output"] for count in (1, 2, 3)]
+    assert outputs == ["tokens", "tokens", "cls"]
+    # Its original cost holds that of what it went on from.
+    cost = {count: entry.seconds.sum() for count, entry in keys.items()}
+    assert cost[1] < cost[2] < cost[3]
+    # A resumed run keeps the cuts that it began with.
+    again = attach(tmp_path, cut_at(1), cuts=[1])
+    assert again.prefix.cuts == (1,)
+    assert again.builds == [(TEXTS, False)]
+
+
+def test_a_shallower_cut_does_not_come_from_a_deeper(tmp_path):
+    for cut in (1, 0):
+        attached = attach(tmp_path, cut_at(cut))
+        assert attached.prefix.cuts == (cut,)
+        assert attached.builds == [(TEXTS, False)]
+
+
+def test_a_batch_has_no_ids_where_every_row_is_stored(whole):
+    for split in whole[1].splits.values():
+        plan = small.batches.plan_evaluation(split.lengths, 4)
+        spec = small.batches.pipeline(split, plan, 0).element_spec
+        assert set(spec) == {"mask", "labels", "weights", "states"}
+        assert spec["states"].dtype == tf.float32
+
+
+# === Damage ===
+
+
+def flip_a_byte(file):
+    with open(file, "r+b") as opened:
+        opened.seek(300)
+        byte = opened.read(1)[0]
+        opened.seek(300)
+        opened.write(bytes([byte ^ 64]))
+
+
+@pytest.mark.parametrize(
+    "damage, name",
+    [
+        (flip_a_byte, "vectors.bin"),
+        (lambda file: os.truncate(file, 3000), "vectors.bin"),
+        (os.remove, "vectors.bin"),
+        (flip_a_byte, "rows-00000.npz"),
+        (os.remove, "rows-00000.npz"),
+    ],
+    ids=["flipped", "cut", "gone", "rows flipped", "rows gone"],
+)
+def test_damage_is_found_reported_and_built_again(
+    damage, name, whole, tmp_path, capsys
+):
+    folder, built = whole
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    [entry] = entries(tmp_path)
+    damage(entry.file(name))
+    capsys.readouterr()
+    repaired = attach(tmp_path)
+    small.assert_same_states(repaired, built)
+    assert len(repaired.builds) == 1
+    lost_silently = name.startswith("rows") and damage is os.remove
+    reported = capsys.readouterr().out.count("damaged")
+    assert reported == (0 if lost_silently else 1)
+    assert attach(tmp_path).builds == []  # intact from now on
+    assert "damaged" not in capsys.readouterr().out
+
+
+class Killed(BaseException):
+    """Nothing catches it, so the disk is left as by a kill."""
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_build_that_is_killed_continues_with_the_next_segment(
+    count, whole, monkeypatch, tmp_path
+):
+    """Killed before its first segment, and between two."""
+    original, calls = files.write_atomically, []
+
+    def write(path, content):
+        if "rows-" in path:
+            calls.append(path)
+            if len(calls) == count:
+                raise Killed
+        original(path, content)
+
+    monkeypatch.setattr(rows_lib, "SEGMENT_BYTES", 2000)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_atomically", write)
+        with pytest.raises(Killed):
+            attach(tmp_path)
+    again = attach(tmp_path)
+    [(built, _)] = again.builds
+    assert (built == TEXTS) == (count == 1) and built > 0
+    small.assert_same_states(again, whole[1])
+
+
+def test_a_signal_in_a_build_keeps_what_is_built_and_leaves(whole, tmp_path):
+    answers = iter([False] * 4 + [True])
+    with pytest.raises(Interrupted, match="the same command continues"):
+        attach(tmp_path, is_stopped=lambda: next(answers))
+    again = attach(tmp_path)
+    small.assert_same_states(again, whole[1])
+    assert again.builds == [(TEXTS - 5, False)]
+
+
+@pytest.mark.parametrize("value", [1e5, np.nan])
+def test_a_value_that_does_not_fit_names_the_example(value, tmp_path):
+    class Overflowing(FrozenPrefix):
+        """Puts the value into the states of longer texts."""
+
+        def run(self, encoder, batch):
+            x = tf.cast(super().run(encoder, batch), tf.float32)
+            lengths = tf.reduce_sum(tf.cast(batch["mask"], tf.int32), axis=1)
+            x = tf.where((lengths > 18)[:, None, None], value, x)
+            return tf.cast(x, self.dtype)
+
+    prefix = Overflowing(**dataclasses.asdict(cut_at(0)))
+    with pytest.raises(UserError) as error:
+        attach(tmp_path, prefix)
+    assert "--cache_dtype=float16" in str(error.value)
+    lengths = small.split("train").tokens.lengths
+    assert f"for train example {100 + lengths.argmax()} is" in str(error.value)
+    assert "--cache_dtype=bfloat16" in str(error.value)

@@ -1,0 +1,127 @@
+"""Runs with `--frozen_prefix=cached`: the trainer and the cache together."""
+
+import os
+
+import numpy as np
+import pytest
+
+from tests.conftest import run_folder
+from tests.conftest import tiny_settings
+from tests.run_files import epochs_of
+from tf_transfer import glue
+from tf_transfer.feature_cache import cache as cache_lib
+from tf_transfer.models import tiny
+
+CACHED = {"frozen_prefix": "cached", "cache_dtype": "float32"}
+
+
+@pytest.fixture(autouse=True)
+def two_blocks(monkeypatch):
+    """A smaller `tiny`: most of the time here goes into tracing it."""
+    monkeypatch.setattr(tiny, "BLOCKS", 2)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Of runs and their cache; the tests here go on from each other's."""
+    return tmp_path_factory.mktemp("cached")
+
+
+def settings_of(folder, **changes):
+    """Three steps an epoch on 24 examples, one epoch, without dropout."""
+    options = {
+        "trainable_layers": "1",
+        "max_length": 24,
+        "max_train_examples": 24,
+        "max_epochs": 1,
+        "patience": 0,
+        "dropout": 0.0,
+        "head_dropout": 0.0,
+        "cache_dir": str(folder / "cache"),
+        **changes,
+    }
+    return tiny_settings(folder / "runs", **options)
+
+
+def run(folder, **changes):
+    """Result, losses of the epochs, and test logits."""
+    settings = settings_of(folder, **changes)
+    result = glue.run(settings).record
+    path = run_folder(settings)
+    logits = np.load(os.path.join(path, "predictions.npz"))["test_logits"]
+    return result, [line["train_loss"] for line in epochs_of(path)], logits
+
+
+def assert_same(one, other, tolerance=1e-5):
+    """That losses and logits are the same."""
+    np.testing.assert_allclose(one[1], other[1], atol=tolerance)
+    np.testing.assert_allclose(one[2], other[2], atol=10 * tolerance)
+
+
+@pytest.fixture(scope="module")
+def cached(folder):
+    """A run that builds its prefix."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiny, "BLOCKS", 2)
+        return run(folder, **CACHED)
+
+
+def test_without_dropout_a_cached_run_gives_what_a_live_one_gives(
+    cached, folder
+):
+    live = run(folder)
+    assert_same(cached, live)
+    assert cached[0]["prefix_seconds"] > 0
+    assert cached[0]["prefix_build_seconds"] > 0
+    assert live[0]["prefix_seconds"] is None
+
+
+def test_without_room_and_with_another_seed_a_run_pays_nothing(cached, folder):
+    elsewhere = str(folder / "elsewhere")
+    options = {**CACHED, "cache_dir": elsewhere, "cache_limit_gb": 0.0}
+    assert_same(run(folder, **options, rerun=True), cached, 3e-5)
+    other = run(folder, **CACHED, seed=1)
+    assert other[0]["prefix_seconds"] == 0
+    # Its original cost is known all the same.
+    assert 0 < other[0]["prefix_build_seconds"] <= cached[0]["prefix_seconds"]
+
+
+def test_a_resumed_run_goes_on_from_the_prefix_it_began_with(
+    cached, folder, monkeypatch
+):
+    """It tells the cache its cuts, for a new run might choose others."""
+    seen = []
+    original = cache_lib.FeatureCache.attach
+
+    def attach(self, prefix, splits, cuts=None):
+        seen.append((list(splits), cuts))
+        return original(self, prefix, splits, cuts)
+
+    monkeypatch.setattr(cache_lib.FeatureCache, "attach", attach)
+    resumed = run(folder, **CACHED, max_epochs=2)
+    [(names, cuts)] = seen
+    assert names == ["train", "validation", "test"]
+    assert list(cuts) == [1]
+    assert resumed[1][:1] == cached[1] and len(resumed[1]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"jit_compile": True},
+        {"trainable_layers": "0", "pooling": "mean", "jit_compile": True},
+        {"task": "mnli"},
+        {"pairs": "sbert"},
+        {"pooling": "mean", "batching": "grouped"},
+    ],
+    ids=str,
+)
+def test_so_it_does_with_other_settings_with_and_without_room(
+    changes, tmp_path
+):
+    live = run(tmp_path, **changes)
+    assert_same(run(tmp_path, **CACHED, **changes), live)
+    options = {"cache_dir": str(tmp_path / "empty"), "cache_limit_gb": 0.0}
+    again = run(tmp_path, **CACHED, **changes, **options, rerun=True)
+    assert_same(again, live, 3e-5)

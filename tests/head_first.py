@@ -1,0 +1,52 @@
+"""A sixth experiment, as a user would write it: a head first, then blocks.
+
+One epoch trains the head alone on the frozen encoder; then the last blocks
+train at a rate of their own.
+"""
+
+import dataclasses
+
+from tf_transfer import experiment
+from tf_transfer.config.settings import setting
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(experiment.TaskSettings):
+    """The shared settings, and those of the first phase."""
+
+    lr: float = setting(1e-4, "Learning rate of the last blocks.", above=0)
+    head_lr: float = setting(1e-3, "Learning rate of the head.", above=0)
+    head_epochs: int = setting(1, "Epochs of the head alone.", at_least=1)
+
+    @property
+    def approach(self) -> str:
+        """`head_first_last_2`, ..."""
+        return f"head_first_{super().approach}"
+
+
+class HeadFirst(experiment.Experiment):
+    """The phase of the base class, after one that trains the head alone."""
+
+    name = "head_first"
+    Settings = Settings
+
+    def phases(self, network):
+        """What is trained, and how many examples each split has."""
+        from tf_transfer.models import freezing
+
+        [blocks], sizes = super().phases(network)
+        head = dataclasses.replace(
+            blocks,
+            trainable=freezing.Trainable.heads(len(network.encoder.blocks)),
+            trainable_layers="head",
+            lr=self.settings.head_lr,
+            max_epochs=self.settings.head_epochs,
+        )
+        return [head, blocks], sizes
+
+
+EXPERIMENT = HeadFirst
+run = HeadFirst.run
+
+if __name__ == "__main__":
+    experiment.start(HeadFirst)

@@ -1,0 +1,114 @@
+"""What this package takes from inside Keras and keras-hub is still there.
+
+If a test here fails after an update of Keras or keras-hub, adapt
+`models/keras_private.py` (and the versions that it names), or pin the release
+before in setup.cfg.
+"""
+
+import ast
+import pathlib
+import re
+
+import keras
+import keras_nlp
+import pytest
+import tensorflow as tf
+
+from tf_transfer.models import keras_private
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+SOURCE = ROOT / "tf_transfer" / "models" / "keras_private.py"
+
+
+@pytest.fixture(scope="module")
+def block():
+    block = keras_nlp.layers.TransformerEncoder(
+        intermediate_dim=24, num_heads=4, dropout=0.5
+    )
+    block.build((None, None, 16))
+    return block
+
+
+def test_a_block_has_the_layers_that_we_compute_with(block):
+    layers = keras_private.block_layers(block)
+    weights = [
+        weight
+        for layer in vars(layers).values()
+        for weight in layer.trainable_weights
+    ]
+    assert len(weights) == 16
+    assert {id(w) for w in weights} == {id(w) for w in block.trainable_weights}
+    for layer in (layers.query, layers.key, layers.value):
+        assert tuple(layer.kernel.shape) == (16, 4, 4)
+    assert tuple(layers.attention_output.kernel.shape) == (4, 4, 16)
+    assert tuple(layers.inner.kernel.shape) == (16, 24)
+    assert tuple(layers.outer.kernel.shape) == (24, 16)
+    for norm in (layers.attention_norm, layers.feedforward_norm):
+        assert isinstance(norm, keras.layers.LayerNormalization)
+    dropouts = [
+        layers.weights_dropout,
+        layers.attention_dropout,
+        layers.feedforward_dropout,
+    ]
+    assert [layer.rate for layer in dropouts] == [0.5] * 3
+
+
+def test_a_block_without_dropout_drops_no_attention_weights():
+    block = keras_nlp.layers.TransformerEncoder(intermediate_dim=4, num_heads=1)
+    block.build((None, None, 4))
+    assert keras_private.block_layers(block).weights_dropout is None
+
+
+def test_flattening_finds_every_layer_inside(block):
+    found = keras_private.flatten(block)
+    inside = set(vars(keras_private.block_layers(block)).values())
+    assert found[0] is block and inside <= set(found)
+    assert len(found) == len(set(found))
+
+
+def test_dropout_layers_draw_from_the_seeds_that_replace_their_own():
+    layers = [keras.layers.Dropout(0.5) for _ in range(2)]
+    inputs = tf.ones([100])
+    own = [layer(inputs, training=True).numpy() for layer in layers]
+    assert (own[0] != own[1]).any()
+    asked = []
+
+    def next_seed(ordered=True):
+        asked.append(ordered)
+        return tf.constant([1, 2], tf.int64)
+
+    keras_private.replace_seeds(layers, next_seed)
+    masks = [layer(inputs, training=True).numpy() for layer in layers]
+    assert len(asked) == 2
+    assert (masks[0] == masks[1]).all()
+
+
+def test_what_is_gone_is_named_with_the_versions(block):
+    class Other(keras.layers.Layer):
+        pass
+
+    with pytest.raises(keras_private.PrivateAttributeError) as error:
+        keras_private.block_layers(Other())
+    for words in (
+        "Other has no `_self_attention_layer` in Keras",
+        keras_private.CHECKED,
+        "models/keras_private.py",
+    ):
+        assert words in str(error.value)
+
+
+def test_no_other_file_touches_them():
+    names = {
+        node.value
+        for node in ast.walk(ast.parse(SOURCE.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant)
+        and re.fullmatch(r"_[a-z_]+|seed_generator", str(node.value))
+    }
+    assert len(names) == 10
+    found = {
+        (path.name, node.attr)
+        for path in (ROOT / "tf_transfer").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in names
+    }
+    assert not found

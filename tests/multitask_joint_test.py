@@ -1,0 +1,144 @@
+"""Three tasks that share a pass: summed, drawn, and by gradient surgery."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from tests import cs224n_runs
+from tests import interrupting
+from tests import quick
+from tests.cs224n_runs import lines_of
+from tests.cs224n_runs import run_folder
+from tests.cs224n_runs import settings_of
+from tf_transfer import multitask
+from tf_transfer.models import tiny
+from tf_transfer.utils.errors import Interrupted
+
+pytestmark = pytest.mark.usefixtures("one_block")
+HEADS = ("paraphrase", "similarity", "sentiment")
+# Drawn evenly, so that each task comes.
+SAMPLED = {"combine": "sampled", "alpha": 0.0, "last_alpha": 0.0, "seed": 3}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A few rows a file."""
+    cs224n_runs.write_all(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Settings of finished runs of an epoch, by how they combine."""
+    folder = tmp_path_factory.mktemp("finished")
+    cs224n_runs.write_all(folder)
+    with quick.eagerly():
+        runs = {}
+        for options in ({"combine": "pcgrad"}, SAMPLED):
+            settings = settings_of(folder, train="all", max_epochs=1, **options)
+            multitask.run(settings)
+            runs[settings.combine] = settings
+        return runs
+
+
+def count_updates(settings):
+    """Updates of everything, and of each head."""
+    arrays = interrupting.checkpoint_of(run_folder(settings))
+    return (
+        int(arrays["optimizer/updates"]),
+        [int(arrays[f"optimizer/updates/{name}"]) for name in HEADS],
+    )
+
+
+def test_a_joint_pass_moves_all_heads_and_ends_the_epoch(finished):
+    [line] = lines_of(finished["pcgrad"])
+    assert line["task"] is None
+    # 24 pairs in three steps of 8; 10 and 12 others are shuffled anew.
+    assert count_updates(finished["pcgrad"]) == (3, [3, 3, 3])
+
+
+def test_a_sampled_step_moves_the_sampled_head_alone(finished, folder):
+    """Traced, the choice is a branch of the graph."""
+    traced = settings_of(folder, train="all", max_epochs=1, **SAMPLED)
+    multitask.run(traced)
+    # As many steps as three passes have: 3 + 2 + 2.
+    total, heads = count_updates(traced)
+    assert total == sum(heads) == 7 and min(heads) > 0
+    assert (total, heads) == count_updates(finished["sampled"])
+    [line], [eager] = lines_of(traced), lines_of(finished["sampled"])
+    assert line["train_loss"] == pytest.approx(eager["train_loss"], abs=1e-3)
+
+
+def test_one_task_s_loss_may_weigh_more(folder, eager):
+    options = {"train": "all", "combine": "sum", "max_epochs": 1}
+    options |= {"dropout": 0.0, "head_dropout": 0.0, "batch_size": 24}
+    losses = {}
+    for word in ("", "sentiment=3"):
+        settings = settings_of(folder, **options, loss_weights=word)
+        multitask.run(settings)
+        losses[word] = lines_of(settings)[0]["train_loss"]  # of one step
+    # The sum of all, and twice the task's own more.
+    sentiment = (losses["sentiment=3"] - losses[""]) / 2
+    assert sentiment == pytest.approx(np.log(5), abs=0.3)
+
+
+@pytest.mark.parametrize("combine", ["pcgrad", "sampled"])
+def test_a_run_stopped_within_a_joint_pass_ends_as_the_uninterrupted_one(
+    finished, tmp_path, monkeypatch, eager, combine
+):
+    whole = finished[combine]
+    settings = dataclasses.replace(whole, out=str(tmp_path))
+    chunks = interrupting.stop_after(monkeypatch, 2)
+    with pytest.raises(Interrupted):
+        multitask.run(settings)
+    multitask.run(settings)
+    assert len(chunks) == (3 if combine == "pcgrad" else 7)
+    expected, resumed = (
+        interrupting.checkpoint_of(run_folder(each))
+        for each in (whole, settings)
+    )
+    assert expected.keys() == resumed.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(
+            resumed[name], array, atol=1e-5, err_msg=name
+        )
+
+
+def run_both(folder, out, changes):
+    """Does a run of each, and prints the scores; in a fork."""
+    tiny.BLOCKS = 1
+    for combine in ("pcgrad", "sampled"):
+        settings = settings_of(
+            pathlib.Path(folder),
+            train="all",
+            combine=combine,
+            out=out,
+            dropout=0.0,
+            head_dropout=0.0,
+            max_epochs=1,
+            **changes,
+        )
+        scores = multitask.run(settings).scores
+        print("RESULT" + json.dumps(scores["validation"]))
+
+
+@pytest.mark.slow
+def test_two_devices_combine_as_one_does(forks, folder):
+    results = [
+        forks.start(
+            run_both,
+            str(folder),
+            str(folder / f"out{number}"),
+            changes,
+            folder=str(folder),
+        ).results()
+        for number, changes in enumerate(
+            ({}, {"strategy": "mirrored", "cpu_devices": 2})
+        )
+    ]
+    assert len(results[0]) == 2
+    for one, other in zip(*results, strict=True):
+        assert one == pytest.approx(other, abs=1e-4)

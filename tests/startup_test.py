@@ -1,0 +1,122 @@
+"""Commands that train nothing load no large library, so they answer at once.
+
+All run in one process, in this order: the first that loads one is named.
+"""
+
+import json
+
+from tests import cache_test
+from tests import commands
+from tf_transfer.feature_cache import store as store_lib
+
+FINISHED = {
+    "task": "rte",
+    "approach": "fine_tuning",
+    "metric": "accuracy",
+    "validation": {"accuracy": 0.5},
+    "test": {"accuracy": 0.5},
+    "best_epoch": 1,
+    "train_seconds": 1.0,
+    "seconds_per_epoch": None,
+    "trainable_parameters": 1,
+    "total_parameters": 2,
+    "phases": [{"epochs": 1}],
+}
+PROGRAM = """
+import contextlib
+import functools
+import importlib
+import io
+import json
+import os
+import sys
+
+from tests import commands
+from tests.sweeps import fakes
+from tf_transfer import experiment
+from tf_transfer.config import command_line
+from tf_transfer.sweeps import grid as grid_lib
+
+LARGE = {
+    "keras",
+    "keras_hub",
+    "keras_nlp",
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "tensorflow",
+    "torch",
+}
+
+def call(module, *words):
+    command = importlib.import_module(f"tf_transfer.{module}")
+    main, define = getattr(command, "main", None), None
+    if module in experiment.EXPERIMENTS:
+        cls = experiment.load(module)
+        main = main or functools.partial(experiment.main, cls)
+        define = functools.partial(
+            command_line.define_flags, cls.Settings, module
+        )
+    if module in ("report", "sweep"):  # take an argument besides their flags
+        main = functools.partial(main, [module, *words[:1]])
+        words = words[1:]
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        code = commands.call(main, define or command.define_flags, *words)
+    return code, output.getvalue()
+
+folder = sys.argv[1]
+grid, out = os.path.join(folder, "grid.json"), os.path.join(folder, "runs")
+for run in grid_lib.expand(grid, grid_lib.read(grid), out):
+    fakes.finish(run, **json.loads(sys.argv[2]))
+for words in json.load(open(os.path.join(folder, "commands.json"))):
+    code, output = call(*words)
+    loaded = sorted(LARGE & set(sys.modules))
+    print("RESULT" + json.dumps([words, code, output, loaded]))
+"""
+
+
+def test_commands_that_train_nothing_load_no_large_library(tmp_path):
+    grid = {
+        "experiment": "glue",
+        "flags": {"data": "sample", "frozen_prefix": "cached"},
+        "axes": {
+            "model": ["tiny", "bert_base_en_uncased"],
+            "trainable_layers": ["all", 1],
+        },
+    }
+    (tmp_path / "grid.json").write_text(json.dumps(grid))
+    wrong = {**grid, "experiment": "wrong"}
+    (tmp_path / "wrong.json").write_text(json.dumps(wrong))
+    cache_test.entry(store_lib.Store(f"{tmp_path}/cache"), "some")
+    sweep, out = ["sweep", f"{tmp_path}/grid.json"], f"--out={tmp_path}/runs"
+    cache = ["cache", f"--cache_dir={tmp_path}/cache"]
+    glue = ["glue", "--data=sample"]
+    expected = [
+        (["sweep"], 1, "Give one grid file"),
+        (["sweep", f"{tmp_path}/wrong.json"], 1, "freezing, glue"),
+        ([*sweep, out, "--only=seed=7"], 1, "no run of"),
+        ([*sweep, out, "--dry_run"], 0, "4 runs, 0 of them pending"),
+        (cache, 0, "float16"),
+        ([*cache, "--check"], 0, "3 texts"),
+        ([*cache, "--entry=wrong"], 1, "--entry=wrong"),
+        (["ensemble", "--run=once"], 1, "give two different"),
+        (["predict"], 1, "--run"),
+        (["report", "nowhere"], 1, "no such folder"),
+        ([*glue, out], 0, "Already done"),
+        ([*glue, out, "--lr=0"], 1, "--lr=0"),
+        ([*glue, out, "--task=stsb", "--data=nowhere"], 1, "no such folder"),
+        (["freezing", "--trials=0"], 1, "--trials=0"),
+        (["multitask", "--data=nowhere"], 1, "nowhere"),
+        (["stacking", "--task=ner", "--data=nowhere"], 1, "nowhere"),
+        (["tweets", "--model=tiny"], 1, "--data"),
+    ]
+    (tmp_path / "commands.json").write_text(
+        json.dumps([words for words, _, _ in expected])
+    )
+    results = commands.results_of(PROGRAM, str(tmp_path), json.dumps(FINISHED))
+    for (words, code, text), result in zip(expected, results, strict=True):
+        assert result[:2] == [words, code], result
+        assert text in result[2]
+        assert not result[3], words

@@ -1,0 +1,39 @@
+"""What a run knows of its machine."""
+
+import numpy as np
+
+from tf_transfer.utils import machine
+
+
+def test_a_mapped_file_is_not_our_own_memory(tmp_path):
+    size = 1 << 26  # 64 MB
+    with open(tmp_path / "cache", "wb") as file:
+        file.truncate(size)
+    before = machine.own_memory()
+    mapped = np.memmap(tmp_path / "cache", np.uint8, "r")
+    assert not mapped.any()  # every page was read
+    assert machine.own_memory() - before < size / 10
+    own = np.ones(size, np.uint8)
+    assert machine.own_memory() - before > 0.9 * own.nbytes
+
+
+def test_concurrent_runs_are_those_that_compute(tmp_path):
+    """A study and its two trials, a sweep and its run, a benchmark, a shell."""
+    commands = {
+        10: ("tf_transfer.freezing", 1),
+        11: ("tf_transfer.freezing", 10),
+        12: ("tf_transfer.freezing", 10),
+        20: ("tf_transfer.sweep", 1),
+        21: ("tf_transfer.glue", 20),
+        30: ("benchmarks.frameworks", 1),
+        31: ("bash", 1),
+    }
+    for number, (module, parent) in commands.items():
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "cmdline").write_bytes(
+            b"\0".join([b"python", b"-m", module.encode(), b"--lr=1"])
+        )
+        (folder / "stat").write_text(f"{number} (a ) b) S {parent} 1 1")
+    (tmp_path / "40").mkdir()  # gone while we looked
+    assert machine.concurrent_runs(str(tmp_path)) == 4

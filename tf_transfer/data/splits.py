@@ -1,0 +1,71 @@
+"""Which examples train, validate or are sampled, each drawn by a seed."""
+
+import numpy as np
+
+
+def split_train_validation(
+    labels: np.ndarray, fraction: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Splits a training set, stratified by label.
+
+    Args:
+        labels: int64 or float32 [examples]. Label ids, or scores, which are
+            stratified by fifths.
+        fraction: The fraction that validates, from 0 to 1.
+        seed: The split seed, which is the same for every seed of a run.
+
+    Returns:
+        Sorted row numbers to train on, and to validate on, int64.
+    """
+    order = _stratified_order(labels, seed)
+    # The larger rest validates: 7,695 of CoLA's 8,551 train at a tenth.
+    count = len(labels) - int(len(labels) * (1 - fraction) + 1e-6)
+    if fraction > 0:
+        count = min(max(count, 1), len(labels) - 1)
+    return np.sort(order[count:]), np.sort(order[:count])
+
+
+def choose_subset(labels: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """Chooses examples, stratified by label and nested.
+
+    With the same labels and seed, a smaller subset is contained in a larger.
+
+    Args:
+        labels: int64 or float32 [examples]. Label ids or scores.
+        size: How many; 0 takes all.
+        seed: The split seed.
+
+    Returns:
+        Sorted row numbers, int64 [size].
+    """
+    if not size or size >= len(labels):
+        return np.arange(len(labels))
+    return np.sort(_stratified_order(labels, seed)[:size])
+
+
+def draw_sample(count: int, size: int, seed: int) -> np.ndarray:
+    """Draws at most `size` of `count` rows, the same for a seed.
+
+    Returns:
+        Sorted row numbers, int64 [min(size, count)].
+    """
+    rng = np.random.default_rng([seed, 17])
+    return np.sort(rng.permutation(count)[:size])
+
+
+def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
+    """A permutation whose every beginning has the classes in proportion.
+
+    Row i of a class with n members is ranked by (i + u) / n, with u drawn
+    once a class, so classes interleave evenly however long the beginning is.
+    """
+    rng = np.random.default_rng([seed, 7])
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "f":
+        ranks = labels.argsort(kind="stable").argsort(kind="stable")
+        labels = ranks * 5 // max(len(ranks), 1)
+    key = np.empty(len(labels))
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        key[members] = (np.arange(len(members)) + rng.random()) / len(members)
+    return key.argsort(kind="stable")

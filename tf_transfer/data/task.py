@@ -1,0 +1,137 @@
+"""A task: what is known of it, and where its labelled texts come from.
+
+Every data set is a file of its own beside this one. It has its tasks (`Task`)
+and a `Source` that reads them.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+SCORE_RANGE = (0.0, 5.0)  # of STS-B, in the files and in the submission
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One labelled task on a text or a pair of texts.
+
+    Attributes:
+        name: What `--task` says.
+        folder: Its folder in the official GLUE download.
+        texts: Names of its one or two text columns.
+        label: Name of its label column.
+        labels: The words of its labels in the files, in the order of their
+            ids; `None` for a score.
+        metric: The metric that selects, stops and ranks.
+        tfds: Name of the TFDS config.
+        tfds_texts: The text columns there.
+        also: Metrics reported beside `metric`.
+        header: Column names where the files have no header line.
+        development: The official development files, the headline one first.
+        tests: The official test files, each with the name of the submission
+            file that GLUE wants for it.
+        words: The labels as the submission wants them.
+        skip_broken: Whether the official files are known to hold broken
+            rows, which are then counted and left out.
+    """
+
+    name: str
+    folder: str
+    texts: tuple[str, ...]
+    label: str
+    labels: tuple[str, ...] | None
+    metric: str
+    tfds: str = ""
+    tfds_texts: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    header: tuple[str, ...] | None = None
+    development: tuple[str, ...] = ("dev",)
+    tests: tuple[tuple[str, str], ...] = ()
+    words: tuple[str, ...] | None = None
+    skip_broken: bool = False
+
+    @property
+    def units(self) -> int:
+        """Output units: one for a score or two labels, else one a label."""
+        if self.labels is None or len(self.labels) == 2:
+            return 1
+        return len(self.labels)
+
+    @property
+    def label_dtype(self) -> type[np.generic]:
+        """The type of labels as numbers: float32 scores, int64 label ids."""
+        return np.float32 if self.labels is None else np.int64
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Every metric that is reported, the headline first."""
+        return (self.metric, *self.also)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What `config.json` says of the task: enough to predict with."""
+        return {"texts": list(self.texts), "labels": self.labels}
+
+    @classmethod
+    def from_record(cls, name: str, record: Mapping[str, Any]) -> "Task":
+        """The task of a run, to predict with, from its `record`."""
+        labels = record["labels"]
+        labels = None if labels is None else tuple(labels)
+        return cls(name, "", tuple(record["texts"]), "", labels, "")
+
+
+@dataclasses.dataclass
+class Examples:
+    """Labelled texts, in the order of their source.
+
+    Attributes:
+        ids: int64 [examples]. Row number in the source's split.
+        texts: One or two columns, each a text an example.
+        labels: int64 or float32 [examples]; `None` where they are hidden.
+    """
+
+    ids: np.ndarray
+    texts: list[list[str]]
+    labels: np.ndarray | None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: np.ndarray) -> "Examples":
+        """The examples at `rows`."""
+        return Examples(
+            self.ids[rows],
+            [[column[row] for row in rows] for column in self.texts],
+            None if self.labels is None else self.labels[rows],
+        )
+
+
+class Source:
+    """Reads the splits of one task: the base class of all data sets.
+
+    Attributes:
+        task: Whose texts it reads.
+        identity: What stands for the data in a run's key: a release, or a
+            hash of the content.
+    """
+
+    task: Task
+    identity: str
+
+    def read(self, split: str) -> Examples:
+        """The examples of a split."""
+        raise NotImplementedError
+
+    def keep_apart(self, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """The rows that may train where those of `held` validate.
+
+        All of them, unless a data set holds a text twice and says otherwise.
+
+        Args:
+            rows: int [rows]. Row numbers in the training set.
+            held: int [held]. Row numbers that are held out.
+        """
+        del held
+        return rows

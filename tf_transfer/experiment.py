@@ -1,0 +1,773 @@
+"""What an experiment is, and the registry of those there are.
+
+An experiment is one paper, or a user's own: its settings, its tasks and where
+their texts come from, its model and heads, its phases, what its result says,
+and how it predicts. Training, `--describe`, naming a run without loading it,
+sweeping, predicting and exporting ask it and nothing else.
+
+`Experiment` itself trains a head on one text or pair of texts of GLUE, in one
+phase with one objective; a paper overrides what it does otherwise:
+
+    class Mine(Experiment):
+        name = "mine"
+        Settings = MySettings
+
+    EXPERIMENT = Mine
+    run = Mine.run
+
+    if __name__ == "__main__":
+        experiment.start(Mine)
+"""
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import ClassVar
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
+from tf_transfer.data import glue
+from tf_transfer.data import splits
+from tf_transfer.data import tsv
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Source
+from tf_transfer.data.task import Task
+from tf_transfer.models import loading
+from tf_transfer.trained import Predictor
+from tf_transfer.trained import Result
+from tf_transfer.training import records
+from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    import keras
+
+    from tf_transfer.data.batches import EncodedSplit
+    from tf_transfer.models.encoder import Encoder
+    from tf_transfer.models.freezing import Trainable
+    from tf_transfer.models.network import Network
+    from tf_transfer.training.callbacks import Callback
+    from tf_transfer.training.objectives import Objective
+    from tf_transfer.training.objectives import Phase
+    from tf_transfer.training.strategy import Devices
+
+Splits = dict[str, dict[str, "EncodedSplit"]]  # by kind, then by split name
+
+# The experiments by name. A name with a module of one's own needs no row.
+EXPERIMENTS = {
+    "freezing": "tf_transfer.freezing",
+    "glue": "tf_transfer.glue",
+    "multitask": "tf_transfer.multitask",
+    "stacking": "tf_transfer.stacking",
+    "tweets": "tf_transfer.tweets",
+}
+
+
+def load(name: str) -> type["Experiment"]:
+    """The experiment of that name, or in that module.
+
+    Args:
+        name: one of `EXPERIMENTS`, or a module that can be imported and has
+            an `EXPERIMENT`.
+
+    Raises:
+        UserError: there is none.
+    """
+    module = EXPERIMENTS.get(name, name)
+    try:
+        return importlib.import_module(module).EXPERIMENT
+    except (ImportError, AttributeError, ValueError) as error:
+        if name in EXPERIMENTS:
+            raise
+        raise UserError(
+            f"{name!r} is no experiment ({error}). Give one of "
+            f"{', '.join(EXPERIMENTS)}, or a module of your own that has an "
+            "EXPERIMENT."
+        ) from None
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSettings(settings_lib.Settings):
+    """The shared settings, and which task."""
+
+    task: str = setting("rte", "The GLUE task.", choices=tuple(glue.TASKS))
+    pooling: str = setting(
+        "cls",
+        "What the head reads: [CLS] through the pooler; the mean of all "
+        "tokens; or [CLS] above each of the last four blocks, side by side.",
+        choices=("cls", "mean", "last4"),
+    )
+    pairs: str = setting(
+        "cross",
+        "How a pair is read: `cross`, both texts in one row; or `sbert`, each "
+        "by itself, u and v, and the head reads (u, v, |u - v|).",
+        choices=("cross", "sbert"),
+    )
+
+
+class Experiment:
+    """One run of an experiment: its resolved settings, and all they decide.
+
+    Args:
+        settings: of the class `Settings`; they are resolved here.
+        source: where the texts of the task come from, in place of what the
+            settings name.
+        head: function (task, encoder) to a Keras layer with the interface of
+            `models.heads.pooled.PooledHead`, in place of the experiment's own.
+
+    Attributes:
+        name: the folder of its runs below `--out`, and its name in grids.
+        settings: resolved.
+
+    Raises:
+        UserError: naming the flag, for settings that cannot be.
+    """
+
+    name: ClassVar[str]
+    Settings: ClassVar[type] = TaskSettings
+
+    def __init__(
+        self,
+        settings: Any,
+        source: Source | None = None,
+        head: Callable[[Task, "Encoder"], "keras.layers.Layer"] | None = None,
+    ) -> None:
+        self.settings = settings.resolve()
+        self._head = head
+        self._own_source = source
+        if source is not None:
+            self.source = source
+
+    # === What it is about: nothing is loaded ===
+
+    @functools.cached_property
+    def source(self) -> Any:
+        """Where its texts come from."""
+        return glue.GlueSource(
+            glue.TASKS[self.settings.task],
+            self.settings.data,
+            self.settings.cache_folder,
+        )
+
+    @functools.cached_property
+    def tasks(self) -> dict[str, Task]:
+        """Its tasks, by the names of their heads."""
+        task = self.source.task
+        return {task.name: task}
+
+    @property
+    def task(self) -> Task:
+        """The only task of an experiment that has one."""
+        [task] = self.tasks.values()
+        return task
+
+    @property
+    def metric(self) -> str:
+        """The metric that selects, stops and ranks."""
+        return self.task.metric
+
+    @property
+    def folders(self) -> list[str]:
+        """Names between the experiment's folder and the run's."""
+        task = self.settings.task
+        if self._own_source is not None:
+            task = self._own_source.task.name
+        return [task, self.settings.approach]
+
+    @property
+    def identities(self) -> dict[str, str]:
+        """What else belongs to the key of a run: of model, data and head."""
+        identities = {
+            "model_identity": loading.identify(
+                self.settings.model, self.settings.cache_folder
+            ),
+            "data_identity": self.source.identity,
+        }
+        if self._head is not None:
+            name = getattr(self._head, "__qualname__", type(self._head))
+            identities["head_identity"] = f"{self._head.__module__}.{name}"
+        return identities
+
+    @property
+    def command_module(self) -> str:
+        """What follows `python -m` in the command of a run."""
+        return EXPERIMENTS.get(self.name, type(self).__module__)
+
+    def find_run(self, replicas: int = 1) -> records.RunDirectory:
+        """The directory of the run, known before anything is loaded.
+
+        Args:
+            replicas: over how many the batch is spread.
+        """
+        return records.locate(
+            self.settings, self.name, self.folders, self.identities, replicas
+        )
+
+    def find_finished(self) -> Result | None:
+        """The run if it has nothing left to do, which is printed; else None.
+
+        Where the number of replicas takes TensorFlow to know, it is None too;
+        `train` looks again.
+        """
+        if self.settings.strategy not in ("default", "one_device"):
+            return None
+        return self._finished(self.find_run())
+
+    def _finished(
+        self, directory: records.RunDirectory, is_chief: bool = True
+    ) -> Result | None:
+        record = directory.result()
+        directory.check_key()
+        if record is None or records.is_extended(self.settings, record):
+            return None
+        if is_chief:
+            epochs = record["phases"][-1]["epochs"] if record["phases"] else 0
+            more = ""
+            if epochs > self.settings.max_epochs:
+                more = (
+                    f"It has run {epochs} epochs, more than "
+                    f"--max_epochs={self.settings.max_epochs}. "
+                )
+            print(
+                f"Already done: {directory.path}\n"
+                f"{records.summarize(record)}\n{more}"
+                "Use --rerun to run it anew beside it."
+            )
+        return Result(self, directory.path, record)
+
+    # === Model ===
+
+    def build_network(
+        self, devices: "Devices", encoder: "Encoder | None" = None
+    ) -> "Network":
+        """Encoder (loaded, unless given) and a head for each task.
+
+        Args:
+            devices: the variables are made under their strategy.
+            encoder: to put the heads on.
+        """
+        from tf_transfer.models.network import Network
+
+        with devices.strategy.scope():
+            encoder = encoder or self.load_encoder()
+            heads = {
+                name: self._head(task, encoder)
+                if self._head
+                else self.build_head(task, number, encoder)
+                for number, (name, task) in enumerate(self.tasks.items())
+            }
+        return Network(encoder, heads)
+
+    def load_encoder(self) -> "Encoder":
+        """The pretrained encoder; call it under the strategy's scope.
+
+        Raises:
+            UserError: it has too few positions.
+        """
+        settings = self.settings
+        encoder = loading.load(
+            settings.model,
+            settings.cache_folder,
+            settings.dropout,
+            settings.precision,
+            settings.seed,
+        )
+        if settings.max_length > encoder.max_positions:
+            raise UserError(
+                f"--max_length={settings.max_length}: this encoder has "
+                f"positions for {encoder.max_positions} tokens."
+            )
+        return encoder
+
+    def build_head(
+        self, task: Task, number: int, encoder: "Encoder"
+    ) -> "keras.layers.Layer":
+        """The head of a task: pooling, dropout, one dense layer.
+
+        Args:
+            task: what it answers.
+            number: of the task among those of the experiment.
+            encoder: what it reads.
+        """
+        from tf_transfer.models.heads import pooled
+
+        del number
+        settings = self.settings
+        return pooled.PooledHead(
+            task.units,
+            pooled.pooled_width(settings.pooling, encoder),
+            settings.pooling,
+            settings.head_dropout,
+            settings.seed,
+            settings.precision,
+            texts_per_example=self.texts_per_row(task),
+            name=f"head_{task.name}",
+        )
+
+    def texts_per_row(self, task: Task) -> int:
+        """Texts of an example that are run each by itself.
+
+        Raises:
+            UserError: pairs are asked for, and the task has none.
+        """
+        if self.settings.pairs != "sbert":
+            return 1
+        if len(task.texts) == 1:
+            raise UserError(
+                f"--pairs=sbert: task {task.name} has one text an example, no "
+                "pairs. Leave it out."
+            )
+        return len(task.texts)
+
+    def trainable(self, blocks: int) -> "Trainable":
+        """What trains last, of an encoder of so many blocks."""
+        from tf_transfer.models import freezing
+
+        return freezing.parse(
+            self.settings.trainable_layers, self.settings.blocks, blocks
+        )
+
+    # === Data and phases ===
+
+    def read_splits(self, encoder: "Encoder") -> Splits:
+        """Encoded splits: dict from `train`, `validation`, `test` to theirs.
+
+        The official development set is the test; MNLI's mismatched one has
+        the split name `mismatched`.
+        """
+        settings, source, task = self.settings, self.source, self.task
+        train = source.read("train")
+        rows, held_out = splits.split_train_validation(
+            train.labels, settings.validation_fraction, settings.split_seed
+        )
+        apart = source.keep_apart(train.ids[rows], train.ids[held_out])
+        rows = rows[np.isin(train.ids[rows], apart)]
+        chosen = splits.choose_subset(
+            train.labels[rows], settings.max_train_examples, settings.split_seed
+        )
+        examples = {
+            "train": {"": train.take(rows[chosen])},
+            "validation": {"": train.take(held_out)} if len(held_out) else {},
+            "test": {
+                name.removeprefix("dev_") if number else "": source.read(name)
+                for number, name in enumerate(task.development)
+            },
+        }
+        return {
+            kind: {
+                name: self.encode(some, task, encoder, kind)
+                for name, some in named.items()
+            }
+            for kind, named in examples.items()
+        }
+
+    def encode(
+        self, examples: Examples, task: Task, encoder: "Encoder", name: str
+    ) -> "EncodedSplit":
+        """Tokenizes examples.
+
+        Args:
+            examples: texts, and labels where they are known.
+            task: whose they are.
+            encoder: has the tokenizer.
+            name: what the progress bar says.
+        """
+        from tf_transfer.data import batches
+        from tf_transfer.data import tokens
+
+        texts_per_row = self.texts_per_row(task)
+        columns = [examples.texts]
+        if texts_per_row == 2:
+            columns = [[column] for column in examples.texts]
+        ids = tokens.join(
+            [
+                tokens.encode(
+                    encoder.tokenize,
+                    encoder.special,
+                    texts,
+                    self.settings.max_length,
+                    name,
+                )
+                for texts in columns
+            ]
+        )
+        labels = examples.labels
+        if labels is None:
+            labels = np.zeros(len(examples), np.int64)
+        return batches.EncodedSplit(
+            ids, labels, examples.ids, texts_per_example=texts_per_row
+        )
+
+    def phases(
+        self, network: "Network"
+    ) -> tuple[list["Phase"], dict[str, int]]:
+        """What is trained, and how many examples each split has."""
+        from tf_transfer.training import objectives
+
+        settings, task = self.settings, self.task
+        encoded = self.read_splits(network.encoder)
+        metric = self.metric
+        phase = objectives.Phase(
+            trainable=self.trainable(len(network.encoder.blocks)),
+            trainable_layers=settings.blocks or settings.trainable_layers,
+            lr=settings.lr,
+            max_epochs=settings.max_epochs,
+            objectives=(make_objective(task, encoded),),
+            score=(lambda scores: scores[metric])
+            if encoded["validation"]
+            else None,
+            patience=settings.patience if encoded["validation"] else 0,
+            min_delta=settings.min_delta,
+            select=settings.select,
+            layer_decay=settings.layer_decay,
+        )
+        return [phase], count_examples(encoded)
+
+    def build(
+        self, devices: "Devices", encoder: "Encoder | None" = None
+    ) -> tuple["Network", list["Phase"], dict[str, int]]:
+        """Network, phases and split sizes of a run."""
+        network = self.build_network(devices, encoder)
+        phases, sizes = self.phases(network)
+        return network, phases, sizes
+
+    # === A run ===
+
+    @classmethod
+    def run(
+        cls,
+        settings: Any,
+        callbacks: Sequence["Callback"] = (),
+        source: Source | None = None,
+        head: Callable | None = None,
+    ) -> Result:
+        """Trains and evaluates, or finds the finished run.
+
+        Args:
+            settings: of the class `Settings`.
+            callbacks: see `training.callbacks.Callback`.
+            source, head: see `Experiment`.
+
+        Raises:
+            UserError: settings or data cannot be used; it says what to do.
+            Interrupted: SIGTERM or Ctrl-C; the same call continues.
+        """
+        return cls(settings, source=source, head=head).train(callbacks)
+
+    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+        """Trains what is left of the run; see `run`."""
+        finished = self.find_finished()
+        if finished is not None:
+            return finished
+        command_line.import_tensorflow()
+        from tf_transfer.models import freezing
+        from tf_transfer.training import callbacks as callbacks_lib
+        from tf_transfer.training import trainer as trainer_lib
+        from tf_transfer.training.optimizer import AdamOptions
+
+        settings = self.settings
+        devices = self.set_up_devices()
+        directory = self.find_run(devices.replicas)
+        finished = self._finished(directory, devices.is_chief)
+        if finished is not None:
+            return finished
+        network, phases, sizes = self.build(devices)
+        devices.agree(0)  # all workers have looked before the chief writes
+        record = directory.result()
+        try:
+            if devices.is_chief:
+                if record is not None:
+                    print(
+                        "Extending a finished run to "
+                        f"{settings.max_epochs} epochs."
+                    )
+                directory.begin(
+                    settings,
+                    devices,
+                    {
+                        c.name: c.parameters
+                        for c in freezing.components(network)
+                    },
+                    sizes,
+                    {"tasks": {n: t.record for n, t in self.tasks.items()}},
+                )
+            trainer = trainer_lib.Trainer(
+                network,
+                phases,
+                devices,
+                directory,
+                settings_lib.pick(
+                    trainer_lib.TrainingOptions,
+                    settings,
+                    adam=settings_lib.pick(AdamOptions, settings),
+                ),
+                self.cache_options(),
+                [
+                    callbacks_lib.PeakMemory(),
+                    callbacks_lib.ProgressBar(),
+                    callbacks_lib.TensorBoard(
+                        directory, self.hyperparameters(), self.metric
+                    ),
+                    callbacks_lib.CheckpointTimer(settings.checkpoint_minutes),
+                    *callbacks,
+                ],
+            )
+            record = {
+                "task": self.folders[0],
+                "metric": self.metric,
+                "approach": settings.approach,
+                "trainable_layers": phases[-1].trainable_layers,
+                "lr": settings.lr,
+                "batch_size": settings.batch_size,
+                "seed": settings.seed,
+                **trainer.train(),
+            }
+            if devices.is_chief:
+                directory.end(record)
+        finally:
+            directory.close()
+        return Result(self, directory.path, record, network)
+
+    def set_up_devices(self) -> "Devices":
+        """The devices of the run; see `strategy.set_up`."""
+        from tf_transfer.training import strategy
+
+        settings = self.settings
+        return strategy.set_up(
+            settings.strategy,
+            settings.batch_size,
+            cpu_devices=settings.cpu_devices,
+            deterministic=settings.deterministic,
+            seed=settings.seed,
+        )
+
+    def cache_options(self) -> Any:
+        """Where the output of a frozen prefix is stored; None to run it."""
+        from tf_transfer.feature_cache.cache import CacheOptions
+
+        settings = self.settings
+        if not settings.runs_cached:
+            return None
+        return CacheOptions(
+            folder=settings.cache_folder,
+            model=settings.model,
+            precision=settings.precision,
+            max_length=settings.max_length,
+            dtype=settings.cache_dtype,
+            limit_gb=settings.cache_limit_gb,
+        )
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """What TensorBoard's table shows of the run."""
+        names = (
+            "approach",
+            "lr",
+            "batch_size",
+            "seed",
+            "model",
+            "dropout",
+            "schedule",
+            "precision",
+        )
+        return {
+            **{name: getattr(self.settings, name) for name in names},
+            "frozen_prefix": "cached" if self.settings.runs_cached else "live",
+            "task": self.folders[0],
+        }
+
+    def describe(self) -> str:
+        """The table that `--describe` prints: components, and what trains."""
+        command_line.import_tensorflow()
+        from tf_transfer.models import freezing
+
+        network = self.build_network(self.set_up_devices())
+        trainable = self.trainable(len(network.encoder.blocks))
+        return freezing.describe(network, trainable)
+
+    # === Predicting ===
+
+    @classmethod
+    def of_run(
+        cls, config: dict[str, Any], cache_dir: str = ""
+    ) -> "Experiment":
+        """The experiment of a finished run, to predict with on this machine.
+
+        Args:
+            config: what its `config.json` says.
+            cache_dir: folder for what pip fetches.
+        """
+        names = {field.name for field in dataclasses.fields(cls.Settings)}
+        known = {k: v for k, v in config["settings"].items() if k in names}
+        known |= {
+            "strategy": "default",
+            "cpu_devices": 1,
+            "cache_dir": cache_dir,
+        }
+        experiment = cls(cls.Settings(**known))
+        experiment.tasks = experiment.recall_tasks(config["tasks"])
+        return experiment
+
+    def recall_tasks(self, tasks: dict[str, dict]) -> dict[str, Task]:
+        """The tasks of a finished run; its texts may be gone.
+
+        Args:
+            tasks: the `Task.record` of each.
+        """
+        recalled = {}
+        for name, record in tasks.items():
+            recalled[name] = Task.from_record(name, record)
+            known = glue.TASKS.get(name)
+            if known and known.record == recalled[name].record:
+                recalled[name] = known  # with what a submission needs
+        return recalled
+
+    @property
+    def labels_words(self) -> bool:
+        """Whether it labels words, not texts."""
+        return False
+
+    def prepare_text(self, text: str) -> str:
+        """A text as those were that it was trained on."""
+        return text
+
+    def answer_file(self, predictor: Predictor, path: str) -> list[str]:
+        """The lines of a file of texts with `label` and `score` added.
+
+        It is tab-separated without quotes, and its header names the task's
+        text columns.
+
+        Args:
+            predictor: answers.
+            path: of the file.
+
+        Raises:
+            UserError: naming the file and the line.
+        """
+        task = dataclasses.replace(predictor.task, header=None)
+        examples = tsv.read_tsv(task, path, "test")
+        answers = predictor.answers(predictor.logits(examples))
+        lines = ["\t".join([*task.texts, "label", "score"])]
+        for *texts, (label, score) in zip(*examples.texts, answers):
+            lines.append("\t".join([*texts, label, f"{score:.4f}"]))
+        return lines
+
+
+# === What a task comes to ===
+
+
+def make_objective(
+    task: Task,
+    encoded: Splits,
+    metric_prefix: str = "",
+    weight: float = 1.0,
+) -> "Objective":
+    """The objective of a task on texts, with the loss that its labels ask for.
+
+    Args:
+        task: names the head, the labels and the metrics.
+        encoded: see `Experiment.read_splits`.
+        metric_prefix, weight: see `objectives.Objective`.
+    """
+    from tf_transfer.data import metrics
+    from tf_transfer.training import objectives
+
+    return objectives.Objective(
+        name=task.name,
+        loss=objectives.loss_for(task.labels, task.units),
+        train=encoded["train"][""],
+        evaluation={kind: encoded[kind] for kind in ("validation", "test")},
+        measure=lambda split, logits: metrics.measure(
+            task.metrics, split.labels, logits
+        ),
+        metric_prefix=metric_prefix,
+        weight=weight,
+    )
+
+
+def count_examples(encoded: Splits) -> dict[str, int]:
+    """Examples of each split, as `config.json` names it."""
+    return {
+        "_".join(filter(None, (kind, name))): len(split)
+        for kind, named in encoded.items()
+        for name, split in named.items()
+    }
+
+
+# === Finished runs ===
+
+
+def open_run(
+    path: str, cache_dir: str = "", experiment_name: str = ""
+) -> Result:
+    """A finished run, ready to answer.
+
+    Args:
+        path: of its directory.
+        cache_dir: folder for what pip fetches.
+        experiment_name: of a user's own experiment, the module that has it: a
+            file never says which code is loaded.
+
+    Raises:
+        UserError: it is not finished, keeps no model, or was trained on
+            another encoder than there is now.
+    """
+    directory = records.RunDirectory(path, None)
+    config, record = directory.config(), directory.result()
+    if record is not None and not record["best_epoch"]:
+        raise UserError(
+            f"--run={path}: is a baseline tested in folds, which keeps no "
+            "model. Give a run of an encoder."
+        )
+    if config is None or record is None:
+        raise UserError(
+            f"--run={path}: has no "
+            f"{'config.json' if config is None else 'result.json'}. Give "
+            "the folder of a finished run."
+        )
+    name = config["key"]["module"]
+    cls = None
+    if experiment_name or name in EXPERIMENTS:
+        cls = load(experiment_name or name)
+    if cls is None or cls.name != name:
+        raise UserError(
+            f"--run={path}: is a run of the experiment {name!r}. Give its "
+            "module as --experiment."
+        )
+    experiment = cls.of_run(config, cache_dir)
+    identity = loading.identify(
+        experiment.settings.model, experiment.settings.cache_folder
+    )
+    if identity != config["key"]["model_identity"]:
+        raise UserError(
+            f"--run={path}: was trained on another "
+            f"{experiment.settings.model} ({config['key']['model_identity']}) "
+            f"than there is now ({identity}). Bring the old one back."
+        )
+    return Result(experiment, path, record)
+
+
+# === Commands ===
+
+
+def start(cls: type[Experiment]) -> None:
+    """Runs an experiment's module as a command."""
+    command_line.start(lambda: main(cls), cls.Settings)
+
+
+def main(cls: type[Experiment]) -> None:
+    """Reads the flags; trains, or prints what would train."""
+    execute(cls(command_line.from_flags(cls.Settings)))
+
+
+def execute(experiment: Experiment) -> None:
+    """Trains, or prints what would train."""
+    if experiment.settings.describe:
+        print(experiment.describe())
+    else:
+        experiment.train()

@@ -1,0 +1,94 @@
+"""The head of most experiments: pooling, dropout and one dense layer."""
+
+from typing import Any
+from typing import TYPE_CHECKING
+
+import keras
+import tensorflow as tf
+
+from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transfer.models.encoder import Encoder
+
+LAST = 4  # blocks whose [CLS] states `last4` concatenates
+
+
+def pooled_width(pooling: str, encoder: "Encoder") -> int:
+    """Width of the vector that a `PooledHead` reads of a text.
+
+    Raises:
+        UserError: the encoder has too few blocks.
+    """
+    if pooling != "last4":
+        return encoder.hidden
+    if len(encoder.blocks) < LAST:
+        raise UserError(
+            f"--pooling=last4: this encoder has {len(encoder.blocks)} blocks, "
+            f"fewer than {LAST}. Give --pooling=cls or mean."
+        )
+    return LAST * encoder.hidden
+
+
+class PooledHead(keras.layers.Layer):
+    """Dropout and one dense layer on a vector of each text: float32 logits.
+
+    Args:
+        units: output units.
+        hidden: width of the vector of a text; see `pooled_width`.
+        pooling: which vector that is: `cls`, [CLS] through the encoder's
+            pooler; `mean`, the mean of the states of all tokens that are not
+            padding; or `last4`, [CLS] above each of the last four blocks,
+            concatenated.
+        dropout: rate between pooling and the dense layer.
+        seed: of the dense layer's initial weights, drawn from a truncated
+            normal distribution of deviation 0.02, as in BERT's own code.
+        dtype: policy of all but the logits.
+        texts_per_example: 2 where the encoder runs each text of a pair by
+            itself: the head then reads (u, v, |u - v|), as Sentence-BERT
+            does.
+        **kwargs: of `keras.layers.Layer`, such as `name`.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        hidden: int,
+        pooling: str,
+        dropout: float,
+        seed: int,
+        dtype: str,
+        texts_per_example: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dtype=dtype, **kwargs)
+        self.pooling = pooling
+        self.texts_per_example = texts_per_example
+
+        # === Layers ===
+        self.dropout = keras.layers.Dropout(dropout, dtype=dtype)
+        self.dense = keras.layers.Dense(
+            units,
+            kernel_initializer=keras.initializers.TruncatedNormal(
+                stddev=0.02, seed=seed
+            ),
+            dtype="float32",  # half-precision logits would coarsen the loss
+            name=f"{self.name}_logits",
+        )
+        width = 3 * hidden if texts_per_example == 2 else hidden
+        self.dense.build((None, width))
+        self.built = True
+
+    def call(self, pooled: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Logits, float32 [batch, units].
+
+        Args:
+            pooled: float [texts_per_example * batch, hidden]. The first texts
+                of all examples, followed by the second ones.
+            training: whether dropout is active.
+        """
+        if self.texts_per_example == 2:
+            u, v = tf.split(pooled, 2)
+            pooled = tf.concat([u, v, tf.abs(u - v)], axis=1)
+        pooled = self.dropout(pooled, training=training)
+        return self.dense(tf.cast(pooled, tf.float32))

@@ -1,0 +1,113 @@
+"""The private attributes of Keras and keras-hub that this package relies on.
+
+Checked with Keras 3.15.1 and keras-hub 0.32.0. No other module touches an
+attribute of theirs that begins with an underscore, or replaces a method. A
+release that changes one makes `tests/models/keras_private_test.py` fail, and
+`PrivateAttributeError` says which.
+"""
+
+import dataclasses
+import importlib.metadata
+from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+CHECKED = "Keras 3.15.1 and keras-hub 0.32.0"
+
+
+class PrivateAttributeError(Exception):
+    """A private attribute is gone from the installed release."""
+
+
+def _get(owner: Any, name: str) -> Any:
+    if not hasattr(owner, name):
+        keras_version, hub_version = map(
+            importlib.metadata.version, ("keras", "keras-hub")
+        )
+        raise PrivateAttributeError(
+            f"{type(owner).__name__} has no `{name}` in Keras {keras_version} "
+            f"and keras-hub {hub_version}. This package was checked with "
+            f"{CHECKED}: install those, or adapt models/keras_private.py."
+        )
+    return getattr(owner, name)
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockLayers:
+    """The layers of a `keras_nlp.layers.TransformerEncoder`.
+
+    Attributes:
+        query, key, value: `EinsumDense`, kernel [hidden, heads, size] and
+            bias [heads, size].
+        attention_output: `EinsumDense`, kernel [heads, size, hidden] and bias
+            [hidden].
+        weights_dropout: of attention weights; None where the rate is 0.
+        attention_dropout, attention_norm: behind the attention.
+        inner, outer: `Dense`, hidden to intermediate and back.
+        feedforward_dropout, feedforward_norm: behind the feed-forward layers.
+    """
+
+    query: keras.layers.Layer
+    key: keras.layers.Layer
+    value: keras.layers.Layer
+    attention_output: keras.layers.Layer
+    weights_dropout: keras.layers.Layer | None
+    attention_dropout: keras.layers.Layer
+    attention_norm: keras.layers.Layer
+    inner: keras.layers.Layer
+    outer: keras.layers.Layer
+    feedforward_dropout: keras.layers.Layer
+    feedforward_norm: keras.layers.Layer
+
+
+def block_layers(block: keras.layers.Layer) -> BlockLayers:
+    """The layers of a transformer block that is built.
+
+    Raises:
+        PrivateAttributeError: the installed keras-hub has other names.
+    """
+    attention = _get(block, "_self_attention_layer")
+    return BlockLayers(
+        query=attention.query_dense,
+        key=attention.key_dense,
+        value=attention.value_dense,
+        attention_output=attention.output_dense,
+        weights_dropout=(
+            _get(attention, "_dropout_layer") if attention.dropout > 0 else None
+        ),
+        attention_dropout=_get(block, "_self_attention_dropout"),
+        attention_norm=_get(block, "_self_attention_layer_norm"),
+        inner=_get(block, "_feedforward_intermediate_dense"),
+        outer=_get(block, "_feedforward_output_dense"),
+        feedforward_dropout=_get(block, "_feedforward_dropout"),
+        feedforward_norm=_get(block, "_feedforward_layer_norm"),
+    )
+
+
+def flatten(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """A layer and every layer inside it, each once.
+
+    Raises:
+        PrivateAttributeError: the installed Keras has another name for it.
+    """
+    return list(_get(layer, "_flatten_layers")())
+
+
+def replace_seeds(
+    layers: Iterable[keras.layers.Layer], next_seed: Callable[..., tf.Tensor]
+) -> None:
+    """Makes every dropout layer draw its masks from other seeds.
+
+    Args:
+        layers: the layers that hold, or are, dropout layers.
+        next_seed: called in place of `SeedGenerator.next`, with its argument
+            `ordered`; returns an integer tensor [2].
+    """
+    for layer in layers:
+        for inner in flatten(layer):
+            generator = getattr(inner, "seed_generator", None)
+            if isinstance(generator, keras.random.SeedGenerator):
+                generator.next = next_seed

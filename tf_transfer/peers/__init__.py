@@ -1,1 +1,0 @@
-"""What a user would otherwise run, for the benchmark to measure beside ours."""

@@ -1,0 +1,100 @@
+"""An ensemble of finished runs, from their stored predictions."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from tf_transfer.data import ensembles
+from tf_transfer.data import metrics
+from tf_transfer.reports import predictions as predictions_lib
+from tf_transfer.reports import reading
+from tf_transfer.reports import stacking_ensembles
+from tf_transfer.training import records
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class RunEnsemble:
+    """Several runs as one model.
+
+    Attributes:
+        runs: their directories.
+        scores: dict from each run, and from both ensembles, to the metrics on
+            the test set.
+        arrays: the content of the ensemble's predictions.npz: `test_ids` and
+            `test_labels` int64 [examples]; `mean` and `vote` float64
+            [examples, classes], see `ensembles`.
+    """
+
+    runs: list[str]
+    scores: dict[str, dict[str, float]]
+    arrays: dict[str, np.ndarray]
+
+    def write(self, folder: str) -> None:
+        """Writes both files; an older ensemble there is replaced."""
+        os.makedirs(folder, exist_ok=True)
+        files.write_atomically(
+            os.path.join(folder, "predictions.npz"),
+            records.compressed(self.arrays),
+        )
+        files.write_json(
+            os.path.join(folder, "ensemble.json"),
+            {"runs": self.runs, "scores": self.scores},
+        )
+
+
+def combine(runs: Sequence[str]) -> RunEnsemble:
+    """Returns the ensemble of finished runs.
+
+    Args:
+        runs: their directories, two or more.
+
+    Raises:
+        UserError: one cannot be in an ensemble, or they do not belong
+            together.
+    """
+    members, names = zip(*map(_read_member, runs))
+    joined = ensembles.join(members)
+    both = {"mean": ensembles.mean(joined), "vote": ensembles.vote(joined)}
+    labels = members[0].labels
+    outputs = {member.name: member.logits for member in members}
+    for method, title in stacking_ensembles.METHODS.items():
+        outputs[title] = both[method]
+    scores = {
+        name: metrics.measure(names[0], labels, logits)
+        for name, logits in outputs.items()
+    }
+    arrays = {"test_ids": members[0].ids, "test_labels": labels, **both}
+    return RunEnsemble(list(runs), scores, arrays)
+
+
+def _read_member(path: str) -> tuple[ensembles.Member, list[str]]:
+    """The member that a run is, and the names of its metrics.
+
+    Raises:
+        UserError: there is no finished run, or none that chooses a class for
+            each example of a test set.
+    """
+    try:
+        record = reading.read_run(path, path)
+    except reading.LeftOut as reason:
+        raise UserError(
+            f"--run={path}: {reason}. Give the folder of a finished run."
+        ) from None
+    predictions = predictions_lib.Predictions("")
+    output = predictions.logits(record)
+    if predictions.damaged or record["folds"]:
+        problem = "has no intact predictions of one test set"
+    elif output is None:
+        problem = "was not tested: it has one set for validation and test"
+    elif np.issubdtype(output[1].dtype, np.floating):
+        problem = "gives scores, not classes"
+    elif len(output[0]) != len(output[1]):
+        problem = "labels words, and sentences have several"
+    else:
+        names = [name for name in record["metrics"] if name in metrics.METRICS]
+        return stacking_ensembles.make_member(record, output), names
+    raise UserError(f"--run={path}: {problem}. It cannot be in an ensemble.")

@@ -1,0 +1,55 @@
+"""How many operations per second matrix products reach on this machine.
+
+Training reaches a fraction of it. Libraries differ: on some processors the
+same product takes one of them twice as long.
+"""
+
+import math
+import time
+from collections.abc import Callable
+
+import tensorflow as tf
+
+SHAPES = ((1024, 768, 3072), (2048, 2048, 2048))
+
+
+def tensorflow_product(
+    rows: int, inner: int, columns: int, precision: str
+) -> Callable[[], object]:
+    """Returns a function that multiplies two random matrices in TensorFlow.
+
+    Args:
+        rows, inner, columns: the shapes are [rows, inner] and
+            [inner, columns].
+        precision: `mixed_bfloat16` multiplies in bfloat16, all others in
+            float32.
+    """
+    dtype = tf.bfloat16 if precision == "mixed_bfloat16" else tf.float32
+    left = tf.cast(tf.random.normal([rows, inner]), dtype)
+    right = tf.cast(tf.random.normal([inner, columns]), dtype)
+    return lambda: tf.matmul(left, right)
+
+
+def measure_peak(
+    precision: str,
+    make_product: Callable[
+        [int, int, int, str], Callable[[], object]
+    ] = tensorflow_product,
+    repetitions: int = 20,
+) -> float:
+    """Returns the most operations per second that matrix products reach.
+
+    Args:
+        precision: Keras dtype policy.
+        make_product: what `tensorflow_product` is, for another library.
+        repetitions: how often each product is timed.
+    """
+    peak = 0.0
+    for shape in SHAPES:
+        multiply = make_product(*shape, precision)
+        for _ in range(repetitions):
+            start = time.perf_counter()
+            multiply()
+            seconds = time.perf_counter() - start
+            peak = max(peak, 2 * math.prod(shape) / seconds)
+    return peak

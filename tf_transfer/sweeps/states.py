@@ -1,0 +1,169 @@
+"""What became of each run of a sweep, read from files that all sweeps see."""
+
+import collections
+import contextlib
+import enum
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Collection
+from typing import Any
+
+from tf_transfer.sweeps import claims as claims_lib
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.training import records
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
+
+LAST_LINES = 12  # of a failed run's output, kept in its record
+
+
+class State(enum.StrEnum):
+    """Of a run, as this sweep sees it."""
+
+    FINISHED = "finished"
+    RUNNING = "running"
+    ELSEWHERE = "elsewhere"  # another sweep runs it
+    FAILED = "failed"
+    PENDING = "pending"
+
+
+class RunStates:
+    """The states of a sweep's runs, and the records of what failed.
+
+    Args:
+        out: root of the run directories.
+        runs: the sweep's.
+
+    Attributes:
+        folder: the sweep's own, below `out`.
+        claims: which process does which run.
+        measured_seconds: of the runs that this process has done, by name.
+
+    Raises:
+        UserError: nothing can be written below `out`.
+    """
+
+    def __init__(self, out: str, runs: list[Planned]) -> None:
+        self.folder = os.path.join(out, ".sweep")
+        self.runs = runs
+        try:
+            for name in ("logs", "failed"):
+                os.makedirs(os.path.join(self.folder, name), exist_ok=True)
+            self.claims = claims_lib.Claims(os.path.join(self.folder, "claims"))
+        except OSError as error:
+            raise UserError(f"--out={out}: {error.strerror}.") from None
+        self.measured_seconds: dict[str, float] = {}
+        self._results: dict[str, dict[str, Any]] = {}
+
+    # === Reading ===
+
+    def read(self, running_here: Collection[str] = ()) -> dict[str, State]:
+        """Returns the state of every run, by name.
+
+        Args:
+            running_here: names of the runs that this process has started.
+        """
+        held = self.claims.held()
+        return {
+            run.name: self._state(run, running_here, held) for run in self.runs
+        }
+
+    def _state(
+        self, run: Planned, running_here: Collection[str], held: set[str]
+    ) -> State:
+        if run.name in running_here:
+            return State.RUNNING
+        if self.result(run) is not None:
+            return State.FINISHED
+        if run.name in held:
+            return State.ELSEWHERE
+        return State.FAILED if self.failure(run) else State.PENDING
+
+    def result(self, run: Planned) -> dict[str, Any] | None:
+        """Returns the result of a finished run, else None."""
+        if run.name not in self._results:
+            try:
+                result = run.directory.result()
+            except UserError:  # damaged: the run reports it, and fails
+                return None
+            if result is None or records.is_extended(run.settings, result):
+                return None
+            run.directory.check_key()
+            self._results[run.name] = result
+        return self._results[run.name]
+
+    def failure(self, run: Planned) -> dict[str, Any] | None:
+        """Returns the record of a failed run, else None."""
+        return claims_lib.read_json(self._failure_file(run))
+
+    def failed_runs(self) -> list[Planned]:
+        """Returns the runs with a record of failure."""
+        return [run for run in self.runs if self.failure(run)]
+
+    def seconds(self, run: Planned) -> float | None:
+        """Returns what a finished run took from its start to its result.
+
+        None for an interrupted one: how long it paused is not known.
+        """
+        if run.name in self.measured_seconds:
+            return self.measured_seconds[run.name]
+        config = run.directory.config() or {}
+        starts = config.get("starts", [])
+        if len(starts) != 1 or "started" not in starts[0]:
+            return None
+        start = time.mktime(
+            time.strptime(starts[0]["started"][:19], "%Y-%m-%dT%H:%M:%S")
+        )
+        end = os.stat(run.directory.file("result.json")).st_mtime
+        return max(end - start, 0.0)
+
+    # === Files ===
+
+    def log_file(self, run: Planned) -> str:
+        """Path of the file with a run's output."""
+        return os.path.join(self.folder, "logs", f"{run.name}.log")
+
+    def _failure_file(self, run: Planned) -> str:
+        return os.path.join(self.folder, "failed", f"{run.name}.json")
+
+    def record_failure(self, run: Planned, exit_code: int) -> dict[str, Any]:
+        """Writes, and returns, how a run ended, with its last lines."""
+        with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
+            lines = collections.deque(
+                (line.rstrip() for line in f if line.strip()), LAST_LINES
+            )
+        record = {
+            "command": run.command,
+            "exit_code": exit_code,
+            "reason": _reason(exit_code),
+            "host": socket.gethostname(),
+            "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "last_lines": list(lines),
+        }
+        files.write_json(self._failure_file(run), record)
+        return record
+
+    def clear_failure(self, run: Planned) -> None:
+        """Removes the record of a failure: the run is to be tried again."""
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._failure_file(run))
+
+
+def _reason(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    name = signal.Signals(-exit_code).name
+    return name + (" (out of memory?)" if name == "SIGKILL" else "")
+
+
+def read_last_epoch(run: Planned) -> dict[str, Any] | None:
+    """Returns the last evaluation of a run, or None before the first."""
+    try:
+        with open(run.directory.file("epochs.jsonl"), encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        return json.loads(lines[-1]) if lines else None
+    except (OSError, ValueError):
+        return None

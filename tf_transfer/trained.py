@@ -1,0 +1,228 @@
+"""A finished run: its scores, its history, and its model, ready to answer."""
+
+import dataclasses
+import json
+import os
+from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import SCORE_RANGE
+from tf_transfer.data.task import Task
+from tf_transfer.training import records
+from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tf_transfer.data.batches import EncodedSplit
+    from tf_transfer.models.network import Network
+    from tf_transfer.models.text_model import TextModel
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes:
+        experiment: the `Experiment` that was run.
+        directory: path of the run directory.
+        record: what `result.json` says.
+        network: the trained network, where it is in memory already.
+    """
+
+    experiment: Any
+    directory: str
+    record: dict[str, Any]
+    network: "Network | None" = None
+
+    @property
+    def scores(self) -> dict[str, dict[str, float] | None]:
+        """Metrics of `validation` and `test` at the selected epoch."""
+        return {kind: self.record[kind] for kind in ("validation", "test")}
+
+    @property
+    def history(self) -> "pd.DataFrame":
+        """`epochs.jsonl` as a data frame, a row an evaluation.
+
+        The metrics of a split have columns such as `validation.accuracy`.
+        """
+        import pandas as pd
+
+        path = os.path.join(self.directory, "epochs.jsonl")
+        with open(path, encoding="utf-8") as file:
+            return pd.json_normalize([json.loads(line) for line in file])
+
+    def predictor(self) -> "Predictor":
+        """What answers with the trained model."""
+        return Predictor(self)
+
+    def model(self, task: str = "") -> "TextModel":
+        """The trained model as a Keras model that takes strings.
+
+        It returns probabilities, or the score itself.
+
+        Args:
+            task: of a run with several, the one that answers.
+
+        Raises:
+            UserError: the run labels words, or has several tasks and none is
+                named.
+        """
+        predictor = self.predictor()
+        predictor.choose(task)
+        return predictor.text_model()
+
+
+class Predictor:
+    """A trained run, ready to answer.
+
+    Args:
+        run: the finished run.
+
+    Attributes:
+        experiment: the run's.
+        tasks: all that the run has, by name.
+        task: the one that answers; None where there are several and none is
+            chosen yet.
+        network: with the weights of the selected epoch.
+    """
+
+    def __init__(self, run: Result) -> None:
+        from tf_transfer.training import strategy
+
+        self.experiment = run.experiment
+        self.tasks: dict[str, Task] = run.experiment.tasks
+        self.task: Any = None
+        if len(self.tasks) == 1:
+            [self.task] = self.tasks.values()
+        self.devices = strategy.single_device()
+        self.network: Any = run.network
+        if self.network is None:
+            self.network = run.experiment.build_network(self.devices)
+            self._load_weights(records.RunDirectory(run.directory, None))
+
+    def choose(self, name: str) -> None:
+        """Sets which task answers.
+
+        Raises:
+            UserError: the run has no such task, or several and none is named.
+        """
+        if (name and name not in self.tasks) or not (name or self.task):
+            raise UserError(
+                f"--task={name}: this run has {', '.join(self.tasks)}. Give "
+                "one of them."
+            )
+        self.task = self.tasks.get(name, self.task)
+
+    def _load_weights(self, directory: records.RunDirectory) -> None:
+        files = sorted(os.listdir(directory.file("model")))
+        if len(files) != 1:
+            raise UserError(
+                f"{directory.file('model')}: should hold one file of weights, "
+                f"and holds {len(files)}. Run the run's command again."
+            )
+        name = files[0].removesuffix(".safetensors")
+        try:
+            arrays = directory.read_model({"file": name, "sha256": None})
+        except Exception as error:
+            raise UserError(
+                f"{directory.file('model', files[0])}: is damaged ({error})."
+            ) from None
+        weights = {weight.path: weight for weight in self.network.weights}
+        for path, array in arrays.items():
+            weights[path].assign(array)
+
+    # === Answers ===
+
+    def answer(self, *columns: list[str]) -> list[tuple[str, float]]:
+        """(label, score) of each text, or of each pair of texts.
+
+        Args:
+            columns: the texts; of pairs, all first ones and all second ones.
+        """
+        examples = Examples(np.arange(len(columns[0])), list(columns), None)
+        return self.answers(self.logits(examples))
+
+    def logits(self, examples: Examples) -> np.ndarray:
+        """float32 [examples, units]."""
+        return self._run(
+            self.experiment.encode(
+                examples, self.task, self.network.encoder, "texts"
+            )
+        )
+
+    def answers(self, logits: np.ndarray) -> list[tuple[str, float]]:
+        """(label, score) of each example.
+
+        The score is the probability of the label, or the similarity itself,
+        kept within its range.
+        """
+        from tf_transfer.data import metrics
+
+        if self.task.labels is None:
+            scores = np.clip(logits[:, 0], *SCORE_RANGE)
+            return [(f"{score:.3f}", float(score)) for score in scores]
+        probabilities = metrics.probabilities(logits)
+        labels = self.task.words or self.task.labels
+        return [
+            (labels[choice], float(probabilities[row, choice]))
+            for row, choice in enumerate(metrics.decide(logits))
+        ]
+
+    def tags(self, sentences: list[list[str]]) -> list[list[str]]:
+        """The tag of each word of some sentences."""
+        from tf_transfer.data import conll
+        from tf_transfer.data import entities
+        from tf_transfer.data import tagging
+
+        untagged = [["O"] * len(words) for words in sentences]
+        split: Any = tagging.encode_sentences(
+            conll.Sentences(np.arange(len(sentences)), sentences, untagged),
+            self.network.encoder,
+            self.experiment.settings.max_length,
+            "texts",
+        )
+        chosen = self._run(split).argmax(axis=1)
+        return entities.decode(
+            entities.Tagged(chosen, split.word_starts), self.task.labels
+        )
+
+    def _run(self, split: "EncodedSplit") -> np.ndarray:
+        import tensorflow as tf
+
+        from tf_transfer.training import steps
+
+        name = self.task.name
+        return steps.predict(
+            self.devices,
+            tf.function(
+                lambda batch: self.network.logits(name, batch, training=False)
+            ),
+            split,
+            self.network.encoder.special.pad,
+            self.experiment.settings.max_length,
+        )
+
+    def text_model(self) -> "TextModel":
+        """A Keras model that takes strings and tokenizes them itself.
+
+        Raises:
+            UserError: the task labels words.
+        """
+        from tf_transfer.models import text_model
+
+        if self.experiment.labels_words:
+            raise UserError(
+                "This run labels words, not texts: it makes no model of "
+                "strings. Give --input for a file of words."
+            )
+        return text_model.TextModel(
+            self.network,
+            self.task.name,
+            len(self.task.texts),
+            self.experiment.settings.max_length,
+            is_score=self.task.labels is None,
+        )

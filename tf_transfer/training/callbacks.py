@@ -1,0 +1,208 @@
+"""What happens beside training: progress, TensorBoard, memory, checkpoints.
+
+Subclass `Callback` and hand it to an experiment's `run` to hook in.
+"""
+
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from tf_transfer.training import tensorboard
+from tf_transfer.training.progress import format_line
+from tf_transfer.training.records import RunDirectory
+from tf_transfer.utils import machine
+
+
+class Callback:
+    """Hooks of a `trainer.Trainer`; every one does nothing by itself.
+
+    They are called by the chief alone. `trainer.progress` says where the run
+    stands, `trainer.network` is what trains.
+    """
+
+    def on_train_begin(self, trainer: Any) -> None:
+        """A process begins a run, or goes on with it."""
+
+    def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
+        """A pass over one objective's data begins, or goes on.
+
+        Args:
+            trainer: the trainer.
+            phase: `objectives.Phase`.
+            plan: the batches of the whole pass.
+        """
+
+    def on_steps_end(
+        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+    ) -> None:
+        """Some steps were trained, `trainer.progress` counts them.
+
+        Args:
+            trainer: the trainer.
+            losses: float32 [steps]. The mean loss of each.
+            counts: int32 [steps]. The examples of each.
+        """
+
+    def on_evaluation(self, trainer: Any, line: dict[str, Any]) -> None:
+        """A line of `epochs.jsonl` is about to be written; add to it here."""
+
+    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+        """A line of `epochs.jsonl` was written."""
+
+    def on_save(self, trainer: Any) -> None:
+        """A checkpoint was written."""
+
+    def on_train_end(self, trainer: Any, result: dict[str, Any]) -> None:
+        """The run is over; `result` is what `result.json` says of it."""
+
+    def on_close(self, trainer: Any) -> None:
+        """The process lets go of the run, whatever happened."""
+
+
+class PeakMemory(Callback):
+    """Adds `peak_memory_bytes` to each line of `epochs.jsonl`.
+
+    On GPUs it is what TensorFlow's allocators say, summed over devices;
+    elsewhere the process's own memory, sampled after each chunk of steps.
+    None where the system does not tell.
+    """
+
+    def __init__(self) -> None:
+        self._gpus = [
+            f"GPU:{index}"
+            for index, _ in enumerate(tf.config.list_logical_devices("GPU"))
+        ]
+        self._own = 0
+
+    def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
+        self._own = 0
+        for gpu in self._gpus:
+            tf.config.experimental.reset_memory_stats(gpu)
+
+    def on_steps_end(
+        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+    ) -> None:
+        self._own = max(self._own, machine.own_memory() or 0)
+
+    def on_evaluation(self, trainer: Any, line: dict[str, Any]) -> None:
+        peaks = [
+            tf.config.experimental.get_memory_info(gpu)["peak"]
+            for gpu in self._gpus
+        ]
+        line["peak_memory_bytes"] = sum(peaks) or self._own or None
+
+
+class ProgressBar(Callback):
+    """A bar over each pass, and a line of scores after it."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+
+    def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
+        progress = trainer.progress
+        self._bar = tqdm.tqdm(
+            total=int(plan.counts.sum()),
+            initial=int(plan.counts[: progress.step].sum()),
+            desc=f"epoch {progress.epoch}/{phase.max_epochs}",
+            unit=" examples",
+            leave=False,
+            file=sys.stderr,
+            disable=None,
+        )
+
+    def on_steps_end(
+        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+    ) -> None:
+        progress = trainer.progress
+        loss = progress.loss_sum / progress.examples
+        self._bar.set_postfix_str(f"loss {loss:.4f}")
+        self._bar.update(int(counts.sum()))
+
+    def on_evaluation(self, trainer: Any, line: dict[str, Any]) -> None:
+        self._bar.close()
+
+    def on_close(self, trainer: Any) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+        print(format_line(line), flush=True)
+
+
+class TensorBoard(Callback):
+    """Writes losses, rates, scores and times where TensorBoard reads them.
+
+    Args:
+        directory: the run directory.
+        hyperparameters: what HParams' table shows of the run.
+        metric: the headline metric.
+    """
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        hyperparameters: dict[str, Any],
+        metric: str,
+    ) -> None:
+        self._directory = directory
+        self._hyperparameters = hyperparameters
+        self._metric = metric
+        self._file: Any = None
+
+    def on_train_begin(self, trainer: Any) -> None:
+        # What another file says from the next step on was never saved.
+        done = trainer.progress.total_steps
+        self._file = tensorboard.RunEvents(self._directory.path)
+        self._file.start(done + 1 if done else 0, self._hyperparameters)
+
+    def on_steps_end(
+        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+    ) -> None:
+        optimizer, step = trainer.optimizer, trainer.progress.total_steps
+        loss = np.average(losses, weights=counts)
+        self._file.scalar("train/loss", loss, step)
+        self._file.scalar("train/lr", optimizer.rate(optimizer.step - 1), step)
+        self._file.flush()
+
+    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+        step = trainer.progress.total_steps
+        for kind in ("validation", "test"):
+            for name, value in (line[kind] or {}).items():
+                self._file.scalar(f"{kind}/{name}", value, step)
+        for name, seconds in (
+            ("epoch_seconds", line["train_seconds"]),
+            ("elapsed_seconds", line["elapsed_seconds"]),
+        ):
+            self._file.scalar(f"time/{name}", seconds, step)
+        self._file.flush()
+
+    def on_train_end(self, trainer: Any, result: dict[str, Any]) -> None:
+        self._file.log_result(
+            result, self._metric, trainer.progress.total_steps
+        )
+
+    def on_close(self, trainer: Any) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class CheckpointTimer(Callback):
+    """Saves within an epoch, each time that so many minutes have passed."""
+
+    def __init__(self, minutes: float) -> None:
+        self._seconds = 60 * minutes
+        self._saved_at = time.monotonic()
+
+    def on_save(self, trainer: Any) -> None:
+        self._saved_at = time.monotonic()
+
+    def on_steps_end(
+        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+    ) -> None:
+        is_due = time.monotonic() - self._saved_at >= self._seconds
+        if is_due and trainer.steps_left:  # the end of an epoch saves anyway
+            trainer.save()

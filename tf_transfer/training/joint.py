@@ -1,0 +1,325 @@
+"""How several objectives share the steps of an epoch.
+
+    Sum      a batch of each at every step, their losses added
+    PCGrad   the same, but where two gradients of what they share conflict,
+             each loses its component against the other first
+    Sampled  a batch of one of them at every step, drawn
+
+A new combination is a plan of an epoch, and what becomes of a step's gradients.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transfer.data.batches import BatchPlan
+from tf_transfer.training import steps
+from tf_transfer.training.optimizer import BertAdam
+from tf_transfer.training.steps import ObjectiveProgram
+from tf_transfer.training.strategy import Devices
+
+Gradients = list[tf.Tensor]  # one a weight of the optimizer
+
+
+@dataclasses.dataclass
+class JointPlan:
+    """The steps of a pass that several objectives share.
+
+    Attributes:
+        parts: the batches of each objective.
+        counts: int32 [steps]. Examples of each step.
+        choices: int32 [steps]. The objective whose step it is; None where
+            every step is all objectives'.
+    """
+
+    parts: list[BatchPlan]
+    counts: np.ndarray
+    choices: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def start_at(self, step: int) -> "JointPlan":
+        """What is left of the plan from `step` on."""
+        done: Any = [step] * len(self.parts)
+        choices = self.choices
+        if choices is not None:
+            done = np.bincount(choices[:step], minlength=len(self.parts))
+            choices = choices[step:]
+        parts = [p.start_at(number) for p, number in zip(self.parts, done)]
+        return JointPlan(parts, self.counts[step:], choices)
+
+
+class Sum:
+    """A batch of each objective at every step, their losses added.
+
+    An epoch lasts until the largest data set is through; the others are
+    shuffled anew and used again.
+    """
+
+    is_sampled = False
+
+    def count_steps(self, steps: list[int]) -> int:
+        """Steps of an epoch, from those of a pass over each data set."""
+        return max(steps)
+
+    def plan(
+        self,
+        passes: Sequence[Callable[[int], BatchPlan]],
+        sizes: Sequence[int],
+        rng: np.random.Generator,
+        share_done: float,
+    ) -> JointPlan:
+        """The batches of an epoch.
+
+        Args:
+            passes: for each objective a function from the number of the pass
+                within the epoch to a pass over its data, shuffled anew.
+            sizes: examples of each.
+            rng: of this epoch.
+            share_done: of the phase's epochs, from 0 to 1.
+        """
+        del sizes, rng, share_done
+        first_passes = [plan(0) for plan in passes]
+        count = max(map(len, first_passes))
+        parts = [
+            _repeat(first, plan, count)
+            for first, plan in zip(first_passes, passes)
+        ]
+        return JointPlan(parts, np.sum([p.counts for p in parts], axis=0))
+
+    def merge(
+        self, gradients: list[Gradients], optimizer: BertAdam, seed: int
+    ) -> Gradients:
+        """One gradient a weight, out of each objective's."""
+        del optimizer, seed
+        return _add(gradients)
+
+
+class PCGrad(Sum):
+    """`Sum` after gradient surgery (Yu et al. 2020, algorithm 1).
+
+    The surgery is over what the objectives share; each one's head is its own.
+    It looks at nothing but products of gradients, so it works on their small
+    table, and the gradients themselves are only added up at its end.
+    """
+
+    def merge(
+        self, gradients: list[Gradients], optimizer: BertAdam, seed: int
+    ) -> Gradients:
+        """One gradient a weight, conflicts taken out of each objective's."""
+        shared = [i for i, group in enumerate(optimizer.groups) if not group]
+        if not shared:
+            return _add(gradients)
+        context, whole = tf.distribute.get_replica_context(), gradients
+        if context.num_replicas_in_sync > 1:  # conflicts of the whole batch
+            whole = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        products = tf.stack(
+            [[_product(one, other, shared) for other in whole] for one in whole]
+        )
+        count, step = len(gradients), tf.identity(optimizer.step)
+        random = tf.random.stateless_uniform(
+            [count, count], tf.stack([tf.constant(seed, tf.int64), step])
+        )
+        shares = project(products, tf.argsort(random))
+        is_shared = set(shared)
+        return [
+            tf.add_n(
+                [
+                    shares[number] * gradient if i in is_shared else gradient
+                    for number, gradient in enumerate(of_weight)
+                ]
+            )
+            for i, of_weight in enumerate(zip(*gradients, strict=True))
+        ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampled:
+    """A batch of one objective a step, drawn in proportion to size^exponent.
+
+    An epoch has as many steps as all data sets have together.
+
+    Attributes:
+        first, last: the exponents of the first and of the last epoch; between
+            them it moves on a straight line.
+    """
+
+    first: float
+    last: float
+    is_sampled = True
+
+    def count_steps(self, steps: list[int]) -> int:
+        """Steps of an epoch, from those of a pass over each data set."""
+        return sum(steps)
+
+    def plan(
+        self,
+        passes: Sequence[Callable[[int], BatchPlan]],
+        sizes: Sequence[int],
+        rng: np.random.Generator,
+        share_done: float,
+    ) -> JointPlan:
+        """The batches of an epoch; see `Sum.plan`."""
+        exponent = self.first + (self.last - self.first) * share_done
+        shares = np.asarray(sizes, np.float64) ** exponent
+        plans = [plan(0) for plan in passes]
+        count = sum(map(len, plans))
+        choices = rng.choice(len(passes), count, p=shares / shares.sum())
+        counts, parts = np.zeros(count, np.int32), []
+        for index, (first, plan) in enumerate(zip(plans, passes)):
+            is_chosen = choices == index
+            parts.append(_repeat(first, plan, int(is_chosen.sum())))
+            counts[is_chosen] = parts[-1].counts
+        return JointPlan(parts, counts, choices.astype(np.int32))
+
+    def merge(
+        self, gradients: list[Gradients], optimizer: BertAdam, seed: int
+    ) -> Gradients:
+        """The gradients of the one objective of a step."""
+        del optimizer, seed
+        return _add(gradients)
+
+
+class JointPass(steps.Pass):
+    """A pass that several objectives share.
+
+    Args:
+        devices: where it runs.
+        optimizer: over what trains.
+        programs: one an objective.
+        combination: how they share it.
+        seed: of what the combination draws.
+    """
+
+    def __init__(
+        self,
+        devices: Devices,
+        optimizer: BertAdam,
+        programs: list[ObjectiveProgram],
+        combination: Any,
+        seed: int,
+    ) -> None:
+        super().__init__(devices, optimizer, programs)
+        self.combination = combination
+        self._seed = seed
+
+    @property
+    def name(self) -> None:
+        """None: it is several objectives'."""
+        return None
+
+    def plan(self, epoch: int, share_done: float) -> JointPlan:
+        """The batches of an epoch; see `steps.Pass.plan`."""
+        return self.combination.plan(
+            [functools.partial(p.plan, epoch) for p in self.programs],
+            [len(program.objective.train) for program in self.programs],
+            np.random.default_rng([self._seed, epoch, 13]),
+            share_done,
+        )
+
+    def _iterate(self, plan: Any) -> list:
+        return [
+            program.iterate(part)
+            for program, part in zip(self.programs, plan.parts, strict=True)
+        ]
+
+    def _chunk_inputs(self, plan: Any, start: int, stop: int) -> tuple:
+        """Choices of some steps, in a tensor that is always of one shape."""
+        choices = np.zeros(steps.LONGEST_CHUNK, np.int32)
+        if plan.choices is not None:
+            choices[: stop - start] = plan.choices[start:stop]
+        return (tf.constant(choices),)
+
+    @tf.autograph.experimental.do_not_convert  # traced sooner
+    def _run_step(
+        self, index: tf.Tensor, iterators: list, choices: tf.Tensor
+    ) -> tf.Tensor:
+        """A step of all objectives, or of the chosen one."""
+
+        def run(indices: list[int]) -> tf.Tensor:
+            return self._run_on_replicas(
+                [iterators[i] for i in indices],
+                lambda *batches: self._step_of(indices, batches),
+            )
+
+        everyone = list(range(len(self.programs)))
+        if not self.combination.is_sampled:
+            return run(everyone)
+        return tf.switch_case(
+            choices[index], [functools.partial(run, [i]) for i in everyone]
+        )
+
+    def _step_of(
+        self, indices: list[int], batches: tuple
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """One replica's step: each one's gradients, then one update."""
+        programs = [self.programs[i] for i in indices]
+        results = [
+            program.gradients(batch, i)
+            for program, batch, i in zip(programs, batches, indices)
+        ]
+        loss = tf.add_n([loss for loss, _ in results])
+        gradients = self.combination.merge(
+            [gradients for _, gradients in results], self.optimizer, self._seed
+        )
+        # A head that is not in the step stands still, and so do its moments.
+        names = [program.objective.name for program in programs]
+        return loss, self.optimizer.apply(gradients, ("", *names))
+
+
+def project(products: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
+    """What remains of each gradient in the sum of the projected ones.
+
+    Each gradient g_i meets the others, g_j, in an order of its own; where
+    what is left of it has a negative product with g_j, its component along g_j
+    is taken away: g_i <- g_i - (g_i . g_j / |g_j|^2) g_j. So it stays a sum of
+    the g_k, and its products follow from theirs.
+
+    Args:
+        products: float32 [n, n]. g_i . g_j.
+        order: int32 [n, n]. Row i: the order in which g_i meets all; meeting
+            itself changes nothing.
+
+    Returns:
+        float32 [n]: the sum of all projected gradients is that of share k
+        times g_k.
+    """
+    count = products.shape[0]
+    sizes = tf.linalg.diag_part(products)
+    remaining = tf.eye(count)  # row i: what is left of g_i, as a sum of g_k
+    for meeting in range(count):
+        met = order[:, meeting]
+        along = tf.reduce_sum(remaining * tf.gather(products, met), axis=1)
+        along = tf.where(met == tf.range(count), 0.0, along)
+        conflict = tf.math.divide_no_nan(
+            tf.minimum(along, 0.0), tf.gather(sizes, met)
+        )
+        remaining -= conflict[:, None] * tf.one_hot(met, count)
+    return tf.reduce_sum(remaining, axis=0)
+
+
+def _add(gradients: list[Gradients]) -> Gradients:
+    if len(gradients) == 1:
+        return gradients[0]
+    return [tf.add_n(list(parts)) for parts in zip(*gradients, strict=True)]
+
+
+def _product(
+    one: Gradients, other: Gradients, indices: Sequence[int]
+) -> tf.Tensor:
+    return tf.add_n([tf.reduce_sum(one[i] * other[i]) for i in indices])
+
+
+def _repeat(
+    first: BatchPlan, plan: Callable[[int], BatchPlan], count: int
+) -> BatchPlan:
+    """So many steps over a data set, in as many passes as it takes."""
+    repeats = range(1, -(-count // len(first)))
+    plans = [first, *map(plan, repeats)]
+    return BatchPlan.join(plans).slice_steps(slice(count))

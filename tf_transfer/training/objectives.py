@@ -1,0 +1,146 @@
+"""What is trained: objectives, the phases that train them, and losses.
+
+An objective is a head with its loss and its data. A phase is a stretch of
+training with its own trainable parameters and learning rate. GLUE is one phase
+with one objective.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from tf_transfer.data.batches import EncodedSplit
+from tf_transfer.models.freezing import Trainable
+
+Metrics = dict[str, float]
+Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """What one head learns.
+
+    Attributes:
+        name: the head's name in the network.
+        loss: function from labels and logits to the loss of each example.
+        train: the encoded training split.
+        evaluation: dict from `validation` and `test` to the splits that are
+            scored, by split name. The headline one is called ""; the name of
+            any other (`mismatched`) is put before the names of its metrics.
+        measure: function from a split and its logits to its metrics.
+        metric_prefix: put before the names of all its metrics, where there
+            are several objectives.
+        weight: the loss is multiplied by it.
+    """
+
+    name: str
+    loss: Loss
+    train: EncodedSplit
+    evaluation: dict[str, dict[str, EncodedSplit]]
+    measure: Callable[[EncodedSplit, np.ndarray], Metrics]
+    metric_prefix: str = ""
+    weight: float = 1.0
+
+    def prefix_of(self, split_name: str) -> str:
+        """What is put before the metrics of one of its splits."""
+        return self.metric_prefix + (f"{split_name}_" if split_name else "")
+
+
+class Combination(Protocol):
+    """How several objectives share the steps of an epoch; see `joint`."""
+
+    is_sampled: bool
+
+    def count_steps(self, steps: list[int]) -> int:
+        """Steps of an epoch, from those of a pass over each data set."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """A stretch of training.
+
+    Attributes:
+        trainable: what trains.
+        trainable_layers: the same, as `result.json` says it.
+        objectives: what it trains on.
+        combination: how several objectives share a step; None where each has
+            its own pass in every epoch, one after the other.
+        score: function from validation metrics to the score that stops and
+            selects; None where nothing validates.
+        patience, min_delta: see `stopping.EarlyStopping`.
+        select: `best` or `last`: which epoch's weights the phase ends with.
+        layer_decay: see `models.freezing.rate_scales`.
+        is_eligible: function from validation metrics to whether an epoch may
+            be selected; the last such epoch is, or the first of all. None
+            where `score` or `select` decides.
+        summarize: function from all objectives' validation metrics to further
+            metrics that sum them up, or None.
+    """
+
+    trainable: Trainable
+    trainable_layers: str
+    lr: float
+    max_epochs: int
+    objectives: tuple[Objective, ...]
+    score: Callable[[Metrics], float] | None
+    patience: int
+    min_delta: float
+    select: str
+    layer_decay: float = 1.0
+    is_eligible: Callable[[Metrics], bool] | None = None
+    summarize: Callable[[Metrics], Metrics] | None = None
+    combination: Combination | None = None
+
+
+# === Losses: labels and logits [batch, units] to float32 [batch] ===
+
+
+def binary_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Cross-entropy of one sigmoid unit."""
+    return tf.nn.sigmoid_cross_entropy_with_logits(
+        tf.cast(labels, tf.float32), logits[:, 0]
+    )
+
+
+def categorical_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Cross-entropy of one unit a class."""
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+def squared_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Squared error of one linear unit."""
+    return tf.math.squared_difference(tf.cast(labels, tf.float32), logits[:, 0])
+
+
+def word_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Mean cross-entropy of the words of each example.
+
+    Args:
+        labels: int64 [batch, length]; negative where there is no word.
+        logits: float32 [batch, length, units].
+
+    Returns:
+        float32 [batch]. The mean over the words of each example.
+    """
+    is_word = labels >= 0
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        tf.maximum(labels, 0), logits
+    )
+    total = tf.reduce_sum(tf.where(is_word, each, 0.0), axis=1)
+    count = tf.reduce_sum(tf.cast(is_word, tf.float32), axis=1)
+    return total / tf.maximum(count, 1.0)
+
+
+def loss_for(labels: tuple[str, ...] | None, units: int) -> Loss:
+    """The loss that a task's labels ask for.
+
+    Args:
+        labels: the names of its classes; None where it is a score.
+        units: output units: one for a score or a yes/no.
+    """
+    if labels is None:
+        return squared_loss
+    return binary_loss if units == 1 else categorical_loss
