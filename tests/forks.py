@@ -45,9 +45,12 @@ class Case:
         self._path = path
 
     def output(self, kind="out"):
-        """What it has printed so far."""
-        with open(f"{self._path}.{kind}", encoding="utf-8") as file:
-            return file.read()
+        """What it has printed so far; nothing before it has begun."""
+        try:
+            with open(f"{self._path}.{kind}", encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
 
     def wait_for(self, text, count=1):
         """Waits until it has printed a text so many times."""
