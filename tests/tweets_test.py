@@ -38,7 +38,7 @@ def test_defaults_are_the_author_s(table, tmp_path):
 def test_the_pooler_is_frozen_where_no_block_trains(table, tmp_path):
     def pooler(*words):
         settings = parsed(table, tmp_path, *words)
-        return settings.trainable(3).includes("pooler")
+        return tweets.Tweets(settings).trainable(3).includes("pooler")
 
     assert not pooler("--trainable_layers=0")
     assert pooler("--trainable_layers=2") and pooler()
