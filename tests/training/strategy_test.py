@@ -57,6 +57,13 @@ def assert_same_numbers(outcome, expected):
     assert outcome[2] == pytest.approx(expected[2], abs=1e-6)
 
 
+def assert_workers_agree(outcomes, expected):
+    """Callbacks are the chief's: the other worker has metrics alone."""
+    chief, other = outcomes
+    assert_same_numbers(chief, expected)
+    assert_same_numbers([chief[0], *other[1:]], expected)
+
+
 # In GB; under the second, half of the rows run the prefix at every step.
 LIMITS = (1.0, 1e-4)
 SHORT = {"trainable_layers": "0", "max_epochs": 1}
@@ -154,8 +161,7 @@ def outcomes_of_two_workers(forks, out, changes):
 
 @pytest.mark.slow
 def test_two_workers_give_the_losses_of_one(alone, forks, tmp_path):
-    for outcome in outcomes_of_two_workers(forks, tmp_path, {}):
-        assert_same_numbers(outcome, alone[0])
+    assert_workers_agree(outcomes_of_two_workers(forks, tmp_path, {}), alone[0])
     results = [
         folder
         for folder, _, files in os.walk(tmp_path)
@@ -170,8 +176,8 @@ def test_two_workers_give_the_losses_of_one_from_a_cache(
 ):
     """They share a cache folder: one builds, the other waits."""
     changes = {**CACHED, "cache_dir": str(tmp_path / "cache")}
-    for outcome in outcomes_of_two_workers(forks, tmp_path, changes):
-        assert_same_numbers(outcome, alone[1])
+    outcomes = outcomes_of_two_workers(forks, tmp_path, changes)
+    assert_workers_agree(outcomes, alone[1])
     assert len(list(tmp_path.glob("cache/prefix/*/rows-*.npz"))) == 1
 
 
