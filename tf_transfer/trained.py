@@ -99,6 +99,7 @@ class Predictor:
         if len(self.tasks) == 1:
             [self.task] = self.tasks.values()
         self.devices = strategy.single_device()
+        self._programs: dict[str, Any] = {}
         self.network: Any = run.network
         if self.network is None:
             self.network = run.experiment.build_network(self.devices)
@@ -196,11 +197,13 @@ class Predictor:
         from tf_transfer.training import steps
 
         name = self.task.name
+        if name not in self._programs:  # traced once, however often asked
+            self._programs[name] = tf.function(
+                lambda batch: self.network.logits(name, batch, training=False)
+            )
         return steps.predict(
             self.devices,
-            tf.function(
-                lambda batch: self.network.logits(name, batch, training=False)
-            ),
+            self._programs[name],
             split,
             self.network.encoder.special.pad,
             self.experiment.settings.max_length,
