@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests import quick
+from tests import stacking_data
 from tests.stacking_data import arrays_of
 from tests.stacking_data import lines_of
 from tests.stacking_data import run_folder
@@ -135,6 +136,18 @@ def test_long_sentences_are_cut_and_scored_whole(tagger, tmp_path, eager):
     np.testing.assert_array_equal(
         arrays_of(settings)["test_labels"], arrays_of(tagger[0])["test_labels"]
     )
+
+
+@pytest.mark.parametrize("size", [0, 15])
+def test_a_sample_of_what_trains_is_validated_too(tmp_path, size):
+    settings = settings_of(tmp_path, max_train_examples=size)
+    examples = stacking.Stacking(settings).examples["ner"]
+    train, validation = examples["train"][""], examples["validation"]
+    sizes = stacking_data.SIZES
+    assert len(train) == (size or sizes["train"])
+    assert len(validation[""]) == len(validation["train"]) == sizes["testa"]
+    assert len(examples["test"][""]) == sizes["testb"]
+    assert set(validation["train"].ids) < set(train.ids)
 
 
 # === Phases ===

@@ -4,9 +4,13 @@ All run in one process, in this order: the first that loads one is named.
 """
 
 import json
+import shutil
 
 from tests import cache_test
 from tests import commands
+from tests import cs224n_runs
+from tests import stacking_data
+from tf_transfer.data import glue as glue_data
 from tf_transfer.feature_cache import store as store_lib
 
 FINISHED = {
@@ -77,6 +81,25 @@ for words in json.load(open(os.path.join(folder, "commands.json"))):
 """
 
 
+def write_broken_files(folder):
+    """Files whose last line is wrong: command, what is its --data, file."""
+    shutil.copytree(glue_data.SAMPLE, folder / "glue")
+    for name in ("cs224n", "conll"):
+        (folder / name).mkdir()
+    cs224n_runs.write_all(folder / "cs224n")
+    stacking_data.write_conll(folder / "conll")
+    (folder / "mine.csv").write_text("text,target\ngood,1\nbad,0\n")
+    for words, data, name in (
+        ("glue --task=rte", "glue", "glue/RTE/dev.tsv"),
+        ("multitask", "cs224n", "cs224n/sts-dev.csv"),
+        ("stacking --task=ner", "conll", "conll/eng.testb"),
+        ("tweets", "mine.csv", "mine.csv"),
+    ):
+        path = folder / name
+        path.write_text(path.read_text().rstrip("\n") + "\nbroken\n")
+        yield words, folder / data, path
+
+
 def test_commands_that_train_nothing_load_no_large_library(tmp_path):
     grid = {
         "experiment": "glue",
@@ -112,6 +135,10 @@ def test_commands_that_train_nothing_load_no_large_library(tmp_path):
         (["stacking", "--task=ner", "--data=nowhere"], 1, "nowhere"),
         (["tweets", "--model=tiny"], 1, "--data"),
     ]
+    for words, data, path in write_broken_files(tmp_path / "broken"):
+        line = len(path.read_text().splitlines())
+        words = [*words.split(), "--model=tiny", f"--data={data}"]
+        expected.append((words, 1, f"{path}, line {line}"))
     (tmp_path / "commands.json").write_text(
         json.dumps([words for words, _, _ in expected])
     )

@@ -36,7 +36,6 @@ from tf_transfer.config.settings import setting
 from tf_transfer.data import glue
 from tf_transfer.data import splits
 from tf_transfer.data import tsv
-from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
@@ -57,7 +56,9 @@ if TYPE_CHECKING:
     from tf_transfer.training.objectives import Phase
     from tf_transfer.training.strategy import Devices
 
-Splits = dict[str, dict[str, "EncodedSplit"]]  # by kind, then by split name
+# By `train`, `validation` and `test`, then by split name.
+Texts = dict[str, dict[str, Any]]
+Splits = dict[str, dict[str, "EncodedSplit"]]
 
 # The experiments by name. A name with a module of one's own needs no row.
 EXPERIMENTS = {
@@ -335,13 +336,31 @@ class Experiment:
 
     # === Data and phases ===
 
-    def read_splits(self, encoder: "Encoder") -> Splits:
-        """Encoded splits: dict from `train`, `validation`, `test` to theirs.
+    @property
+    def reads_without_tensorflow(self) -> bool:
+        """Whether `examples` may be read before the devices are set up.
+
+        TFDS reads with TensorFlow, and a user's own source may.
+        """
+        return self._own_source is None and self.settings.data != "tfds"
+
+    @functools.cached_property
+    def examples(self) -> dict[str, Texts]:
+        """The texts of each task, by its name; `build` lets them go."""
+        return {
+            name: self.read_examples(task) for name, task in self.tasks.items()
+        }
+
+    def read_examples(self, task: Task) -> Texts:
+        """The texts of a task: what trains, validates and tests.
 
         The official development set is the test; MNLI's mismatched one has
         the split name `mismatched`.
+
+        Raises:
+            UserError: naming the file and the line.
         """
-        settings, source, task = self.settings, self.source, self.task
+        settings, source = self.settings, self.source
         train = source.read("train")
         rows, held_out = splits.split_train_validation(
             train.labels, settings.validation_fraction, settings.split_seed
@@ -351,7 +370,7 @@ class Experiment:
         chosen = splits.choose_subset(
             train.labels[rows], settings.max_train_examples, settings.split_seed
         )
-        examples = {
+        return {
             "train": {"": train.take(rows[chosen])},
             "validation": {"": train.take(held_out)} if len(held_out) else {},
             "test": {
@@ -359,21 +378,26 @@ class Experiment:
                 for number, name in enumerate(task.development)
             },
         }
+
+    def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
+        """The examples of a task as token ids."""
+        title = f"{task.name} " if len(self.tasks) > 1 else ""
         return {
             kind: {
-                name: self.encode(some, task, encoder, kind)
+                name: self.encode(some, task, encoder, f"{title}{kind}")
                 for name, some in named.items()
             }
-            for kind, named in examples.items()
+            for kind, named in self.examples[task.name].items()
         }
 
     def encode(
-        self, examples: Examples, task: Task, encoder: "Encoder", name: str
+        self, examples: Any, task: Task, encoder: "Encoder", name: str
     ) -> "EncodedSplit":
         """Tokenizes examples.
 
         Args:
-            examples: texts, and labels where they are known.
+            examples: `Examples`, labelled or not; or what else
+                `read_examples` reads.
             task: whose they are.
             encoder: has the tokenizer.
             name: what the progress bar says.
@@ -411,7 +435,7 @@ class Experiment:
         from tf_transfer.training import objectives
 
         settings, task = self.settings, self.task
-        encoded = self.read_splits(network.encoder)
+        encoded = self.encode_splits(task, network.encoder)
         metric = self.metric
         phase = objectives.Phase(
             trainable=self.trainable(len(network.encoder.blocks)),
@@ -433,8 +457,10 @@ class Experiment:
         self, devices: "Devices", encoder: "Encoder | None" = None
     ) -> tuple["Network", list["Phase"], dict[str, int]]:
         """Network, phases and split sizes of a run."""
+        _ = self.examples  # a wrong line is reported before weights are loaded
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
+        del self.examples
         return network, phases, sizes
 
     # === A run ===
@@ -465,6 +491,8 @@ class Experiment:
         finished = self.find_finished()
         if finished is not None:
             return finished
+        if self.reads_without_tensorflow:
+            _ = self.examples  # a wrong line is reported at once
         command_line.import_tensorflow()
         from tf_transfer.models import freezing
         from tf_transfer.training import callbacks as callbacks_lib
@@ -671,7 +699,7 @@ def make_objective(
 
     Args:
         task: names the head, the labels and the metrics.
-        encoded: see `Experiment.read_splits`.
+        encoded: see `Experiment.encode_splits`.
         metric_prefix, weight: see `objectives.Objective`.
     """
     from tf_transfer.data import metrics

@@ -295,39 +295,38 @@ class Multitask(experiment.Experiment):
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
         """What is trained, and how many examples each split has."""
-        objectives, sizes = self._read_objectives(network.encoder)
+        objectives, sizes = self._make_objectives(network.encoder)
         blocks = len(network.encoder.blocks)
         return [
             self._phase(name, objectives, blocks)
             for name in self.settings.phases
         ], sizes
 
-    def _read_objectives(
+    def read_examples(self, task: Task) -> experiment.Texts:
+        """The texts of a task; its development file validates."""
+        settings = self.settings
+        examples: experiment.Texts = {"test": {}}
+        for kind, split, size in (
+            ("train", "train", settings.max_train_examples),
+            ("validation", "dev", settings.max_dev_examples),
+        ):
+            read = self.source.read(task, split).examples
+            assert read.labels is not None
+            chosen = splits.choose_subset(
+                read.labels, size, settings.split_seed
+            )
+            examples[kind] = {"": read.take(chosen)}
+        return examples
+
+    def _make_objectives(
         self, encoder: "Encoder"
     ) -> tuple[tuple["Objective", ...], dict[str, int]]:
-        settings = self.settings
-        weights = loss_weights(settings)
-        kinds = {
-            "train": ("train", settings.max_train_examples),
-            "validation": ("dev", settings.max_dev_examples),
-        }
+        weights = loss_weights(self.settings)
         objectives, sizes = [], {}
-        for task in map(self.tasks.__getitem__, tasks_in_order(settings)):
-            encoded: experiment.Splits = {"test": {}}
-            for kind, (split, size) in kinds.items():
-                examples = self.source.read(task, split).examples
-                assert examples.labels is not None
-                examples = examples.take(
-                    splits.choose_subset(
-                        examples.labels, size, settings.split_seed
-                    )
-                )
-                encoded[kind] = {
-                    "": self.encode(
-                        examples, task, encoder, f"{task.name} {split}"
-                    )
-                }
-                sizes[f"{kind}_{task.name}"] = len(examples)
+        for task in map(self.tasks.__getitem__, tasks_in_order(self.settings)):
+            encoded = self.encode_splits(task, encoder)
+            for kind in ("train", "validation"):
+                sizes[f"{kind}_{task.name}"] = len(encoded[kind][""])
             objectives.append(
                 experiment.make_objective(
                     task, encoded, f"{task.name}_", weights[task.name]

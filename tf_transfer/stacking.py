@@ -32,6 +32,8 @@ import os
 from typing import Any
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tf_transfer import experiment
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
@@ -52,6 +54,7 @@ from tf_transfer.utils.errors import UserError
 if TYPE_CHECKING:
     import keras
 
+    from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
@@ -298,49 +301,62 @@ class Stacking(experiment.Experiment):
             name=f"head_{settings.task}",
         )
 
-    def read_splits(self, encoder: "Encoder") -> experiment.Splits:
-        """Encoded splits; a fixed sample of `train` is validated too.
+    def read_examples(self, task: Task) -> experiment.Texts:
+        """Texts or sentences; a fixed sample of `train` is validated too.
 
         Raises:
             UserError: nothing validates.
         """
         settings = self.settings
         if self.labels_words:
-            from tf_transfer.data import tagging
-
-            tagged = tagging.read_tagged_splits(
-                self.source,
-                encoder,
-                settings.max_length,
-                settings.max_train_examples,
-                settings.split_seed,
-            )
-            return {
-                "train": {"": tagged["train"]},
-                "validation": {
-                    "": tagged["validation"],
-                    SAMPLE: tagged["sample"],
-                },
-                "test": {"": tagged["test"]},
-            }
-        encoded = super().read_splits(encoder)
-        if not encoded["validation"]:
+            examples = self._read_sentences()
+        else:
+            examples = super().read_examples(task)
+        if not examples["validation"]:
             raise UserError(
                 "--validation_fraction=0: the first phase is left by what "
                 "validation says. Give a part of the training set."
             )
-        train, validation = encoded["train"][""], encoded["validation"][""]
+        train, validation = examples["train"][""], examples["validation"][""]
         sample = splits.draw_sample(
             len(train), len(validation), settings.split_seed
         )
-        encoded["validation"][SAMPLE] = train.take(sample)
-        return encoded
+        examples["validation"][SAMPLE] = train.take(sample)
+        return examples
+
+    def _read_sentences(self) -> experiment.Texts:
+        settings = self.settings
+        kinds = ("train", "validation", "test")
+        sentences: experiment.Texts = {
+            kind: {"": self.source.read(split)}
+            for kind, split in zip(kinds, conll.SPLITS)
+        }
+        train = sentences["train"][""]
+        chosen = splits.choose_subset(
+            np.zeros(len(train), np.int64),  # sentences have no class
+            settings.max_train_examples,
+            settings.split_seed,
+        )
+        sentences["train"][""] = train.take(chosen)
+        return sentences
+
+    def encode(
+        self, examples: Any, task: Task, encoder: "Encoder", name: str
+    ) -> "EncodedSplit":
+        """Tokenizes texts, or the words of sentences."""
+        if not self.labels_words:
+            return super().encode(examples, task, encoder, name)
+        from tf_transfer.data import tagging
+
+        return tagging.encode_sentences(
+            examples, encoder, self.settings.max_length, name
+        )
 
     def phases(
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
         """What is trained, and how many examples each split has."""
-        encoded = self.read_splits(network.encoder)
+        encoded = self.encode_splits(self.task, network.encoder)
         objective = self._make_objective(encoded)
         blocks = len(network.encoder.blocks)
         sizes = experiment.count_examples(encoded)

@@ -177,13 +177,12 @@ class Predictor:
         """The tag of each word of some sentences."""
         from tf_transfer.data import conll
         from tf_transfer.data import entities
-        from tf_transfer.data import tagging
 
         untagged = [["O"] * len(words) for words in sentences]
-        split: Any = tagging.encode_sentences(
+        split = self.experiment.encode(
             conll.Sentences(np.arange(len(sentences)), sentences, untagged),
+            self.task,
             self.network.encoder,
-            self.experiment.settings.max_length,
             "texts",
         )
         chosen = self._run(split).argmax(axis=1)

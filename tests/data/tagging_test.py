@@ -67,18 +67,3 @@ def test_scores_are_those_of_the_highest_logits():
     scores = tagging.measure_entities(split, logits)
     words = len(split.targets)
     assert scores["accuracy"] == pytest.approx((words - 1) / words)
-
-
-def test_the_splits_of_a_corpus_and_a_sample_of_its_training_set():
-    corpus = types.SimpleNamespace(
-        read=lambda split: make_sentences(
-            {"train": 40, "testa": 10, "testb": 20}[split]
-        )
-    )
-    splits = tagging.read_tagged_splits(corpus, ENCODER, 1000, 0, 0)
-    sizes = {name: len(split) for name, split in splits.items()}
-    assert sizes == {"train": 40, "validation": 10, "test": 20, "sample": 10}
-    some = tagging.read_tagged_splits(corpus, ENCODER, 1000, 15, 0)
-    assert len(some["train"]) == 15
-    assert set(some["sample"].ids) <= set(some["train"].ids)
-    assert set(some["train"].ids) < set(splits["train"].ids)

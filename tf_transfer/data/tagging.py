@@ -1,4 +1,4 @@
-"""Tagged sentences: from a corpus to encoded splits, and to entity scores."""
+"""Tagged sentences: as token ids, and their scores as entities."""
 
 from typing import Any
 
@@ -6,49 +6,10 @@ import numpy as np
 
 from tf_transfer.data import conll
 from tf_transfer.data import entities
-from tf_transfer.data import splits
 from tf_transfer.data import word_pieces
 from tf_transfer.data.batches import EncodedSplit
 
-SPLITS = {"train": "train", "validation": "testa", "test": "testb"}
 PRINTED = ("f1", "accuracy")  # first: a line of a run has room for these
-
-
-def read_tagged_splits(
-    source: conll.Corpus,
-    encoder: Any,
-    max_length: int,
-    max_train_examples: int,
-    split_seed: int,
-) -> dict[str, EncodedSplit]:
-    """Reads and encodes the splits of a corpus.
-
-    Args:
-        source: The corpus.
-        encoder: Has `tokenize`, `special`, `tokenizer` and `family`.
-        max_length: Longest row in tokens.
-        max_train_examples: How many sentences train; 0 takes all.
-        split_seed: Seed of the subset and of the sample.
-
-    Returns:
-        `train`, `validation` and `test`; and `sample`, as many sentences of
-        `train` as `validation` has.
-    """
-    sentences = {name: source.read(split) for name, split in SPLITS.items()}
-    subset = splits.choose_subset(
-        np.zeros(len(sentences["train"]), np.int64),
-        max_train_examples,
-        split_seed,
-    )
-    sentences["train"] = sentences["train"].take(subset)
-    sample = splits.draw_sample(
-        len(sentences["train"]), len(sentences["validation"]), split_seed
-    )
-    sentences["sample"] = sentences["train"].take(sample)
-    return {
-        name: encode_sentences(chosen, encoder, max_length, name)
-        for name, chosen in sentences.items()
-    }
 
 
 def encode_sentences(
