@@ -288,13 +288,8 @@ def test_bisection_trains_only_what_it_needs(scored, tmp_path, monkeypatch):
     assert [s.approach for s in scored] == [*expected, "last_2"]
 
 
-@pytest.mark.parametrize(
-    "save",
-    [
-        pytest.param(saving.as_keras, marks=pytest.mark.slow),
-        saving.as_hugging_face,
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("save", [saving.as_keras, saving.as_hugging_face])
 def test_a_roberta_goes_through_every_number_of_blocks(
     trained, tmp_path, save, eager
 ):

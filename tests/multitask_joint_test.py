@@ -30,18 +30,16 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """Settings of finished runs of an epoch, by how they combine."""
+@pytest.fixture(scope="module", params=["sampled"])
+def finished(request, tmp_path_factory):
+    """Settings of a finished run of an epoch."""
     folder = tmp_path_factory.mktemp("finished")
     cs224n_runs.write_all(folder)
+    options = SAMPLED if request.param == "sampled" else {"combine": "pcgrad"}
+    settings = settings_of(folder, train="all", max_epochs=1, **options)
     with quick.eagerly():
-        runs = {}
-        for options in ({"combine": "pcgrad"}, SAMPLED):
-            settings = settings_of(folder, train="all", max_epochs=1, **options)
-            multitask.run(settings)
-            runs[settings.combine] = settings
-        return runs
+        multitask.run(settings)
+    return settings
 
 
 def count_updates(settings):
@@ -53,11 +51,15 @@ def count_updates(settings):
     )
 
 
+with_pcgrad = pytest.mark.parametrize("finished", ["pcgrad"], indirect=True)
+
+
+@with_pcgrad
 def test_a_joint_pass_moves_all_heads_and_ends_the_epoch(finished):
-    [line] = lines_of(finished["pcgrad"])
+    [line] = lines_of(finished)
     assert line["task"] is None
     # 24 pairs in three steps of 8; 10 and 12 others are shuffled anew.
-    assert count_updates(finished["pcgrad"]) == (3, [3, 3, 3])
+    assert count_updates(finished) == (3, [3, 3, 3])
 
 
 def test_a_sampled_step_moves_the_sampled_head_alone(finished, folder):
@@ -67,8 +69,8 @@ def test_a_sampled_step_moves_the_sampled_head_alone(finished, folder):
     # As many steps as three passes have: 3 + 2 + 2.
     total, heads = count_updates(traced)
     assert total == sum(heads) == 7 and min(heads) > 0
-    assert (total, heads) == count_updates(finished["sampled"])
-    [line], [eager] = lines_of(traced), lines_of(finished["sampled"])
+    assert (total, heads) == count_updates(finished)
+    [line], [eager] = lines_of(traced), lines_of(finished)
     assert line["train_loss"] == pytest.approx(eager["train_loss"], abs=1e-3)
 
 
@@ -85,20 +87,23 @@ def test_one_task_s_loss_may_weigh_more(folder, eager):
     assert sentiment == pytest.approx(np.log(5), abs=0.3)
 
 
-@pytest.mark.parametrize("combine", ["pcgrad", "sampled"])
+@pytest.mark.parametrize(
+    "finished",
+    ["sampled", pytest.param("pcgrad", marks=pytest.mark.slow)],
+    indirect=True,
+)
 def test_a_run_stopped_within_a_joint_pass_ends_as_the_uninterrupted_one(
-    finished, tmp_path, monkeypatch, eager, combine
+    finished, tmp_path, monkeypatch, eager
 ):
-    whole = finished[combine]
-    settings = dataclasses.replace(whole, out=str(tmp_path))
+    settings = dataclasses.replace(finished, out=str(tmp_path))
     chunks = interrupting.stop_after(monkeypatch, 2)
     with pytest.raises(Interrupted):
         multitask.run(settings)
     multitask.run(settings)
-    assert len(chunks) == (3 if combine == "pcgrad" else 7)
+    assert len(chunks) == (7 if finished.combine == "sampled" else 3)
     expected, resumed = (
         interrupting.checkpoint_of(run_folder(each))
-        for each in (whole, settings)
+        for each in (finished, settings)
     )
     assert expected.keys() == resumed.keys()
     for name, array in expected.items():

@@ -23,10 +23,11 @@ from tf_transfer.data import cs224n
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data import metrics
 from tf_transfer.data.task import Examples
+from tf_transfer.models import heads
 from tf_transfer.training import strategy
 from tf_transfer.utils.errors import UserError
 
-# What answers is traced, as for a user; what it learns is not.
+# One run answers traced, as a user's does; all others eagerly.
 pytestmark = pytest.mark.usefixtures("one_block")
 
 
@@ -142,7 +143,7 @@ def test_the_submission_has_glue_s_name_header_and_words(rte, tmp_path):
     assert set(words) <= {"entailment", "not_entailment"}
 
 
-def test_submitted_similarities_stay_between_0_and_5(tmp_path):
+def test_submitted_similarities_stay_between_0_and_5(tmp_path, eager):
     stsb = untrained("stsb")
     stsb.network.heads["stsb"].dense.bias.assign([40.0])
     predict.predict_glue_test(stsb, "", str(tmp_path))
@@ -150,7 +151,7 @@ def test_submitted_similarities_stay_between_0_and_5(tmp_path):
     assert {line.split("\t")[1] for line in lines} == {"5.000"}
 
 
-def test_mnli_gives_both_of_its_submission_files(tmp_path):
+def test_mnli_gives_both_of_its_submission_files(tmp_path, eager):
     predict.predict_glue_test(untrained("mnli"), "", str(tmp_path))
     for name in ("MNLI-m.tsv", "MNLI-mm.tsv"):
         lines = (tmp_path / name).read_text().splitlines()[1:]
@@ -230,7 +231,7 @@ def three_tasks(tmp_path_factory):
     return folder, run, open_predictor(run)
 
 
-def test_the_named_task_answers(three_tasks, capsys):
+def test_the_named_task_answers(three_tasks, capsys, eager):
     folder, run, predictor = three_tasks
     predictor.task = None
     with pytest.raises(UserError, match="--task=: this run has sentiment, "):
@@ -251,7 +252,9 @@ def test_the_named_task_answers(three_tasks, capsys):
     assert capsys.readouterr().out[0] in "01"
 
 
-def test_submissions_have_the_graders_form(three_tasks, tmp_path, capsys):
+def test_submissions_have_the_graders_form(
+    three_tasks, tmp_path, capsys, eager
+):
     folder, run, predictor = three_tasks
     task = cs224n.TASKS["similarity"]
     texts = [("two cats", "a dog"), ("good film", "water")]
@@ -302,7 +305,7 @@ def entities(tmp_path_factory):
     return folder, *stacked(folder, "ner", head="dense")
 
 
-def test_every_word_of_a_file_gets_its_tag(entities, tmp_path):
+def test_every_word_of_a_file_gets_its_tag(entities, tmp_path, eager):
     folder, predictor, stored = entities
     path, out = folder / "ner" / "eng.testb", tmp_path / "out"
     predict.predict_file(predictor, str(path), str(out))
@@ -314,7 +317,7 @@ def test_every_word_of_a_file_gets_its_tag(entities, tmp_path):
     assert out.read_text().splitlines() == expected and not tags
 
 
-def test_a_file_of_words_alone_will_do(entities, tmp_path, capsys):
+def test_a_file_of_words_alone_will_do(entities, tmp_path, capsys, eager):
     _, predictor, _ = entities
     path = tmp_path / "in.txt"
     path.write_text("-DOCSTART-\n\nthe\ndog\n\n\nwas\n")
@@ -330,7 +333,7 @@ def test_a_file_of_words_alone_will_do(entities, tmp_path, capsys):
         predict.predict_file(predictor, str(path))
 
 
-def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys):
+def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys, eager):
     _, predictor, _ = entities
     [[one, two], [three]] = predictor.tags([["the", "dog"], ["was"]])
     predict.predict_texts(predictor, ["the  dog"])
@@ -347,15 +350,14 @@ def test_what_labels_words_is_not_exported(entities, tmp_path):
         predict.export(entities[1], str(tmp_path / "saved"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "task, head",
     [
-        ("pairs", "bimpm_without_context"),
-        pytest.param("text", "highway", marks=pytest.mark.slow),
-        pytest.param("pairs", "bimpm", marks=pytest.mark.slow),
-        pytest.param("text", "dense", marks=pytest.mark.slow),
-        pytest.param("text", "densenet", marks=pytest.mark.slow),
-        pytest.param("pairs", "sim_transformer", marks=pytest.mark.slow),
+        (task, head)
+        for task in ("text", "pairs")
+        for head in heads.HEADS[task]
+        if (task, head) != ("pairs", "dense")  # it is `text`'s
     ],
 )
 def test_a_big_head_answers_and_is_exported(task, head, tmp_path):
@@ -368,7 +370,7 @@ def test_a_big_head_answers_and_is_exported(task, head, tmp_path):
     np.testing.assert_allclose(served, logits, atol=1e-5)
 
 
-def test_a_table_of_one_s_own_is_answered_row_by_row(tmp_path):
+def test_a_table_of_one_s_own_is_answered_row_by_row(tmp_path, eager):
     rows = "".join(
         f"{n},{('good film', 'cold water')[n % 2]} {n},{n % 2}\n"
         for n in range(30)
