@@ -21,7 +21,7 @@ from tf_transfer.models import tiny
 from tf_transfer.utils.errors import Interrupted
 
 pytestmark = pytest.mark.usefixtures("one_block", "eager")
-REPRESENTATIVE = ("ner", "bilstm")
+REPRESENTATIVE = ("ner", "dense")
 ALL = [(task, head) for task, row in heads.HEADS.items() for head in row]
 every_head = pytest.mark.parametrize(
     "task, head",
