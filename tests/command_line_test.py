@@ -294,6 +294,7 @@ BAD_FILES = (
 )
 
 
+@pytest.mark.usefixtures("one_block")
 @pytest.mark.parametrize(
     "task, name, edit, words",
     BAD_FILES,
