@@ -107,6 +107,7 @@ def test_tfds_leaves_out_the_broken_rows_of_qqp_too(tfds_over, folder):
     assert_same_examples(found, open_source("qqp", folder).read("train"))
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("task", COMPLETE)
 def test_tfds_gives_what_the_real_folder_gives(tfds_over, shared_data, task):

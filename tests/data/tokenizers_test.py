@@ -9,8 +9,8 @@ from tf_transfer.data import word_pieces
 
 @pytest.fixture(scope="module", params=encoders.FAMILIES)
 def encoder(request):
-    """An encoder of each family, built once."""
-    return encoders.FAMILIES[request.param]()
+    """An encoder of each family."""
+    return encoders.shared(request.param)
 
 
 def encode(encoder, sentences):

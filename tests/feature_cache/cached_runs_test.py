@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 
+from tests import quick
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
 from tests.run_files import epochs_of
@@ -17,7 +18,7 @@ CACHED = {"frozen_prefix": "cached", "cache_dtype": "float32"}
 
 @pytest.fixture(autouse=True)
 def two_blocks(monkeypatch):
-    """A smaller `tiny`: most of the time here goes into tracing it."""
+    """A smaller `tiny`: most of the time of a run goes into tracing it."""
     monkeypatch.setattr(tiny, "BLOCKS", 2)
 
 
@@ -61,13 +62,12 @@ def assert_same(one, other, tolerance=1e-5):
 @pytest.fixture(scope="module")
 def cached(folder):
     """A run that builds its prefix."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiny, "BLOCKS", 2)
+    with quick.eagerly(blocks=2):
         return run(folder, **CACHED)
 
 
 def test_without_dropout_a_cached_run_gives_what_a_live_one_gives(
-    cached, folder
+    cached, folder, eager
 ):
     live = run(folder)
     assert_same(cached, live)
@@ -76,7 +76,9 @@ def test_without_dropout_a_cached_run_gives_what_a_live_one_gives(
     assert live[0]["prefix_seconds"] is None
 
 
-def test_without_room_and_with_another_seed_a_run_pays_nothing(cached, folder):
+def test_without_room_and_with_another_seed_a_run_pays_nothing(
+    cached, folder, eager
+):
     elsewhere = str(folder / "elsewhere")
     options = {**CACHED, "cache_dir": elsewhere, "cache_limit_gb": 0.0}
     assert_same(run(folder, **options, rerun=True), cached, 3e-5)
@@ -87,7 +89,7 @@ def test_without_room_and_with_another_seed_a_run_pays_nothing(cached, folder):
 
 
 def test_a_resumed_run_goes_on_from_the_prefix_it_began_with(
-    cached, folder, monkeypatch
+    cached, folder, monkeypatch, eager
 ):
     """It tells the cache its cuts, for a new run might choose others."""
     seen = []
@@ -105,10 +107,12 @@ def test_a_resumed_run_goes_on_from_the_prefix_it_began_with(
     assert resumed[1][:1] == cached[1] and len(resumed[1]) == 2
 
 
+# As a user's runs, these are traced.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
+        {},
         {"jit_compile": True},
         {"trainable_layers": "0", "pooling": "mean", "jit_compile": True},
         {"task": "mnli"},

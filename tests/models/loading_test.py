@@ -43,7 +43,15 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            kind, marks=pytest.mark.slow if kind == "keras-roberta" else ()
+        )
+        for kind in KINDS
+    ],
+)
 def saved(request, tmp_path_factory):
     """An encoder whose every weight is drawn, and the folder that has it."""
     build, save = KINDS[request.param]

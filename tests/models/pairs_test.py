@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import quick
 from tests.conftest import tiny_settings
 from tests.models import encoders
 from tf_transfer import experiment
@@ -83,7 +84,8 @@ def test_a_trained_run_answers_pairs_and_is_exported(tmp_path, one_block):
         max_epochs=1,
         **SBERT,
     )
-    result = glue.run(settings)
+    with quick.eagerly():
+        result = glue.run(settings)
     predictor = experiment.open_run(result.directory).predictor()
     texts = [["It rains.", "A dog"], ["It is wet outside.", "a cat"]]
     examples = Examples(np.arange(2), texts, None)

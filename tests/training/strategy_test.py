@@ -78,6 +78,7 @@ def outcomes_of(forks, out, runs):
     return forks.start(run_all, str(out), runs, folder=str(out)).results()
 
 
+@pytest.mark.slow
 def test_two_logical_devices_give_the_losses_of_one(forks, tmp_path):
     outcomes = []
     for changes in ({}, BOTH):

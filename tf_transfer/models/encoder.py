@@ -102,9 +102,9 @@ class Encoder:
         self._tokenize = tf.function(
             lambda texts: tokenizer.tokenize(texts),
             input_signature=[tf.TensorSpec([None], tf.string)],
-            # Word pieces need no control flow of Python's in the graph; to
-            # look for it takes seconds.
-            autograph=self.family != "bert",
+            # To look for control flow takes seconds, and there is none that
+            # the tokenizers do not convert themselves.
+            autograph=False,
         )
 
     @property
