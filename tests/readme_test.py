@@ -14,6 +14,7 @@ import pytest
 import tf_transfer
 from benchmarks import frameworks
 from tests import commands as commands_lib
+from tests import quick
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
 from tf_transfer import cache
@@ -27,6 +28,8 @@ from tf_transfer import stacking
 from tf_transfer import sweep
 from tf_transfer import tweets
 from tf_transfer.config import command_line
+from tf_transfer.models import tiny
+from tf_transfer.sweeps import peak
 
 DOCUMENTS = (
     "README.md",
@@ -40,7 +43,11 @@ DOCUMENTS = (
     ),
 )
 PAPERS = ("freezing", "glue", "multitask", "stacking", "tweets")
-SMALL = "--model=tiny --data=sample --max_epochs=1 --max_length=16 --out=DIR"
+SMALL = (
+    "--model=tiny --data=sample --max_epochs=1 --max_length=16 --batch_size=8 "
+    "--out=DIR"
+)
+BLOCKS = 2  # of `tiny`, here
 PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
 
 
@@ -75,7 +82,9 @@ def commands():
 
 def alike(line):
     """The command without what `small` replaces: one test for many lines."""
-    line = re.sub(r"(tf_transfer.sweep) \S+", r"\1 GRID", line)
+    if "tf_transfer.sweep" in line:
+        line = re.sub(r"(tf_transfer.sweep) \S+", r"\1 GRID", line)
+        line = re.sub(r" --(?:dry_run|out=\S+)", "", line)
     line = re.sub(r"(tf_transfer.report) \S+", r"\1 runs", line)
     return re.sub(r"--document=\S+", "--document=FILE", line)
 
@@ -85,7 +94,8 @@ def trained(tmp_path_factory):
     settings = tiny_settings(
         tmp_path_factory.mktemp("trained"), max_epochs=1, task="sst2"
     )
-    glue.run(settings)
+    with quick.eagerly(BLOCKS):
+        glue.run(settings)
     return settings.out, run_folder(settings)
 
 
@@ -99,7 +109,7 @@ def small(line, trained, tmp_path):
         return module, [*words, f"--cache_dir={tmp_path}"]
     if module == "glue":
         small = SMALL.replace("DIR", str(tmp_path)).split()
-        if re.search("trainable_layers=4|last_4", line):  # `tiny` has 3
+        if re.search("trainable_layers=4|last_4", line):  # more than BLOCKS
             small.append("--trainable_layers=2")
         if "--strategy=mirrored" in words:
             small.append("--cpu_devices=2")
@@ -181,6 +191,8 @@ def run_here(module, words):
 def test_a_documented_command_runs(line, trained, tmp_path, monkeypatch, eager):
     module, words = small(line, trained, tmp_path)
     monkeypatch.chdir(commands_lib.ROOT)
+    monkeypatch.setattr(peak, "measure_peak", lambda precision: 1e9)
+    monkeypatch.setattr(tiny, "BLOCKS", BLOCKS)
     if "--cpu_devices=2" in words:  # this process has its devices already
         code, _, err = commands_lib.finish(commands_lib.start(module, *words))
         assert code == 0, err

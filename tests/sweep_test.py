@@ -78,6 +78,7 @@ def swept(tmp_path_factory):
     )
 
 
+@pytest.mark.slow
 def test_a_sweep_does_its_runs_and_records_what_fails(swept):
     assert swept.code == 1
     assert "1 of 2 finished, 1 failed" in swept.output
@@ -90,6 +91,7 @@ def test_a_sweep_does_its_runs_and_records_what_fails(swept):
     assert "positions" in open(log).read()
 
 
+@pytest.mark.slow
 def test_jobs_share_the_cores_and_are_recorded(swept):
     [result] = glob.glob(f"{swept.runs}/glue/**/result.json", recursive=True)
     config = json.load(
@@ -100,12 +102,14 @@ def test_jobs_share_the_cores_and_are_recorded(swept):
     assert config["concurrent_runs"] >= 2 and config["processor"]
 
 
+@pytest.mark.slow
 def test_the_same_command_again_has_nothing_to_do(swept):
     code, output = call(*swept.arguments)
     assert code == 1
     assert "started" not in output and "--retry_failed" in output
 
 
+@pytest.mark.slow
 def test_a_dry_run_predicts_the_bytes_of_the_cache(swept):
     """All but those of its lists of texts."""
     assert "1 runs, 1 of them pending" in swept.dry_run
