@@ -13,6 +13,7 @@ import pytest
 import safetensors.numpy
 import tensorflow as tf
 
+from tests import commands
 from tests import forks as forks_lib
 from tests.conftest import run_folder
 from tests.conftest import running_eagerly
@@ -184,6 +185,38 @@ def test_a_command_that_was_stopped_goes_on(signalled, capsys):
     ).record
     assert "Continuing at epoch" in capsys.readouterr().out
     assert result["epochs_run"] == len(losses(folder)) == done + 1
+
+
+@pytest.mark.slow
+def test_a_fresh_process_saves_at_sigterm_and_goes_on(tmp_path):
+    """As a user starts it: no fork, nothing eager, nothing made smaller."""
+    words = (
+        "--task=rte",
+        "--data=sample",
+        "--model=tiny",
+        "--lr=1e-3",
+        "--batch_size=8",
+        "--max_length=16",
+        "--patience=0",
+        f"--out={tmp_path}",
+    )
+    process = commands.start("glue", *words, "--max_epochs=100000")
+    for line in process.stdout:  # as soon as the first epoch is there
+        if line.startswith("epoch "):
+            break
+    process.terminate()
+    code, _, err = commands.finish(process)
+    assert code == 130
+    [line] = err.splitlines()
+    assert line.startswith("Stopped and saved. The same command continues at")
+    [path] = tmp_path.glob("glue/rte/*/*/epochs.jsonl")
+    epochs = len(path.read_text().splitlines()) + 1
+    process = commands.start("glue", *words, f"--max_epochs={epochs}")
+    code, out, err = commands.finish(process)
+    assert code == 0, err
+    assert "Continuing at epoch" in out
+    assert len(path.read_text().splitlines()) == epochs
+    assert is_done(path.parent)
 
 
 def test_an_interrupted_run_goes_on_inside_the_epoch(

@@ -1,8 +1,4 @@
-"""Runs that are stopped inside an epoch, and what they saved."""
-
-import os
-
-import safetensors.numpy
+"""Runs that are stopped inside an epoch."""
 
 from tf_transfer.training import steps
 from tf_transfer.training import trainer
@@ -28,10 +24,3 @@ def stop_after(monkeypatch, count):
 
     monkeypatch.setattr(trainer.Trainer, "_after_chunk", stop)
     return tasks
-
-
-def checkpoint_of(folder):
-    """The arrays of a run directory's one checkpoint."""
-    folder = os.path.join(folder, "checkpoint")
-    [name] = [n for n in os.listdir(folder) if n.endswith(".safetensors")]
-    return safetensors.numpy.load_file(os.path.join(folder, name))

@@ -10,6 +10,7 @@ import pytest
 from tests import cs224n_runs
 from tests import interrupting
 from tests import quick
+from tests import run_files
 from tests.cs224n_runs import lines_of
 from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
@@ -44,7 +45,7 @@ def finished(request, tmp_path_factory):
 
 def count_updates(settings):
     """Updates of everything, and of each head."""
-    arrays = interrupting.checkpoint_of(run_folder(settings))
+    arrays = run_files.checkpoint_of(run_folder(settings))
     return (
         int(arrays["optimizer/updates"]),
         [int(arrays[f"optimizer/updates/{name}"]) for name in HEADS],
@@ -105,7 +106,7 @@ def test_a_run_stopped_within_a_joint_pass_ends_as_the_uninterrupted_one(
     multitask.run(settings)
     assert len(chunks) == (7 if finished.combine == "sampled" else 3)
     expected, resumed = (
-        interrupting.checkpoint_of(run_folder(each))
+        run_files.checkpoint_of(run_folder(each))
         for each in (finished, settings)
     )
     assert expected.keys() == resumed.keys()

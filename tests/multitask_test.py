@@ -10,6 +10,7 @@ import pytest
 from tests import cs224n_runs
 from tests import interrupting
 from tests import quick
+from tests import run_files
 from tests.cs224n_runs import lines_of
 from tests.cs224n_runs import run_folder
 from tests.cs224n_runs import settings_of
@@ -359,14 +360,14 @@ def test_the_heads_phase_saves_heads_alone_and_is_resumed(
     with pytest.raises(Interrupted):
         multitask.run(settings)
     assert passes == [0, 0]
-    saved = interrupting.checkpoint_of(run_folder(settings))
+    saved = run_files.checkpoint_of(run_folder(settings))
     weights = [n for n in saved if not n.startswith(("optimizer/", "best/"))]
     assert weights and all("head_" in name for name in weights)
     again = multitask.run(settings).record
     assert again["validation"] == pytest.approx(
         in_phases.result["validation"], abs=1e-5
     )
-    saved = interrupting.checkpoint_of(run_folder(settings))
+    saved = run_files.checkpoint_of(run_folder(settings))
     assert any("token_embedding" in name for name in saved)
 
 

@@ -170,11 +170,6 @@ class Settings(settings_lib.Settings):
         head = heads.load(self.task, self.head)
         return "sbert" if head.texts_per_example == 2 else "cross"
 
-    @property
-    def pooling(self) -> str:
-        """What the head reads: `cls` or `tokens`."""
-        return heads.load(self.task, self.head).pooling
-
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
         values = super().hashed()

@@ -150,7 +150,7 @@ class Settings(experiment.TaskSettings):
     model: str = setting(
         "bert_base_en",
         "The encoder: a keras-nlp preset name, a folder, `minilm` or `tiny`; "
-        "see tf_transfer.glue.",
+        "see README.md.",
         hashed=False,
     )
     encoder_output: str = setting(
