@@ -1,5 +1,6 @@
 """A split classifier with cached features trains as the whole one does."""
 
+import gc
 import hashlib
 import pathlib
 import re
@@ -425,6 +426,44 @@ def test_rounded_states_of_real_tokens_alone_are_stored(
         assert suffix(found).dtype == model(x).dtype
     [path] = tmp_path.rglob("vectors.bin")
     assert path.stat().st_size == tokens * 8 * 2
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_where_no_block_trains_the_first_token_alone_is_stored(
+    family, tmp_path
+):
+    model = classifier(family)
+    prefix, suffix = keras_classifier.split(model, 0)
+    dataset = token_batches(family)
+    features = keras_classifier.cache_features(
+        prefix, dataset, tmp_path, "float32"
+    )
+    for (x, _), (states, _) in zip(dataset, features):
+        assert states["hidden_states"].shape[1:] == (1, 8)
+        np.testing.assert_allclose(suffix(states), model(x), atol=1e-5)
+    [path] = tmp_path.rglob("vectors.bin")
+    assert path.stat().st_size == len(LABELS) * 8 * 4
+
+
+def test_the_least_recently_used_prefix_makes_room(tmp_path):
+    model, dataset = classifier("bert"), token_batches("bert")
+
+    def cache(k, limit_gb):
+        prefix, _ = keras_classifier.split(model, k)
+        return keras_classifier.cache_features(
+            prefix, dataset, tmp_path, limit_gb=limit_gb
+        )
+
+    first = cache(1, 1.0)
+    [path] = tmp_path.rglob("vectors.bin")
+    limit = 1.5 * path.stat().st_size / 1e9
+    with pytest.raises(ValueError, match="limit_gb: the states of 10 examples"):
+        cache(2, limit)  # the other ones are still read
+    assert path.exists() and len([*first]) == 2
+    del first
+    gc.collect()
+    assert len([*cache(2, limit)]) == 2
+    assert not path.exists()
 
 
 def test_shuffled_batches_are_drawn_anew_in_every_epoch(tmp_path):

@@ -38,6 +38,11 @@ from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.models import freezing
 
 BACKBONES = (keras_nlp.models.BertBackbone, keras_nlp.models.RobertaBackbone)
+# Their heads read the state of the first token alone.
+CLS_CLASSIFIERS = (
+    keras_nlp.models.BertTextClassifier,
+    keras_nlp.models.RobertaTextClassifier,
+)
 BATCH_TOKENS = 16384  # of a batch that the prefix is run on, padding included
 # Cached batches are padded to a multiple of it: XLA compiles for each length.
 LENGTH_STEP = 32
@@ -53,13 +58,19 @@ class FrozenPrefix(keras.Model):
     Attributes:
         preprocess: function of (texts, y, sample_weight) to (inputs, y,
             sample_weight), or None where the classifier has no preprocessor.
+        cls_only: whether what is above reads the first token's state alone.
     """
 
     def __init__(
-        self, inputs: Any, outputs: Any, preprocess: Callable | None = None
+        self,
+        inputs: Any,
+        outputs: Any,
+        preprocess: Callable | None = None,
+        cls_only: bool = False,
     ):
         super().__init__(inputs=inputs, outputs=outputs, name="frozen_prefix")
         self.preprocess = preprocess
+        self.cls_only = cls_only
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         """Runs the frozen layers without dropout, whatever `training` is."""
@@ -157,7 +168,9 @@ def split(
     preprocess = None
     if getattr(classifier, "preprocessor", None) is not None:
         preprocess = classifier.preprocess_samples
-    prefix = FrozenPrefix(inputs, boundary, preprocess)
+    # A subclass may read what it likes.
+    cls_only = not trainable_layers and type(classifier) in CLS_CLASSIFIERS
+    prefix = FrozenPrefix(inputs, boundary, preprocess, cls_only)
     # The layers above the boundary, on inputs that bear its names.
     above = keras.Model(list(boundary.values()), outputs)
     inputs = _new_inputs(boundary)
@@ -259,12 +272,14 @@ class _Examples:
     Attributes:
         inputs: dict of int32 [tokens of all examples].
         lengths: int64 [examples]. Tokens of each.
+        stored: int64 [examples]. How many of their states are stored.
         targets: (y,) or (y, sample_weight), arrays of [examples, ...].
         batch_sizes: int64 [batches]. Examples of each batch.
     """
 
     inputs: dict[str, np.ndarray]
     lengths: np.ndarray
+    stored: np.ndarray
     targets: tuple
     batch_sizes: np.ndarray
 
@@ -304,13 +319,16 @@ def cache_features(
     dtype: str = "float16",
     shuffle: bool = False,
     seed: int | None = None,
+    limit_gb: float | None = None,
 ) -> tf.data.Dataset:
     """Runs the prefix once over a dataset, and stores what it puts out.
 
     Stored are the hidden states of real tokens, not of padding, under a hash
     of the prefix (weights, configuration, versions of Keras) and of each
-    example's tokens. Whatever is there already, from this dataset or another
-    one, is read from disk, and the prefix does not run for it.
+    example's tokens; of a keras-hub classifier with `trainable_layers=0` that
+    of the first token, which is all that its head reads. Whatever is there
+    already, from this dataset or another one, is read from disk, and the prefix
+    does not run for it.
 
     The dataset is iterated once, here; its labels are held in memory, and the
     states are mapped from the file as they are needed.
@@ -335,16 +353,19 @@ def cache_features(
             epoch, each of the size of the dataset's first batch. If not, the
             batches are the dataset's, in their order.
         seed: of the shuffling.
+        limit_gb: what the folder may take, in GB; None: half of the free disk,
+            50 GB at most. The states of other prefixes make room, the least
+            recently used first, unless a dataset still reads them.
 
     Returns:
         Dataset of (features, y) or (features, y, sample_weight). Features are
         a dict of `hidden_states`, `dtype` [batch, length, hidden], zero on
         padding, and `padding_mask`, int32 [batch, length], padded to the next
-        multiple of 32 tokens.
+        multiple of 32 tokens; or of length 1, the first token.
 
     Raises:
         TypeError, ValueError: an argument that does not fit; states that are
-            too large for `dtype`.
+            too large for `dtype` or, together, for the limit.
         OSError: the disk is full. What was stored so far stays.
     """
     if not isinstance(prefix, FrozenPrefix):
@@ -357,18 +378,23 @@ def cache_features(
             f"dtype={dtype!r}: give one of {', '.join(store_lib.BYTES)}"
         )
     examples = _read(_preprocess(prefix, dataset), prefix)
-    entry = store_lib.Store(
+    store = store_lib.Store(
         os.path.join(os.fspath(cache_dir), "keras_classifier")
-    ).open(_key(prefix, dtype), prefix.name)
+    )
+    entry = store.open(_key(prefix, dtype), prefix.name)
     try:
-        indices = _fill(entry, prefix, examples, dtype)
-        return _read_batches(entry, examples, indices, dtype, shuffle, seed)
+        indices = _fill(store, entry, prefix, examples, dtype, limit_gb)
+        features = _read_batches(entry, examples, indices, dtype, shuffle, seed)
     except store_lib.DiskFull as error:
+        entry.close()
         raise OSError(
             errno.ENOSPC, "cache_dir: the disk is full", str(cache_dir)
         ) from error
-    finally:
+    except BaseException:
         entry.close()
+        raise
+    features.entry = entry  # in use as long as the dataset
+    return features
 
 
 def _key(prefix: FrozenPrefix, dtype: str) -> dict[str, Any]:
@@ -385,6 +411,7 @@ def _key(prefix: FrozenPrefix, dtype: str) -> dict[str, Any]:
         "prefix": digest.hexdigest(),
         "versions": [keras.__version__, keras_nlp.__version__],
         "dtype": dtype,
+        "cls_only": prefix.cls_only,
         "hidden": int(prefix.output["hidden_states"].shape[-1]),
     }
 
@@ -449,19 +476,23 @@ def _read(dataset: tf.data.Dataset, prefix: FrozenPrefix) -> _Examples:
         targets.append(tf.nest.map_structure(np.asarray, tuple(target)))
     if not lengths:
         raise ValueError("dataset: is empty")
+    tokens = np.concatenate(lengths)
     return _Examples(
         {name: np.concatenate(arrays) for name, arrays in flat.items()},
-        np.concatenate(lengths),
+        tokens,
+        np.minimum(tokens, 1) if prefix.cls_only else tokens,
         tf.nest.map_structure(lambda *x: np.concatenate(x), *targets),
         np.array([len(batch) for batch in lengths]),
     )
 
 
 def _fill(
+    store: store_lib.Store,
     entry: store_lib.Entry,
     prefix: FrozenPrefix,
     examples: _Examples,
     dtype: str,
+    limit_gb: float | None,
 ) -> np.ndarray:
     """Stores the examples that are missing, and returns all their indices."""
     hashes = examples.hashes()
@@ -475,10 +506,18 @@ def _fill(
         missing: dict[bytes, int] = {}
         for example in np.flatnonzero(indices < 0).tolist():
             missing.setdefault(hashes[example], example)
+        wanted = np.array([*missing.values()], np.int64)
+        size = int(examples.stored[wanted].sum()) * entry.vector_bytes
+        room = store.make_room(size, limit_gb, {entry.folder})
+        if room < size:
+            raise ValueError(
+                f"limit_gb: the states of {len(wanted)} examples take "
+                f"{size / store_lib.GB:.3g} GB, and there is room for "
+                f"{room / store_lib.GB:.3g} in {store.folder}. Raise it, or "
+                "give another cache_dir"
+            )
         segment = rows_lib.Segment(entry)
-        for example, states in _run(
-            prefix, examples, np.array([*missing.values()], np.int64), dtype
-        ):
+        for example, states in _run(prefix, examples, wanted, dtype):
             segment.add(hashes[example], states, 0.0)
         segment.commit()
     return entry.find(hashes)
@@ -513,7 +552,7 @@ def _run(
             batch = wanted[begin : begin + size]
             states = program(examples.pad(batch)).numpy()
             for example, values in zip(batch.tolist(), states):
-                values = values[: lengths[example]]
+                values = values[: examples.stored[example]]
                 if not np.isfinite(values.astype(np.float32)).all():
                     raise ValueError(
                         f"dtype={dtype!r}: the hidden states of example "
@@ -541,12 +580,14 @@ def _read_batches(
             memory_region_name=entry.vectors_file,
         )
         starts = tf.constant(entry.starts[indices])
-        lengths = tf.constant(examples.lengths)
+        lengths = tf.constant(examples.stored)
         targets = tf.nest.map_structure(tf.constant, examples.targets)
+
+    step = LENGTH_STEP if examples.stored.max() > 1 else 1
 
     def gather(batch: tf.Tensor) -> tuple:
         length = tf.gather(lengths, batch)
-        longest = -(-tf.reduce_max(length) // LENGTH_STEP) * LENGTH_STEP
+        longest = -(-tf.reduce_max(length) // step) * step
         mask = tf.sequence_mask(length, longest)
         index = tf.gather(starts, batch)[:, None] + tf.range(longest)
         states = tf.gather(vectors, tf.where(mask, index, 0))
