@@ -117,7 +117,7 @@ MINIMAL = "text,target\na,1\nb,1\nc,0\nd,0\n"
             "6 different labels in 11 rows",
         ),
         ("id,text,target\n1,a,1\n1,b,0\n", "has '1' 2 times.*--id_column"),
-        ('text,target\n"a,1\nb,0\n', "is not CSV"),
+        ('text,target\n"a,1\nb,0\n', "line 2: is not CSV"),
         (
             MINIMAL.encode() + "Café,1\n".encode("latin-1"),
             r"line 6: is not utf-8 \(byte 0xe9\).*--encoding, such as latin-1",

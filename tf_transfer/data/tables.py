@@ -230,13 +230,16 @@ def read_lines(
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding=_python_name(encoding), newline="") as file:
         reader = csv.reader(file, **_dialect(path))
+        begin = 1  # of the row: an open quote is noticed lines below
         try:
             for cells in reader:
                 if cells:
                     yield reader.line_num, cells
+                begin = reader.line_num + 1
         except csv.Error as error:
             raise UserError(
-                f"{path}, line {reader.line_num}: is not CSV ({error})."
+                f"{path}, line {begin}: is not CSV ({error}). Close its "
+                "quotes; a quote inside of a cell is doubled."
             ) from None
 
 
