@@ -2,6 +2,7 @@
 
 import collections
 import glob
+import itertools
 import json
 import os
 
@@ -10,6 +11,7 @@ import pytest
 from tests import commands
 from tests import cs224n_runs
 from tests import stacking_data
+from tf_transfer.reports import claims
 from tf_transfer.sweeps import grid as grid_lib
 
 
@@ -56,14 +58,68 @@ def test_a_grid_stands_for_runs_that_could_be_started(
 ):
     path = os.path.join(commands.ROOT, name)
     monkeypatch.chdir(tmp_path)
-    os.symlink(os.path.join(commands.ROOT, "flags"), "flags")
-    _write_tweets(tmp_path / "tweets")
-    for name in ("cs224n", "conll2003", "yahoo_answers"):
-        (tmp_path / name).mkdir()
-    stacking_data.write_conll(tmp_path / "conll2003")
-    stacking_data.write_yahoo(tmp_path / "yahoo_answers")
-    cs224n_runs.write_all(tmp_path / "cs224n")
+    _write_data(tmp_path)
     assert grid_lib.expand(name, grid_lib.read(path), str(tmp_path))
+
+
+# Of the papers whose claims need more than one grid.
+PAPERS_GRIDS = {
+    "tweets": ("grid",),
+    "multitask": ("baselines", "grid", "epochs_100"),
+    "stacking": ("ner", "text", "pairs", "rates", "phase_one", "limited"),
+}
+
+
+@pytest.mark.parametrize("experiment", PAPERS_GRIDS)
+def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
+    experiment, tmp_path, monkeypatch
+):
+    """At the paper's settings; an ensemble is joined from its members."""
+    monkeypatch.chdir(tmp_path)
+    _write_data(tmp_path)
+    folder = os.path.join(commands.ROOT, "experiments")
+    paper = claims.read(claims.find_file(folder, experiment))
+    found = []
+    for name in PAPERS_GRIDS[experiment]:
+        path = os.path.join(folder, experiment, f"{name}.json")
+        for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
+            key = {**run.directory.key, "max_epochs": run.settings.max_epochs}
+            found.append((run.settings.task, run.settings.model, key))
+    missing = []
+    for claim in paper.claims:
+        for task, group in itertools.product(
+            claim.tasks, (*claim.first, *claim.second)
+        ):
+            if group.get("head") == "ensemble":
+                continue
+            wanted = {**paper.settings, **claim.both, **group}
+            preset = paper.encoder_of.get(task, paper.encoders[0])
+            seeds = {
+                key.get("seed", 0)  # a baseline has none
+                for name, model, key in found
+                if name == task
+                and (model == preset or "features" in key)
+                and set(group) <= set(key)
+                and all(
+                    claims.is_same(key[n], v)
+                    for n, v in wanted.items()
+                    if n in key
+                )
+            }
+            if not seeds or (len(seeds) < 3 and "features" not in group):
+                missing.append((claim.id, group))
+    assert not missing
+
+
+def _write_data(folder):
+    """Files such as the grids ask for, with other content; and `flags`."""
+    os.symlink(os.path.join(commands.ROOT, "flags"), "flags")
+    _write_tweets(folder / "tweets")
+    for name in ("cs224n", "conll2003", "yahoo_answers"):
+        (folder / name).mkdir()
+    stacking_data.write_conll(folder / "conll2003")
+    stacking_data.write_yahoo(folder / "yahoo_answers")
+    cs224n_runs.write_all(folder / "cs224n")
 
 
 def _write_tweets(folder):

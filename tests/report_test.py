@@ -3,9 +3,12 @@
 import contextlib
 import csv
 import glob
+import html
 import io
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 import types
@@ -17,7 +20,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from tests import commands
 from tests.reports import synthetic
 from tf_transfer import report
-from tf_transfer.reports import document
+from tf_transfer.reports import page as page_lib
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.training import tensorboard
 
@@ -45,7 +48,8 @@ def written(tmp_path_factory):
     broken = synthetic.write(root, [0.5], seed=7)
     os.remove(os.path.join(broken, "result.json"))
     (folder / "README.md").write_text(
-        f"Before.\n\n{report.BEGIN}\nstale text\n{report.END}\n\nAfter.\n"
+        "Before.\n\n<!-- generated into kept: begin -->\nstale text\n"
+        f"{report.END}\n\nAfter.\n"
     )
     screen = io.StringIO()
     with contextlib.redirect_stdout(screen):
@@ -61,43 +65,83 @@ def written(tmp_path_factory):
 
 def test_every_file_is_written_and_the_page_needs_no_other(written):
     assert "fine_tuning" in written.screen
-    figures = {"score_against_time_A", "pareto_A"}
-    expected = {"report.md", "report.html", "tables.csv", "summary.json"}
-    expected |= {
-        f"{name}.{kind}" for name in figures for kind in ("png", "svg")
+    assert "Training the last 4 of 2 blocks keeps" in written.screen
+    names = {path.name for path in written.out.iterdir()}
+    figures = {name for name in names if name.endswith((".png", ".svg"))}
+    assert names - figures == {
+        "report.md",
+        "report.html",
+        "tables",
+        "summary.json",
     }
-    assert expected == {path.name for path in written.out.iterdir()}
+    assert {"glue_A_scores.png", "glue_A_scores.svg"} <= figures
     page = (written.out / "report.html").read_text()
-    assert page.count("data:image/svg+xml;base64,") == 2
+    assert 2 * page.count("data:image/svg+xml;base64,") == len(figures)
     assert "http" not in page.replace("http-equiv", "")
 
 
 def test_tables_are_written_for_programs_to_read(written):
-    with open(written.out / "tables.csv") as file:
+    names = {path.name for path in (written.out / "tables").iterdir()}
+    assert {"glue_A_overview.csv", "runs.csv", "epochs.csv"} <= names
+    with open(written.out / "tables" / "glue_A_overview.csv") as file:
         rows = list(csv.DictReader(file))
-    names = {row["table"] for row in rows}
-    assert {"overview_A", "averages_A", "pareto_A"} <= names
-    second = {
-        row["column"]: row
-        for row in rows
-        if (row["table"], row["row"]) == ("overview_A", "2")
+    # Seeds 0.78 and 0.79, in points; the time of both epochs.
+    assert rows[1]["trains"] == "last 4"
+    assert rows[1]["score"].startswith("78.50 (")
+    assert rows[1]["time, s"] == "20"
+    with open(written.out / "tables" / "runs.csv") as file:
+        runs = list(csv.DictReader(file))
+    assert len(runs) == 4 and {run["epochs"] for run in runs} == {"2"}
+
+
+def test_every_finished_run_is_shown_or_named_with_the_reason(
+    written, tmp_path
+):
+    """Copies, damaged and unfinished ones, and numbers that are none."""
+    for seed in range(5):
+        synthetic.write(tmp_path, [0.7], seed=seed)
+    folders = sorted(glob.glob(f"{tmp_path}/glue/*/*/*"))
+    shutil.copytree(folders[0], f"{folders[0]}.2")
+    _edit(folders[1], "result.json", lambda text: text[: len(text) // 2])
+    _edit(folders[2], "epochs.jsonl", lambda text: "")
+    _edit(folders[3], "result.json", lambda text: text.replace("0.7", "NaN"))
+    os.remove(f"{folders[4]}/config.json")
+    finished = {
+        os.path.relpath(os.path.dirname(path), tmp_path)
+        for path in glob.glob(f"{tmp_path}/**/result.json", recursive=True)
     }
-    # Seeds 0.78 and 0.79, in points.
-    assert second["score"]["value"] == "78.50"
-    assert second["score"]["deviation"] == "0.71"
-    assert second["trains"]["text"] == "last 4"
+    assert len(finished) == 6
+    out = tmp_path / "out"
+    assert call(str(tmp_path), f"--out={out}") == 0
+    with open(out / "tables" / "runs.csv") as file:
+        shown = {row["run"] for row in csv.DictReader(file)}
+    page = (out / "report.html").read_text()
+    left_out = page[page.index('id="left_out"') :]
+    named = {
+        path
+        for path in finished
+        if f"<code>{html.escape(path)}</code>" in left_out
+    }
+    assert shown | named == finished and not shown & named
+    assert len(shown) == 2
+    assert "is the same run as" in left_out and "is damaged" in left_out
+
+
+def _edit(folder, name, change):
+    path = pathlib.Path(folder, name)
+    path.write_text(change(path.read_text()))
 
 
 def test_a_report_beside_the_runs_is_not_read_as_one(written):
-    parts = report.compose(summary_lib.summarize_folder(written.root))
+    page = report.compose(summary_lib.summarize_folder(written.root))
     text = (written.out / "report.md").read_text()
-    assert document.to_markdown(parts) == text
+    assert page_lib.to_markdown(page) == text
 
 
 def test_a_summary_gives_the_report_of_its_runs(written, tmp_path):
     summary = str(written.out / "summary.json")
     assert call(summary, f"--out={tmp_path}") == 0
-    for name in ("report.md", "report.html", "tables.csv", "pareto_A.png"):
+    for name in ("report.md", "report.html", "glue_A_scores.png"):
         again = (tmp_path / name).read_bytes()
         assert again == (written.out / name).read_bytes()
 
@@ -115,12 +159,12 @@ def test_tensorboard_has_the_figures_and_the_columns(written):
         os.path.join(written.root, "overview")
     )
     reader.Reload()
+    figures = {path.stem for path in written.out.glob("*.png")}
     assert set(reader.Tags()["tensors"]) == {
-        "score_against_time_A",
-        "pareto_A",
+        *figures,
         "_hparams_/experiment",
     }
-    [picture] = reader.Tensors("pareto_A")
+    [picture] = reader.Tensors("glue_A_scores")
     assert picture.tensor_proto.string_val[2].startswith(b"\x89PNG")
     [content] = reader.PluginTagToContent("hparams").values()
     data = plugin_data_pb2.HParamsPluginData.FromString(content)
@@ -130,8 +174,8 @@ def test_tensorboard_has_the_figures_and_the_columns(written):
 
 def test_what_is_left_out_is_listed_with_the_reason(written):
     assert f"Not shown: {written.broken} is not finished." in written.screen
-    text = (written.out / "report.md").read_text()
-    assert f"- `{written.broken}` is not finished" in text
+    text = (written.out / "report.html").read_text()
+    assert f"<code>{written.broken}</code> is not finished" in text
 
 
 def test_a_document_keeps_what_is_around_the_report(written):
@@ -139,9 +183,11 @@ def test_a_document_keeps_what_is_around_the_report(written):
     assert text.startswith("Before.\n") and text.endswith("\nAfter.\n")
     assert "stale text" not in text
     assert "| rte | last 4 |" in text
-    assert (written.folder / "pareto_A.png").exists()
-    summary = summary_lib.read(str(written.folder / "summary.json"))
-    assert report.replace_generated(text, report.compose(summary)) == text
+    folder = written.folder / "kept"
+    assert "](kept/glue_A_scores.png)" in text
+    assert (folder / "glue_A_scores.png").exists()
+    summary = summary_lib.read(str(folder / "summary.json"))
+    assert report.fill_in(text, report.compose(summary)) == text
 
 
 @pytest.mark.parametrize(
@@ -176,7 +222,8 @@ from tf_transfer import report
 from tf_transfer.utils.errors import UserError
 
 def print_loaded():
-    names = "matplotlib pandas scipy sklearn keras tensorflow".split()
+    names = "jinja2 matplotlib pandas scipy sklearn statsmodels tensorflow"
+    names = names.split()
     print("LOADED", *(name for name in names if name in sys.modules))
 
 report.define_flags()
@@ -211,27 +258,28 @@ def test_what_is_slow_to_load_is_loaded_for_a_report_alone(written, tmp_path):
 
 GENERATED = sorted(
     os.path.relpath(path, commands.ROOT)
-    for path in glob.glob(os.path.join(commands.ROOT, "experiments/*/*.md"))
-    if report.BEGIN in open(path).read()
+    for path in glob.glob(os.path.join(commands.ROOT, "docs/*.md"))
+    if report.folder_of(open(path).read())  # benchmarks have marks, too
 )
 
 
 def test_there_are_generated_documents():
-    folders = {os.path.dirname(name) for name in GENERATED}
-    assert "experiments/glue" in folders
+    assert "docs/glue.md" in GENERATED
 
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_a_generated_document_is_not_stale(name):
     path = os.path.join(commands.ROOT, name)
-    folder = os.path.dirname(path)
-    summary = summary_lib.read(os.path.join(folder, "summary.json"))
-    parts = report.compose(summary, os.path.join(commands.ROOT, "experiments"))
     text = open(path).read()
-    assert report.replace_generated(text, parts) == text
-    for part in parts:
-        if isinstance(part, document.Figure):
-            assert os.path.exists(os.path.join(folder, f"{part.name}.png"))
+    folder = os.path.join(os.path.dirname(path), report.folder_of(text))
+    summary = summary_lib.read(os.path.join(folder, "summary.json"))
+    page = report.compose(summary, os.path.join(commands.ROOT, "experiments"))
+    assert report.fill_in(text, page) == text
+    for part in page.parts:
+        if part.figure is not None:
+            assert os.path.exists(
+                os.path.join(folder, f"{part.figure.name}.png")
+            )
 
 
 def test_the_summaries_that_are_kept_name_no_folder_of_a_machine():

@@ -593,18 +593,9 @@ class Experiment:
 
     def hyperparameters(self) -> dict[str, Any]:
         """What TensorBoard's table shows of the run."""
-        names = (
-            "approach",
-            "lr",
-            "batch_size",
-            "seed",
-            "model",
-            "dropout",
-            "schedule",
-            "precision",
-        )
+        names = "approach lr batch_size seed model dropout schedule precision"
         return {
-            **{name: getattr(self.settings, name) for name in names},
+            **{name: getattr(self.settings, name) for name in names.split()},
             "frozen_prefix": "cached" if self.settings.runs_cached else "live",
             "task": self.folders[0],
         }

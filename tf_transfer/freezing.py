@@ -401,20 +401,20 @@ def flags_of_trials(settings: Settings) -> dict[str, Any]:
 
 
 def format_report(
-    settings: Settings, runs: Sequence[Any], make: Callable
+    settings: Settings, runs: Sequence[Any], make: Callable[..., list]
 ) -> str:
     """What the report says of some runs, as text.
 
     Args:
         settings: of the study.
         runs: of one or several studies.
-        make: `results` or `operating_points` of `reports.freezing_tables`.
+        make: returns tables of rows and options; such as `results` of
+            `reports.freezing_tables`.
     """
-    from tf_transfer.reports import document
     from tf_transfer.reports import freezing_tables
     from tf_transfer.reports import options
     from tf_transfer.reports import reading
-    from tf_transfer.reports import sections
+    from tf_transfer.reports import study as lib
     from tf_transfer.reports import summary
 
     records = []
@@ -433,14 +433,15 @@ def format_report(
         qualities=operating.parse_qualities(settings.quality),
         level=settings.interval or operating.LEVEL,
     )
-    published = options.read_published("experiments", "freezing")
-    parts: list[Any] = []
-    [(_, _, studies)] = sections.group_by_experiment(records)
-    for study in studies:
-        if not study.settings["validation_fraction"]:
-            rows = freezing_tables.rows_of(study, made, published)
-            parts += make(study, rows, asked)
-    return document.to_text(parts)
+    texts = []
+    for study in lib.collect(made, options=asked):
+        rows = freezing_tables.rows_of(study.runs, study.paper, study.published)
+        if rows:  # the search has none
+            texts += [
+                f"{table.caption}\n\n{table.frame.to_string(index=False)}\n"
+                for table in make(rows, asked)
+            ]
+    return "\n".join(texts)
 
 
 def run_studies(settings: Settings) -> None:
@@ -457,7 +458,15 @@ def run_studies(settings: Settings) -> None:
             f"\n{format_report(settings, study.runs, freezing_tables.results)}"
         )
     if len(tasks) > 1:
-        print(format_report(settings, runs, freezing_tables.operating_points))
+        print(
+            format_report(
+                settings,
+                runs,
+                lambda rows, asked: [
+                    freezing_tables.tabulate_points(rows, asked)
+                ],
+            )
+        )
     print(
         "All tables, the figure and the paper's claims: python -m "
         f"tf_transfer.report {settings.out}"

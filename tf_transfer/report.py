@@ -1,37 +1,45 @@
-"""Tables, figures and verdicts out of run directories, beside the paper's.
+"""What runs found, beside the paper's: one page, tables and figures.
 
     python -m tf_transfer.report runs
     python -m tf_transfer.report runs --out=report --budgets=3600,7200
 
-Prints the finished runs and writes report.md, report.html (one file), figures
-as PNG and SVG, tables.csv and summary.json below --out. Reads run directories
-only; or a summary.json, which gives the same report without the runs.
+Prints the finished runs and what they come to, and writes report.html (one file
+that needs no other), report.md, summary.json, figures as PNG and SVG, and all
+tables as CSV files below --out. Reads run directories only; or a summary.json,
+which gives the same report without the runs.
 """
 
-import json
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
+from typing import TYPE_CHECKING
 
 from absl import app
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.reports import document
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
-from tf_transfer.reports import sections
-from tf_transfer.reports import studies
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.reports import words
-from tf_transfer.reports.document import Part
-from tf_transfer.training import tensorboard
 from tf_transfer.utils.errors import UserError
 
+if TYPE_CHECKING:
+    from tf_transfer.reports.page import Page
+    from tf_transfer.reports.study import Figure
+
+# The first may name the folder of a document's summary and figures.
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
+MARKED = re.compile(
+    r"(?P<begin><!-- generated(?: into (?P<folder>\S+))?: begin -->)"
+    r".*(?P<end><!-- generated: end -->)",
+    re.DOTALL,
+)
 SHOWN_LEFT_OUT = 20
+SHOWN_PARTS = 3
 
 
 def define_flags() -> None:
@@ -57,14 +65,15 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "published",
         "experiments",
-        "Folder with the papers' figures (glue/published.json, ...).",
+        "Folder with the papers' claims and figures (glue/claims.toml, ...).",
         **module,
     )
     flags.DEFINE_string(
         "document",
         "",
-        "Also replace what stands between the marks of this Markdown file, "
-        "and keep summary.json and the figures beside it.",
+        "Also put the short form of the report between the marks of this "
+        "Markdown file, and keep summary.json and its figures beside it, or in "
+        "the folder that the first mark names.",
         **module,
     )
 
@@ -87,18 +96,16 @@ def main(argv: Sequence[str]) -> None:
         summary = summary_lib.summarize_folder(root, _show_progress)
     print(summary_lib.format_runs(summary["runs"]))
     _print_left_out(summary["left_out"])
-    parts = compose(summary, values.published, options)
+    page = compose(summary, values.published, options)
+    _print_short(page)
     out = values.out or os.path.join(
         root if os.path.isdir(root) else os.path.dirname(root), "report"
     )
-    write(parts, summary, out)
+    write(page, summary, out)
     if os.path.isdir(root):
-        tensorboard.write_overview(
-            os.path.join(root, tensorboard.OVERVIEW),
-            {f.name: (f.caption, f.files["png"]) for f in _figures(parts)},
-        )
+        _write_overview(page, root)
     if values.document:
-        write_document(values.document, parts, summary)
+        write_document(values.document, page, summary)
     print(f"\nReport: {os.path.join(out, 'report.html')}")
     if os.path.isdir(root):
         print(f"To look closer: tensorboard --logdir {root}")
@@ -127,112 +134,77 @@ def _print_left_out(left_out: Sequence[tuple[str, str]]) -> None:
         print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
 
 
-# === What is in it ===
+def _print_short(page: "Page") -> None:
+    for part in page.parts[:SHOWN_PARTS]:
+        print(f"\n{part.title}")
+        for sentence in part.short:
+            print(
+                textwrap.fill(
+                    sentence, 79, initial_indent="- ", subsequent_indent="  "
+                )
+            )
 
 
 def compose(
     summary: summary_lib.Summary,
     published_folder: str = "experiments",
     options: options_lib.Options = options_lib.Options(),
-) -> list[Part]:
-    """The parts of a report.
+) -> "Page":
+    """The page of a report.
 
     Args:
         summary: what `summary.summarize` returned.
         published_folder: see `--published`.
         options: what the reader asks for.
     """
-    parts: list[Part] = [
-        document.Heading(1, "Report"),
-        document.Text(describe_origin(summary)),
-    ]
-    groups = sections.group_by_experiment(summary["runs"])
-    for experiment, section, members in groups:
-        published = options_lib.read_published(published_folder, experiment)
-        comparable = [members]
-        if hasattr(section, "comparable_groups"):
-            comparable = section.comparable_groups(members)
-        for group in comparable:
-            if len(group) > 1:
-                parts += show_differences(experiment, group)
-        for study in members:
-            title = f"{experiment}: {study.model}"
-            if hasattr(section, "title"):
-                title = section.title(study)
-            if len(members) > 1:
-                title += f", study {study.name}"
-            parts.append(document.Heading(2, title))
-            parts += section.sections(study, summary, published, options)
-    if summary["left_out"]:
-        parts += [
-            document.Heading(2, "Left out"),
-            document.Items(
-                tuple(f"`{path}` {why}" for path, why in summary["left_out"])
-            ),
-        ]
-    return parts
+    from tf_transfer.reports import page  # loads pandas and matplotlib
+    from tf_transfer.reports import study
 
-
-def describe_origin(summary: summary_lib.Summary) -> str:
-    """When, where and by which code the runs were made, as a sentence."""
-    made = summary["made"]
-    packages = ", ".join(
-        f"{name} {made['versions'][name]}"
-        for name in ("tensorflow", "keras", "keras-hub")
-        if name in made["versions"]
-    )
-    commits = ", ".join(f"`{commit[:10]}`" for commit in made["commits"])
-    return (
-        f"{words.count_runs(len(summary['runs']))}, reported on {made['on']}. "
-        f"Machine: {made['machine']}. {packages}."
-        + (f" Commit {commits}." if commits else "")
-    )
-
-
-def show_differences(
-    experiment: str, group: Sequence[studies.Study]
-) -> list[Part]:
-    """In which settings studies differ, so that they are not averaged."""
-    rows = [
-        (name, *(json.dumps(value) for value in values))
-        for name, values in studies.differing_settings(group).items()
-    ]
-    names = [f"{s.name} ({words.count_runs(len(s.records))})" for s in group]
-    return [
-        document.Heading(2, f"{experiment}: {len(group)} studies"),
-        document.Text(
-            "These runs differ in more than approach, rate and seed. Each "
-            "study is reported by itself; nothing is averaged across."
-        ),
-        document.Table(
-            f"studies_{experiment}", "What differs", ("setting", *names), rows
-        ),
-    ]
+    studies = study.collect(summary, published_folder, options)
+    return page.make_page(studies, summary)
 
 
 # === Writing ===
 
 
-def write(
-    parts: Sequence[Part], summary: summary_lib.Summary, out: str
-) -> None:
+def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
     """Writes the report below the folder `out`."""
-    os.makedirs(out, exist_ok=True)
-    _write(out, "report.md", document.to_markdown(parts))
-    _write(out, "report.html", document.to_html(parts, "tf_transfer"))
-    _write(out, "tables.csv", document.to_csv(parts))
+    from tf_transfer.reports import page as lib
+
+    tables = os.path.join(out, "tables")
+    os.makedirs(tables, exist_ok=True)
+    _write(out, "report.md", lib.to_markdown(page))
+    _write(out, "report.html", lib.to_html(page))
     _write(out, "summary.json", summary_lib.to_json(summary))
-    _write_figures(out, parts, ("png", "svg"))
+    for table in lib.tables_of(page):
+        table.frame.to_csv(
+            os.path.join(tables, f"{table.name}.csv"), index=False
+        )
+    _write_figures(out, lib.figures_of(page), ("png", "svg"))
+
+
+def _write_overview(page: "Page", root: str) -> None:
+    """Writes the figures for TensorBoard."""
+    from tf_transfer.reports import page as lib
+    from tf_transfer.training import tensorboard
+
+    tensorboard.write_overview(
+        os.path.join(root, tensorboard.OVERVIEW),
+        {f.name: (f.caption, f.files["png"]) for f in lib.figures_of(page)},
+    )
 
 
 def write_document(
-    path: str, parts: Sequence[Part], summary: summary_lib.Summary
+    path: str, page: "Page", summary: summary_lib.Summary
 ) -> None:
-    """Puts the report between the marks of a Markdown file."""
-    folder, name = os.path.split(path)
-    _write(folder, name, replace_generated(read_document(path), parts))
+    """Puts the short form of a report between the marks of a Markdown file."""
+    text = read_document(path)
+    folder = os.path.join(os.path.dirname(path), folder_of(text))
+    os.makedirs(folder, exist_ok=True)
+    _write(os.path.dirname(path), os.path.basename(path), fill_in(text, page))
     _write(folder, "summary.json", summary_lib.to_json(summary))
-    _write_figures(folder, parts, ("png",))
+    figures = [part.figure for part in page.parts if part.figure is not None]
+    _write_figures(folder, figures, ("png",))
 
 
 def read_document(path: str) -> str:
@@ -243,7 +215,7 @@ def read_document(path: str) -> str:
     """
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
+    if len(MARKED.findall(text)) != 1 or text.count(END) != 1:
         raise UserError(
             f"--document={path}: has no marks for the report. Put the lines "
             f"{BEGIN} and {END} where it should go."
@@ -251,15 +223,21 @@ def read_document(path: str) -> str:
     return text
 
 
-def replace_generated(text: str, parts: Sequence[Part]) -> str:
-    """A document with these parts between its marks, without their title."""
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{document.to_markdown(parts[1:])}\n{END}{after}"
+def folder_of(text: str) -> str:
+    """Where a document's summary and figures are, as its first mark says."""
+    match = MARKED.search(text)
+    return (match and match["folder"]) or ""
 
 
-def _figures(parts: Iterable[Part]) -> list[document.Figure]:
-    return [part for part in parts if isinstance(part, document.Figure)]
+def fill_in(text: str, page: "Page") -> str:
+    """A document with the short form of a report between its marks."""
+    from tf_transfer.reports import page as lib
+
+    folder = folder_of(text)
+    body = lib.to_markdown(page, f"{folder}/" if folder else "")
+    return MARKED.sub(
+        lambda match: f"{match['begin']}\n\n{body}\n{match['end']}", text
+    )
 
 
 def _write(folder: str, name: str, text: str) -> None:
@@ -268,9 +246,9 @@ def _write(folder: str, name: str, text: str) -> None:
 
 
 def _write_figures(
-    folder: str, parts: Iterable[Part], endings: Iterable[str]
+    folder: str, figures: Iterable["Figure"], endings: Iterable[str]
 ) -> None:
-    for figure in _figures(parts):
+    for figure in figures:
         for ending in endings:
             path = os.path.join(folder, f"{figure.name}.{ending}")
             with open(path, "wb") as file:

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 
 from tests.reports import synthetic
-from tests.reports.composed import compose
-from tests.reports.composed import tables
 from tf_transfer import glue
-from tf_transfer.reports import document
-from tf_transfer.reports import figures
-from tf_transfer.reports import generic
-from tf_transfer.reports import glue as glue_section
-from tf_transfer.reports import sections
+from tf_transfer.reports import glue as glue_module
+from tf_transfer.reports import overview
+from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import summary as summary_lib
 
 
@@ -30,7 +26,7 @@ def runs(tmp_path_factory):
     root = tmp_path_factory.mktemp("my_own")
     own = {"cls": MyOwn, "sizes": {"train": 8, "test": 2}}
     predictions = (np.array([0, 1, 1, 1]), np.ones((4, 1)))
-    for layers, scores in (("all", (0.8, 0.84)), ("1", (0.7, 0.7))):
+    for layers, scores in (("all", (0.8, 0.84)), ("1", (0.72, 0.75))):
         for seed, score in enumerate(scores):
             synthetic.write(
                 root,
@@ -41,84 +37,62 @@ def runs(tmp_path_factory):
                 predictions=predictions,
                 **own,
             )
-    synthetic.write(
-        root,
-        [0.7],
-        trainable_layers="1",
-        lr=1e-2,
-        frozen_prefix="cached",
-        prefix=(0.0, 5.0),
-        **own,
-    )
     synthetic.write(root, [0.9], task="mrpc", **own)
     return root
 
 
-def test_an_experiment_of_ones_own_has_a_narrow_table_for_each_task(runs):
-    parts = compose(runs)
-    assert parts[2] == document.Heading(2, "my_own: tiny")
-    found = tables(parts)
-    assert set(found) == {"scores_A_rte", "scores_A_mrpc"}
-    assert found["scores_A_rte"] == [
-        dict(zip(generic.COLUMNS, row))
-        for row in (
-            (
-                "fine-tuning",
-                "2e-05",
-                "2",
-                "82.00 ± 2.83",
-                "82.00 ± 2.83",
-                "20.0 ± 0.0",
-                "100.0 %",
-            ),
-            (
-                "last 1",
-                "0.001",
-                "2",
-                "70.00 ± 0.00",
-                "70.00 ± 0.00",
-                "5.0 ± 0.0",
-                "10.0 %",
-            ),
-            ("last 1, cached", "0.01", "1", "70.00", "70.00", "10.0", "10.0 %"),
-        )
+def collect(root):
+    """Studies of all runs below a folder."""
+    return study_lib.collect(summary_lib.summarize_folder(str(root)))
+
+
+def test_an_experiment_of_ones_own_has_an_overview_of_each_task(runs):
+    [study] = collect(runs)
+    assert (study.experiment, study.paper, study.verdicts) == (
+        "my_own",
+        None,
+        [],
+    )
+    assert [
+        (row.task, row.trains, row.n) for row in overview.make_rows(study.runs)
+    ] == [
+        ("mrpc", "everything", 1),
+        ("rte", "everything", 2),
+        ("rte", "last 1", 2),
     ]
 
 
-def test_its_summary_knows_the_majority_and_compares_no_predictions(runs):
-    made = summary_lib.summarize_folder(str(runs))
-    facts = {key.split("|")[2]: f for key, f in made["datasets"].items()}
-    assert facts == {"rte": {"majority": 0.75, "test": 4}, "mrpc": {}}
-    assert made["paired"] == {} and made["ensembles"] == []
+def test_its_runs_know_the_majority_and_who_answers_one_class(runs):
+    [study] = collect(runs)
+    rte = study.runs[study.runs.task == "rte"]
+    assert set(rte.majority) == {75.0}
+    # Only the score of one fits what it predicted: 1 for everything.
+    assert rte[rte.one_answer].score.tolist() == [75.0]
+    assert study.runs[study.runs.task == "mrpc"].majority.isna().all()
 
 
-def test_its_settings_divide_it_into_studies_as_the_papers_do(runs, tmp_path):
+def test_its_settings_divide_it_into_studies_as_the_papers_do(tmp_path):
     for batch_size in (4, 8):
         synthetic.write(tmp_path, [0.8], cls=MyOwn, batch_size=batch_size)
-    found = tables(compose(tmp_path))
-    assert [row["setting"] for row in found["studies_my_own"]] == ["batch_size"]
-    assert {"scores_A_rte", "scores_B_rte"} < set(found)
+    studies = collect(tmp_path)
+    assert [study.name for study in studies] == ["A", "B"]
 
 
 def test_it_stands_beside_the_papers_in_one_report(tmp_path):
     synthetic.write(tmp_path, [0.8], cls=MyOwn)
     synthetic.write(tmp_path, [0.8])
-    headings = [p.text for p in compose(tmp_path) if hasattr(p, "level")]
-    assert [text for text in headings if text.endswith(": tiny")] == [
-        "glue: tiny",
-        "my_own: tiny",
-    ]
+    found = [study.experiment for study in collect(tmp_path)]
+    assert found == ["glue", "my_own"]
 
 
 @pytest.mark.parametrize(
-    "name, expected",
+    ("name", "expected"),
     [
-        ("glue", glue_section),
-        ("my_own", generic),
-        ("figures", generic),  # a module, but no section
-        ("../glue", generic),
+        ("glue", glue_module),
+        ("my_own", None),
+        ("plots", None),  # a module, but of no experiment
+        ("../glue", None),
     ],
 )
-def test_a_section_is_found_by_the_experiment_s_name(name, expected):
-    assert sections.section_of(name) is expected
-    assert not hasattr(figures, "sections")
+def test_a_module_is_found_by_the_experiment_s_name(name, expected):
+    assert study_lib.module_of(name) is expected

@@ -1,330 +1,281 @@
-"""The report on runs with known means, times and effects.
+"""Wang's tables on runs with known means, times and effects.
 
 What is expected is worked out here by hand, from the formulae.
 """
 
-import numpy as np
+import os
+
 import pytest
-import scipy.stats
 
-from tests.reports import composed
-from tests.reports import synthetic
-from tests.reports import synthetic_multitask
-from tests.reports.composed import compose
-from tests.reports.synthetic_glue import SMALL
-from tests.reports.synthetic_glue import write_task
-from tf_transfer.reports import document
-from tf_transfer.reports import summary as summary_lib
+from tests import commands
+from tests.reports import made_up
+from tf_transfer.reports import claims
+from tf_transfer.reports import details
+from tf_transfer.reports import glue
+
+PAPER = claims.read(
+    os.path.join(commands.ROOT, "experiments", "glue", "claims.toml")
+)
+SHARES = {"all": 1.0, "4": 0.64, "3": 0.6, "2": 0.55, "1": 0.5}  # of an epoch
 
 
-def tables(parts):
-    """Tables by name, each a dict from the unmarked columns to the row."""
+def write(finals, task="rte", seconds=100.0, lr=None, **changes):
+    """Two seeds half a point around final scores, four epochs each."""
+    cached = changes.pop("prefix", None)
+    records = []
+    for layers, final in finals.items():
+        for seed, by in enumerate((-0.5, 0.5)):
+            rate = lr or (2e-5 if layers == "all" else 1e-3)
+            record = made_up.make_record(
+                PAPER,
+                task,
+                {
+                    "trainable_layers": layers,
+                    "lr": rate,
+                    "frozen_prefix": "cached" if cached else "live",
+                },
+                seed,
+                [final - 6 + by, final - 4 + by, final - 2 + by, final + by],
+                seconds=seconds * SHARES[layers],
+                trainable_parameters=1000 if layers == "all" else int(layers),
+                **changes,
+            )
+            if cached:
+                record |= dict(
+                    zip(("prefix_seconds", "prefix_build_seconds"), cached)
+                )
+            records.append(record)
+    return records
+
+
+def collect(*groups, **options):
+    """The study of some records."""
+    return made_up.collect(PAPER, *groups, **options)
+
+
+def tables(*groups, **options):
+    """Tables by name, each with its rows as dicts."""
     return {
-        name: [
-            {unmarked(column): row[column] for column in row} for row in rows
-        ]
-        for name, rows in composed.tables(parts).items()
+        table.name: table.frame.to_dict("records")
+        for table in glue.tables(collect(*groups, **options))
     }
 
 
-def unmarked(text):
-    return text.split("[")[0]
-
-
 def find(rows, **wanted):
-    [row] = [
-        row
-        for row in rows
-        if all(unmarked(row[name]).strip() == v for name, v in wanted.items())
-    ]
+    [row] = [row for row in rows if all(row[n] == v for n, v in wanted.items())]
     return row
 
 
+FINALS = {"all": 70, "4": 68, "3": 67, "2": 66, "1": 65}
+
+
 @pytest.fixture(scope="module")
-def report(two_small_tasks):
-    """Tables of the report on two small tasks, every approach twice."""
-    return tables(compose(two_small_tasks))
+def report():
+    """Tables of every approach on one task."""
+    return tables(write(FINALS))
 
 
-# === Tables ===
+# === Costs ===
 
 
-def test_savings_deltas_and_p_values_are_the_known_ones(report):
-    rows = report["overview_A"]
-    row = find(rows, task="rte", trains="last 4")
-    # Seeds 67.5 and 68.5 against 69.5 and 70.5.
-    assert row["score"] == f"68.00 ± {0.5**0.5:.2f}"
-    assert row["n"] == "2"
-    p = scipy.stats.ttest_ind([67.5, 68.5], [69.5, 70.5], equal_var=False)
-    assert row["Welch p"] == f"{p.pvalue:.3f}"
-    assert p.pvalue > 0.05
-    assert row["against fine-tuning"] == "-2.00, not significant"
-    # Four epochs of 64 s against four of 100 s.
-    assert row["time, s"] == "256.0 ± 0.0"
-    assert row["time saved"] == "36.0 %"
-    assert row["share of an epoch"] == "64.0 %"
-    assert row["epochs"] == "4.0"
-    assert row["trained parameters"] == "400"
-    base = find(rows, task="rte", trains="fine-tuning")
-    assert (base["against fine-tuning"], base["time saved"]) == ("", "")
+def test_an_epoch_is_a_share_of_one_of_training_everything(report):
+    row = find(report["costs"], trains="last 4")
+    assert row["of its epoch, %"].startswith("64.0")
+    assert row["s per epoch"] == "64.0 ± 0.0"
+    assert (row["time, s"], row["epochs"]) == ("256.0 ± 0.0", "4.0")
+    assert row["trained parameters"] == "4"
+    base = find(report["costs"], trains="everything")
+    assert base["of its epoch, %"] == ""
 
 
-def test_a_large_effect_is_significant(tmp_path):
-    write_task(tmp_path, "rte", SMALL, {"all": 70, "1": 50}, seeds=3)
-    rows = tables(compose(tmp_path))["overview_A"]
-    row = find(rows, task="rte", trains="last 1")
-    test = scipy.stats.ttest_ind([49, 50, 51], [69, 70, 71], equal_var=False)
-    assert row["against fine-tuning"] == "-20.00"
-    assert row["Welch p"] == f"{test.pvalue:.3f}"
+def test_runs_that_the_limit_ended_say_so():
+    rows = tables(write(FINALS, stop_reason="max_epochs"))["costs"]
+    assert {row["epochs"] for row in rows} == {"4.0 (limit)"}
 
 
-def test_one_seed_has_no_deviation_and_no_p(tmp_path):
-    write_task(tmp_path, "rte", SMALL, {"all": 70, "1": 50}, seeds=1)
-    rows = tables(compose(tmp_path))["overview_A"]
-    row = find(rows, task="rte", trains="last 1")
-    assert row["score"] == "50.00" and row["Welch p"] == ""
-    assert row["against fine-tuning"] == "-20.00"
+def test_the_front_leaves_out_what_is_surpassed():
+    rows = tables(write({"all": 70, "2": 66, "1": 68}))["front"]
+    assert [row["trains"] for row in rows] == ["last 1", "everything"]
 
 
-def test_the_bootstrap_reads_the_predictions(tmp_path):
-    labels = np.array([0, 1] * 200)
-    good = np.where(labels == 1, 1.0, -1.0)[:, None]
-    half = good.copy()
-    half[:200] *= -1  # half of them wrong
-    for layers, logits in (("all", good), ("1", half)):
-        synthetic.write(
-            tmp_path,
-            [0.5],
-            trainable_layers=layers,
-            predictions=(labels, logits),
-        )
-    made = summary_lib.summarize_folder(str(tmp_path))
-    [paired] = made["paired"].values()
-    assert paired["p"] == 0
-    error = np.sqrt(0.25 / 400)
-    assert paired["low"] == pytest.approx(-0.5 - 1.96 * error, abs=0.015)
-    assert paired["high"] == pytest.approx(-0.5 + 1.96 * error, abs=0.015)
-    [facts] = made["datasets"].values()
-    assert facts == {"majority": 0.5, "test": 400}
+def test_points_of_a_front():
+    assert details.is_on_front([1, 2, 3], [5, 4, 6]) == [True, False, True]
+    assert details.is_on_front([1, 1], [5, 5]) == [True, True]  # a tie
+    assert details.is_on_front([1, 1], [5, 6]) == [False, True]
 
 
-def test_runs_of_another_paper_take_no_comparison_away(tmp_path):
-    labels = np.array([0, 1] * 50)
-    for layers, sign in (("all", 1), ("1", -1)):
-        synthetic.write(
-            tmp_path,
-            [0.5],
-            trainable_layers=layers,
-            predictions=(labels, sign * (2.0 * labels[:, None] - 1)),
-        )
-    for seed in range(3):  # the larger study, but of another paper
-        synthetic_multitask.write(tmp_path, (50, 80, 80), seed=seed)
-    found = tables(compose(tmp_path))
-    overview = next(
-        rows for name, rows in found.items() if name.startswith("overview")
-    )
-    assert [row["bootstrap 95 %"] for row in overview] == [
-        "",
-        "-100.00 to -100.00",
-    ]
-    assert found["table_3_A_cs224n"][-1]["SST"] == "50.00"
+def test_a_row_that_did_not_train_is_on_no_front():
+    rows = tables(
+        write(FINALS, majorities={"accuracy": 0.657}),  # last 1 has 65
+    )["front"]
+    assert "last 1" not in [row["trains"] for row in rows]
 
 
-def test_averages_are_means_of_each_tasks_percentages(report):
-    rows = report["averages_A"]
-    row = find(rows, **{"tasks, trains": "small, last 4"})
-    assert row["n tasks"] == "2" and row["which"] == "mrpc, rte"
-    assert row["time saved"] == "36.0 ± 0.0 %"
-    assert row["score lost, points"] == f"3.00 ± {2**0.5:.2f}"  # of 4 and 2
-    assert row["time saved, Wang"] == "33.48 %"
-    assert row["score lost, Wang"] == "2.36"
-    large = find(rows, **{"tasks, trains": "large, last 2"})
-    assert (large["n tasks"], large["time saved"]) == ("0", "")
-    assert large["time saved, Wang"] == "37.3 %"
-    assert (
-        find(rows, **{"tasks, trains": "qqp, last 4"})["time saved, Wang"]
-        == "6.43 %"
-    )
+def test_a_cached_prefix_counts_as_if_its_run_had_built_it():
+    live = write({"all": 70, "1": 60})
+    cached = write({"1": 64}, prefix=(0.0, 20.0), cached=True)
+    found = tables(live, cached)
+    row = find(found["costs"], trains="last 1 (cached)")
+    assert row["time, s"].startswith("220.0")
+    assert row["prefix, s"].startswith("20.0")
+    assert find(found["costs"], trains="last 1")["time, s"].startswith("200.0")
+
+
+def test_times_of_another_machine_are_left_out():
+    slow = {**made_up.ENVIRONMENT, "threads": 1}
+    records = write({"all": 70, "1": 60})
+    other = write({"1": 60}, seconds=900.0, timing_environment=slow)[:1]
+    for record in other:
+        record["seed"] = record["key"]["seed"] = 7
+        record["path"] += " elsewhere"
+    rows = tables(records, other)["costs"]
+    assert find(rows, trains="last 1")["time, s"] == "200.0 ± 0.0"
+
+
+def test_other_metrics_stand_in_a_table_of_their_own():
+    metrics = {"accuracy": 0.8, "matthews": 0.3}
+    records = write({"all": 70}, "cola", metrics=metrics)
+    records[1]["metrics"] = {**metrics, "matthews": 0.5}
+    [row] = tables(records)["other_metrics"]
+    assert (row["metric"], row["n"]) == ("matthews", 2)
+    assert row["score"] == f"40.00 ± {200**0.5:.2f}"
+
+
+# === Rates ===
+
+
+def test_rates_stand_side_by_side():
+    found = tables(write({"all": 80}), write({"all": 60}, lr=1e-3))
+    lower = "lower than at the better, %"
+    assert find(found["rates"], lr="0.001")[lower] == "25.0"
+    assert find(found["rates"], lr="2e-05")[lower] == "better"
+    assert "rates" not in tables(write(FINALS))
+
+
+def test_the_better_rate_is_that_of_validation_not_of_test():
+    good = write({"all": 80}, validation=0.5)
+    found = tables(good, write({"all": 60}, lr=1e-3, validation=0.6))
+    lower = "lower than at the better, %"
+    assert find(found["rates"], lr="0.001")[lower] == "better"
+
+
+# === After each epoch ===
 
 
 def test_each_epoch_has_its_score_and_seconds(report):
-    rows = report["epochs_A_rte"]
-    row = find(rows, trains="last 4")
+    row = find(report["epochs_rte"], trains="last 4")
     assert [row[f"epoch {n}"] for n in (1, 2, 3, 4)] == [
         f"{score}.00 ± 0.71 / {64 * epoch}"
         for epoch, score in enumerate((62, 64, 66, 68), 1)
     ]
-    assert row["n"] == "2"
+    assert row["n"] == 2
 
 
-def test_an_epoch_that_only_one_seed_ran_says_so(tmp_path):
-    synthetic.write(tmp_path, [0.6, 0.7], seed=0)
-    synthetic.write(tmp_path, [0.6], seed=1)
-    [row] = tables(compose(tmp_path))["epochs_A_rte"]
-    assert row["epoch 2"] == "70.00 / 20 (1)"
+def test_an_epoch_that_only_one_seed_ran_says_so():
+    records = write({"all": 70})
+    records[1]["epochs"] = records[1]["epochs"][:1]
+    [row] = tables(records)["epochs_rte"]
+    assert row["epoch 1"] == "64.00 ± 0.71 / 100"
+    assert row["epoch 2"] == "65.50 / 200 (1)"
 
 
-def test_rates_stand_side_by_side(tmp_path):
-    write_task(tmp_path, "rte", SMALL, {"all": 80}, lr=2e-5)
-    write_task(tmp_path, "rte", SMALL, {"all": 60}, lr=1e-3)
-    rows = tables(compose(tmp_path))["rates_A"]
-    lower = find(rows, lr="0.001")
-    assert lower["lower than at the better by"] == "25.0 %"
-    assert find(rows, lr="2e-05")["lower than at the better by"] == "better"
+@pytest.mark.parametrize(
+    ("changes", "number"),
+    [
+        ({}, 9),
+        ({"task": "cola"}, 6),
+        ({"task": "wnli"}, None),
+        ({"model": "minilm"}, None),
+        ({"sizes": {"train": 540, "validation": 60, "test": 277}}, None),
+        ({"max_epochs": 3}, None),
+    ],
+)
+def test_only_the_paper_s_runs_fill_its_numbered_tables(changes, number):
+    """Neither a cut data set nor another encoder or limit does."""
+    made = collect(write(FINALS, **changes))
+    [caption] = [
+        table.caption
+        for table in glue.tables(made)
+        if table.name.startswith("epochs_")
+    ]
+    if number:
+        assert f"(the paper's table {number})" in caption
+    else:
+        assert "the paper's table" not in caption
+    inferred = any("tables 3, 4 and 9" in note for note in glue.notes(made))
+    assert inferred == (number == 9)
 
 
-def test_fixed_times_are_those_asked_for(two_small_tasks):
-    found = tables(compose(two_small_tasks, budgets=(64.0, 130.0)))
-    rows = found["fixed_times_A_rte"]
+def test_two_files_of_a_task_are_two_tables():
+    other = write(
+        {"all": 60}, sizes={"train": 540, "validation": 60, "test": 277}
+    )
+    for record in other:
+        record["key"]["data_identity"] = "another file"
+        record["path"] += " of another file"
+    names = [n for n in tables(write(FINALS), other) if n.startswith("epochs_")]
+    assert len(names) == 2 and any("877 texts" in name for name in names)
+
+
+# === Fixed times ===
+
+
+def test_fixed_times_are_those_asked_for():
+    rows = tables(write(FINALS), budgets=(64.0, 130.0))["fixed_times_rte"]
     assert [row["within"] for row in rows] == ["64 s", "130 s"]
-    assert rows[0]["fine-tuning"] == ""  # its first epoch ends at 100 s
-    assert rows[0]["last 4"] == f"**62.00 ± {0.5**0.5:.2f}**"
+    assert rows[0]["everything"] == ""  # its first epoch ends at 100 s
+    assert rows[0]["last 4"] == f"62.00 ± {0.5**0.5:.2f}"
     assert rows[0]["best"] == "last 4"
-    # One epoch of fine-tuning, 64; two of 64 s, 64: the first of equals.
+    # One epoch of training everything, 64; two of 64 s, 64: both are named.
     assert rows[1]["last 4"].startswith("64.00")
-    assert rows[1]["best"] == "fine-tuning"
+    assert rows[1]["best"] == "everything, last 4"
 
 
 def test_fixed_times_are_quarters_of_the_longest_run_by_default(report):
-    quarters = report["fixed_times_A_rte"]
-    assert [row["within"] for row in quarters] == [
+    rows = report["fixed_times_rte"]
+    assert [row["within"] for row in rows] == [
         "100 s",
         "200 s",
         "300 s",
         "400 s",
     ]
-    # Within 100 s: fine-tuning 64 after one epoch; last 1 has two: 61.
-    assert quarters[0]["best"] == "fine-tuning"
+    assert rows[0]["best"] == "everything"
 
 
-def test_the_front_leaves_out_what_is_surpassed(tmp_path):
-    write_task(tmp_path, "rte", SMALL, {"all": 70, "2": 66, "1": 68})
-    rows = tables(compose(tmp_path))["pareto_A"]
-    assert [row["trains"] for row in rows] == ["last 1", "fine-tuning"]
+def test_a_seed_that_has_ended_no_epoch_leaves_the_cell_empty():
+    records = write({"all": 70, "1": 60})
+    for epoch in records[0]["epochs"]:
+        epoch["seconds"] += 60
+    rows = tables(records, budgets=(110.0,))["fixed_times_rte"]
+    assert rows[0]["everything"] == "" and rows[0]["best"] == "last 1"
 
 
-def test_cached_runs_are_rows_of_their_own_and_have_no_published_figure(
-    tmp_path,
-):
-    write_task(tmp_path, "rte", SMALL, {"all": 70, "1": 60})
-    write_task(
-        tmp_path,
-        "rte",
-        SMALL,
-        {"1": 64},
-        frozen_prefix="cached",
-        prefix=(0.0, 20.0),
-    )
-    found = tables(compose(tmp_path))
-    row = find(found["overview_A"], trains="last 1, cached")
-    assert row["score"].startswith("64.00")
-    assert row["time, s"].startswith("220.0")
-    assert row["prefix, s"].startswith("20.0")
-    average = find(
-        found["averages_A"], **{"tasks, trains": "small, last 1, cached"}
-    )
-    assert average["time saved, Wang"] == ""
+# === Figures and notes ===
 
 
-def test_the_sample_enters_no_average_and_no_verdict(tmp_path):
-    write_task(tmp_path, "rte", SMALL, {"all": 70, "4": 60}, data="sample")
-    parts = compose(tmp_path)
-    row = find(
-        tables(parts)["averages_A"], **{"tasks, trains": "small, last 4"}
-    )
-    assert row["n tasks"] == "0"
-    assert "mean nothing" in document.to_markdown(parts)
+def test_both_figures_are_drawn():
+    drawn = glue.figures(collect(write(FINALS)))
+    assert [f.name for f in drawn] == ["score_against_time", "front"]
+    for figure in drawn:
+        assert figure.files["png"].startswith(b"\x89PNG")
+        assert b"<svg" in figure.files["svg"]
 
 
-# === Other limits ===
+def test_runs_without_times_have_tables_and_no_figure():
+    records = write(FINALS, seconds_per_epoch=None)
+    for record in records:
+        record |= {"seconds": None, "memory": None}
+        for epoch in record["epochs"]:
+            epoch["seconds"] = None
+    made = collect(records)
+    assert glue.figures(made) == []
+    names = {table.name for table in glue.tables(made)}
+    assert names == {"costs", "epochs_rte"}
 
 
-def test_runs_with_another_limit_are_another_study(tmp_path):
-    synthetic.write(tmp_path, [0.6, 0.7], seed=0)
-    synthetic.write(tmp_path, [0.6, 0.7], seed=1, max_epochs=2)
-    found = tables(compose(tmp_path))["studies_glue"]
-    assert [row["setting"] for row in found] == ["max_epochs"]
-
-
-def test_a_run_that_was_cut_off_is_marked(tmp_path):
-    synthetic.write(tmp_path, [0.6, 0.7], stop_reason="max_epochs")
-    text = document.to_markdown(compose(tmp_path))
-    assert "ended at --max_epochs (30)" in text
-    write_task(tmp_path / "other", "rte", SMALL, {"all": 70})
-    text = document.to_markdown(compose(tmp_path / "other"))
-    assert "ended at --max_epochs" not in text
-
-
-# === Beside the headline metric ===
-
-
-def test_other_metrics_stand_in_a_table_of_their_own(tmp_path):
-    for seed, score in enumerate((0.3, 0.5)):
-        synthetic.write(
-            tmp_path,
-            [0.8],
-            task="cola",
-            seed=seed,
-            metrics={"matthews": score},
-        )
-    [row] = tables(compose(tmp_path))["other_metrics_A"]
-    assert row["metric"] == "matthews"
-    assert row["score"] == f"40.00 ± {200**0.5:.2f}"
-
-
-# === Footnotes ===
-
-
-def test_every_known_difference_to_the_paper_is_a_footnote(tmp_path):
-    write_task(
-        tmp_path,
-        "rte",
-        SMALL,
-        {"all": 70},
-        batch_size=16,
-        max_train_examples=100,
-        patience=0,
-        data="rotten_tomatoes",
-    )
-    text = document.to_markdown(compose(tmp_path))
-    for words in (
-        "model is tiny, there bert_base_en_uncased",
-        "batch_size is 16, there 1",
-        "max_train_examples is 100, there 0",
-        "patience is 0, there 2",
-        "data from rotten_tomatoes",
-    ):
-        assert words in text, words
-
-
-def test_the_paper_itself_has_no_such_footnote(tmp_path):
-    write_task(
-        tmp_path,
-        "rte",
-        SMALL,
-        {"all": 70},
-        model="bert_base_en_uncased",
-        data="tfds",
-    )
-    assert "Not as in the paper" not in document.to_markdown(compose(tmp_path))
-
-
-def test_untimed_runs_are_counted_in_a_footnote(tmp_path):
-    synthetic.write(tmp_path, [0.8], seed=0)
-    synthetic.write(tmp_path, [0.8], seed=1)
-    synthetic.write(tmp_path, [0.8], seed=2, environment={"threads": 1})
-    text = document.to_markdown(compose(tmp_path))
-    assert "1 run was timed in another environment" in text
-    synthetic.write(tmp_path, [0.8], seed=3, environment={"threads": 1})
-    synthetic.write(tmp_path, [0.8], seed=4)
-    text = document.to_markdown(compose(tmp_path))
-    assert "2 runs were timed in another environment" in text
-
-
-def test_studies_are_listed_with_what_differs(tmp_path):
-    synthetic.write(tmp_path, [0.8])
-    synthetic.write(tmp_path, [0.8], batch_size=8)
-    parts = compose(tmp_path)
-    assert tables(parts)["studies_glue"] == [
-        {"setting": "batch_size", "A (1 run)": "1", "B (1 run)": "8"}
-    ]
+def test_cached_runs_are_explained():
+    cached = write({"1": 64}, prefix=(0.0, 20.0), cached=True)
+    assert any("no dropout" in note for note in glue.notes(collect(cached)))
+    notes = glue.notes(collect(write(FINALS)))
+    assert not any("no dropout" in note for note in notes)
+    assert any("docs/glue.md" in note for note in notes)

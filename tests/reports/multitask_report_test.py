@@ -1,361 +1,394 @@
 """The report on three tasks at once, on runs with known scores."""
 
-import numpy as np
+import os
+
 import pytest
 
-from tests.reports.composed import compose
-from tests.reports.composed import tables
-from tests.reports.synthetic_multitask import ARRAYS
-from tests.reports.synthetic_multitask import write
-from tf_transfer import report
-from tf_transfer.reports import document
-from tf_transfer.reports import multitask_recipes
-from tf_transfer.reports import reading
-from tf_transfer.reports import sections
-from tf_transfer.reports import summary as summary_lib
+from tests import commands
+from tests.reports import made_up
+from tf_transfer.reports import claims
+from tf_transfer.reports import multitask
+from tf_transfer.reports import study as study_lib
 
-# === The paper's tables ===
-
-
-@pytest.fixture(scope="module")
-def summary(tmp_path_factory):
-    """Tables 2 and 3 in part, at ten times the paper's rate for 4 epochs."""
-    root = tmp_path_factory.mktemp("paper")
-    usual = {"lr": 1e-4, "max_epochs": 4}
-    write(
-        root,
-        (40, 70, 40),
-        train="head",
-        pooling="cls",
-        lr=7e-7,
-        max_epochs=6,
-    )
-    write(root, (44, 80, 60), train="all", pooling="cls", **usual)
-    write(root, (46, 82, 70), seeds=3, step=1.0, pooling="cls", **usual)
-    write(root, (46, 84, 80), seeds=3, step=1.0, **usual)
-    write(root, (30, 70, 60), seeds=2, step=1.0, lr=2e-4, max_epochs=4)
-    write(root, (49, 85, 81), lr=1e-4, max_epochs=20)
-    return summary_lib.summarize_folder(str(root))
+FOLDER = os.path.join(commands.ROOT, "experiments")
+PAPER = claims.read(claims.find_file(FOLDER, "multitask"))
+ORDER = "sentiment,paraphrase,similarity"  # of table 2
+CLS = {"pooling": "cls", "order": ORDER}
+MIXED = {"pooling": "cls_for_sentiment"}
 
 
-@pytest.fixture(scope="module")
-def paper(summary):
-    """The parts of the report on it."""
-    return report.compose(summary)
+def measured(sentiment, paraphrase, similarity):
+    """Metrics of one evaluation, from points."""
+    overall = (sentiment + paraphrase + (similarity + 100) / 2) / 300
+    return {
+        "sentiment_accuracy": sentiment / 100,
+        "paraphrase_accuracy": paraphrase / 100,
+        "similarity_pearson": similarity / 100,
+        "overall": overall,
+    }
 
 
-def test_a_row_is_filled_at_the_same_multiple_of_rate_and_epochs(paper):
-    rows = tables(paper)["table_3_A_cs224n"]
-    assert [row["here"] for row in rows] == [
-        "not run",
-        "lr 0.0001 after 0.001; 4 epochs",
-        "lr 0.0001 after 0.001; 20 epochs",
-        "lr 0.0002 after 0.001; 4 epochs",
-        "",
-    ]
-    assert [row["n"] for row in rows] == ["", "3", "1", "2", ""]
-    assert [row["SST"] for row in rows] == [
-        "",
-        "47.00 ± 1.00",
-        "49.00",
-        "30.50 ± 0.71",
-        "50.00",
-    ]
-    assert [row["SST, paper"] for row in rows] == [
-        "46.1",
-        "51.1",
-        "51.4",
-        "49.3",
-        "",
-    ]
-    assert rows[1]["STS r, paper"] == "84.6" and rows[0]["overall"] == ""
-
-
-def test_runs_of_the_heads_alone_have_a_usual_rate_of_their_own(paper):
-    rows = tables(paper)["table_2_A_cs224n"]
-    assert [row["here"] for row in rows] == [
-        "lr 0.001; 6 epochs",
-        "lr 0.0001; 4 epochs",
-        "lr 0.0001 after 0.001; 4 epochs",
-        "",
-    ]
-    assert [row["overall, paper"] for row in rows] == [
-        "60.6",
-        "73.7",
-        "76.7",
-        "",
-    ]
-
-
-def test_a_table_without_a_run_is_named_alone(paper):
-    assert "table_4_A_cs224n" not in tables(paper)
-    [said] = [
-        part.text
-        for part in paper
-        if "No run here is a row of" in getattr(part, "text", "")
-    ]
-    assert "table 4, " in said and "table 7, " in said
-    assert "table 3, " not in said and "table 5, " not in said
-
-
-def test_the_majority_stands_in_every_table(paper):
-    found = tables(paper)
-    for number in (2, 3, 5, 8):
-        last = found[f"table_{number}_A_cs224n"][-1]
-        assert last[""] == "the majority class"
-        assert (last["SST"], last["Quora"], last["STS r"]) == (
-            "50.00",
-            "75.00",
-            "0.00",
+def write(settings, scores, seeds=3, step=0.1, **changes):
+    """Records whose three scores in points go up by `step` a seed."""
+    records = []
+    for seed in range(seeds):
+        metrics = measured(*(score + seed * step for score in scores))
+        record = made_up.make_record(
+            PAPER,
+            "cs224n",
+            {"max_epochs": PAPER.settings["max_epochs"], **settings},
+            seed,
+            0.0,
+            **{
+                "experiment": "multitask",
+                "metric": "overall",
+                "metrics": metrics,
+                "validation": metrics["overall"],
+                "test": None,
+                "majorities": measured(26.25, 62.5, 0),
+                "phases": [{"epochs": 2, "seconds": 20.0}],
+                **changes,
+            },
         )
-        assert last["overall"] == "58.33"  # (0.5 + 0.75 + 0.5) / 3
+        record["key"] = {
+            n: v for n, v in record["key"].items() if n != "max_epochs"
+        }
+        if record["key"]["train"] == "head":
+            del record["key"]["head_epochs"]
+        if record["key"]["train"] == "all":
+            del record["key"]["head_epochs"], record["key"]["head_lr"]
+        records.append(record)
+    return records
 
 
-def test_the_test_set_s_table_has_our_dev_scores_beside_it(paper):
-    part = next(
-        part
-        for part in paper
-        if getattr(part, "name", "") == "table_8_A_cs224n"
+HEAD = {"train": "head", "lr": 1e-3}
+SAMPLED = {"combine": "sampled", "alpha": 1.0}
+
+
+def collect(*groups):
+    records = [record for group in groups for record in group]
+    return study_lib.collect({"runs": records}, FOLDER)
+
+
+def tables_of(study):
+    return {table.name: table.frame for table in multitask.tables(study)}
+
+
+def judged(study):
+    return {verdict.claim.id: verdict for verdict in study.verdicts}
+
+
+# === Rows of the paper's tables ===
+
+
+def test_a_row_is_filled_at_exactly_its_settings():
+    [study] = collect(
+        write({}, (51, 88, 85)),
+        write({"lr": 2e-5}, (49, 87, 84)),
+        write({"max_epochs": 100}, (51, 87, 85), seeds=1),
+        write(HEAD, (46, 75, 69)),
     )
-    assert "whose labels are hidden, beside ours on dev" in part.caption
-    # (47 + 85 + (81 + 100) / 2) / 3 of the seed in the middle.
-    assert part.rows[0][3:5] == ("74.17 ± 0.83", "76.4")
-
-
-def test_the_row_s_own_order_comes_before_more_runs(tmp_path):
-    other = "sentiment,paraphrase,similarity"
-    write(tmp_path, (50, 80, 80), seeds=2, pooling="cls")
-    write(tmp_path, (51, 80, 80), pooling="cls", order=other)
-    rows = tables(compose(tmp_path))["table_2_A_cs224n"]
-    assert rows[2]["SST"] == "51.00"
-    assert rows[2]["here"].endswith("order sentiment, paraphrase, similarity")
-
-
-def test_what_is_no_row_of_the_paper_s_meets_none(tmp_path):
-    write(tmp_path, (50, 80, 80), pairs="cross")
-    write(tmp_path, (50, 80, 80), layer_decay=0.9)
-    found = tables(compose(tmp_path))
-    assert not [name for name in found if name.startswith("table_")]
-    assert {row["trains"] for row in found["recipes_A_cs224n"]} == {
-        "output layers, then everything; mean; pairs cross; lr 1e-05 after "
-        "0.001; 20 epochs",
-        "output layers, then everything; mean; decay 0.9; lr 1e-05 after "
-        "0.001; 20 epochs",
-    }
-
-
-def test_rates_that_train_nothing_make_no_second_run(tmp_path):
-    for lr in (1e-5, 2e-5):
-        write(tmp_path, (40, 70, 40), train="head", lr=lr)
-    [row] = tables(compose(tmp_path))["recipes_A_cs224n"]
-    assert row["n"] == "1"
-
-
-def test_other_examples_make_another_study(tmp_path):
-    write(tmp_path, (50, 80, 80))
-    write(tmp_path, (50, 80, 80), max_train_examples=100)
-    assert "recipes_B_cs224n" in tables(compose(tmp_path))
-
-
-def test_each_study_s_majority_is_of_its_own_dev_set(tmp_path):
-    cut = {**ARRAYS, "validation_sentiment_labels": np.array([1, 1, 1, 0])}
-    write(tmp_path, (50, 80, 80))
-    write(tmp_path, (50, 80, 80), max_dev_examples=4, arrays=cut)
-    found = tables(compose(tmp_path))
-    last = [found[f"table_3_{study}_cs224n"][-1] for study in "AB"]
-    assert sorted(row["SST"] for row in last) == ["50.00", "75.00"]
-    assert {row["Quora"] for row in last} == {"75.00"}
-
-
-def test_runs_that_differ_in_their_most_epochs_alone_are_both_read(tmp_path):
-    for epochs in (4, 20):
-        write(tmp_path / str(epochs), (50, 80, 80), max_epochs=epochs)
-    found, left_out = reading.read_runs(str(tmp_path))
-    assert [record["max_epochs"] for record in found] == [20, 4]
-    assert not left_out
-
-
-def test_a_report_without_the_paper_s_figures_shows_what_was_run(summary):
-    [(_, section, [study])] = sections.group_by_experiment(summary["runs"])
-    found = tables(section.sections(study, summary, {}))
-    assert set(found) == {"recipes_A_cs224n"}
-    overall = [row["overall"] for row in found["recipes_A_cs224n"]]
-    assert overall == sorted(overall, reverse=True)
-
-
-# === The paper's comparisons ===
-
-
-def signs(parts):
-    """Dict from a comparison to the cells of its line."""
-    rows = tables(parts)["signs_A_cs224n"]
-    return {row["comparison"]: row for row in rows}
-
-
-def test_a_comparison_has_an_interval_and_a_verdict(tmp_path):
-    def two(name, best, step, **changes):
-        write(tmp_path, best, seeds=3, step=step, model="tiny", **changes)
-
-    two("mean", (50, 80, 80), 0.1)
-    two("[CLS]", (40, 70, 60), 0.1, pooling="cls")
-    two("twice the rate", (60, 90, 90), 0.1, lr=2e-5)
-    two("five times the epochs", (51, 79, 80), 9.0, max_epochs=100)
-    parts = compose(tmp_path)
-    found = signs(parts)
-    # 40, 70 and (60 + 100) / 2 against 50, 80 and 90: ten points.
-    assert found["Mean against [CLS], everything"] == {
-        "comparison": "Mean against [CLS], everything",
-        "rows": "3.2 - 2.3",
-        "paper": "+0.5",
-        "ours": "+10.00 (+9.81 to +10.19)",
-        "sign": "agrees",
-    }
-    rate = found["Twice the rate against once, mean"]
-    assert (rate["paper"], rate["sign"]) == ("-1.0", "differs")
-    epochs = found["Five times the epochs against once, mean"]
-    assert epochs["sign"] == "within noise"
-    assert "Decay 0.95 against 1, mean" not in found
-    [said] = [
-        part.text
-        for part in parts
-        if getattr(part, "text", "").startswith("Not compared here: ")
+    rows = tables_of(study)["table_3_A"]
+    assert list(rows.n) == [3, 3, 1, 3]
+    assert list(rows["SST"]) == [
+        "46.10 ± 0.10",
+        "51.10 ± 0.10",
+        "51.00",
+        "49.10 ± 0.10",
     ]
-    assert "; Decay 0.95 against 1, mean; " in said
-    assert "Twice the rate against once, mean;" not in said
+    assert list(rows["SST, paper"]) == [46.1, 51.1, 51.4, 49.3]
+    assert "table_7_A" not in tables_of(study)
 
 
-def test_one_seed_is_not_enough_to_be_sure(paper):
-    found = signs(paper)
-    row = found["The output layers first against everything at once"]
-    assert row["sign"] == "agrees, too few seeds to be sure"
-    assert "(" not in row["ours"]
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"lr": 5e-6},  # beside 1e-5, that was once the paper's 2e-5
+        {"head_lr": 1e-2},
+        {"head_epochs": 1},
+        {"order": ORDER},
+        {"pairs": "cross"},
+        {"layer_decay": 0.9},
+        {"combine": "pcgrad"},
+        {"loss_weights": "sentiment=2"},
+        {"model": "minilm"},
+        {"max_dev_examples": 400},
+        {"max_train_examples": 600},
+    ],
+)
+def test_what_differs_from_a_row_fills_none(settings):
+    [study] = collect(write(settings, (60, 90, 90), seeds=4))
+    assert not [n for n in tables_of(study) if n.startswith("table_")]
+    assert any("no row" in n or "No runs" in n for n in multitask.notes(study))
 
 
-def test_where_the_paper_sees_no_difference_one_within_noise_agrees(tmp_path):
-    both = {"pooling": "cls_for_sentiment", "seeds": 3, "step": 1.0}
-    write(tmp_path, (50, 80, 80), **both)
-    write(tmp_path, (50.1, 80, 80), layer_decay=0.95, **both)
-    row = signs(compose(tmp_path))["Decay 0.95 against 1, [CLS] for sentiment"]
-    assert (row["paper"], row["sign"]) == ("+0.0", "agrees")
-
-
-def test_an_encoder_that_was_tuned_so_gives_no_verdict_on_pooling(paper):
-    assert signs(paper)["Mean against [CLS], everything"]["sign"] == (
-        "no verdict"
+def test_runs_at_half_the_rate_do_not_move_the_others_up():
+    """5e-6 and 1e-5: the latter once stood in the paper's row of 2e-5."""
+    [study] = collect(
+        write({"lr": 5e-6}, (40, 80, 80), seeds=5), write({}, (51, 88, 85))
     )
-    text = document.to_markdown(paper)
-    assert "no verdict on mean against [CLS], and none on Quora's" in text
+    rows = tables_of(study)["table_3_A"].set_index("")
+    assert rows["n"]["everything, 20 epochs, lr 1e-5"] == 3
+    assert rows["n"]["everything, 20 epochs, lr 2e-5"] == ""
+    assert judged(study)["rate_mean"].reason == "nothing was run for it"
 
 
-# === Combinations of the tasks ===
+def test_the_faithful_run_is_not_replaced_by_more_runs_of_another():
+    [study] = collect(
+        write({}, (51, 88, 85)),
+        write({"head_lr": 1e-2}, (99, 99, 99), seeds=5),
+        write({"head_epochs": 1}, (99, 99, 99), seeds=5),
+        write(MIXED, (50, 88, 85)),
+        write({**MIXED, "head_epochs": 1}, (10, 88, 85), seeds=5),
+    )
+    rows = tables_of(study)["table_3_A"]
+    assert rows["SST"][1] == "51.10 ± 0.10"
+    assert tables_of(study)["table_4_A"]["SST"][0] == "50.10 ± 0.10"
 
 
-def test_combinations_stand_beside_each_other_with_their_cost(tmp_path):
-    write(tmp_path, (50, 80, 80), seconds=10.0)
-    for seconds, combine, weights in (
-        (20.0, "sum", ""),
-        (40.0, "pcgrad", ""),
-        (5.0, "sum", "similarity=0.5"),
-        (15.0, "sampled", ""),
+def test_table_2_has_the_tasks_in_the_paper_s_order():
+    [study] = collect(
+        write({"pooling": "cls"}, (60, 90, 90), seeds=4),
+        write(CLS, (52, 86, 81)),
+    )
+    rows = tables_of(study)["table_2_A"]
+    assert rows["SST"][2] == "52.10 ± 0.10"
+    assert judged(study)["order"].value == pytest.approx(8.05)
+    recipes = tables_of(study)["recipes_A"]["rates and epochs"]
+    assert any(
+        text.endswith("order sentiment, paraphrase, similarity")
+        for text in recipes
+    )
+
+
+def test_sst_2_does_not_stand_beside_sst_5():
+    """GLUE's nearest sets have other sizes: no figure of the paper's."""
+    sizes = {
+        **PAPER.sizes["cs224n"],
+        "train_sentiment": 67349,
+        "validation_sentiment": 872,
+    }
+    [study] = collect(
+        write({}, (92, 88, 85), sizes=sizes),
+        write({"lr": 2e-5}, (91, 88, 85), sizes=sizes),
+    )
+    assert set(tables_of(study)) == {"recipes_A"}
+    verdict = judged(study)["rate_mean"]
+    assert verdict.word == "not comparable"
+    assert "67,349 examples in train sentiment" in verdict.reason
+
+
+def test_a_header_line_that_the_paper_counted_is_no_difference():
+    sizes = {
+        **PAPER.sizes["cs224n"],
+        "train_similarity": 6040,
+        "validation_similarity": 863,
+        "validation_paraphrase": 20212,
+    }
+    [study] = collect(write({}, (51, 88, 85), sizes=sizes))
+    assert "table_3_A" in tables_of(study)
+
+
+# === Claims ===
+
+
+def test_each_task_has_its_own_verdict():
+    [study] = collect(
+        write({}, (51.1, 88.2, 84.6)), write(CLS, (52.6, 86.9, 81.1))
+    )
+    found = judged(study)
+    for task, value in (
+        ("paraphrase", 1.3),
+        ("similarity", 3.5),
+        ("sentiment", -1.5),
     ):
+        verdict = found[f"mean_{task}"]
+        assert (verdict.word, round(verdict.value, 2)) == ("agrees", value)
+
+
+def test_the_sum_of_losses_is_compared_on_the_same_pooling():
+    [study] = collect(
+        write(MIXED, (50.7, 87.8, 85.0)),
+        write({**MIXED, "combine": "sum"}, (49.8, 87.8, 80.3)),
+        write({"combine": "sum"}, (99, 99, 99), seeds=5),
+    )
+    found = judged(study)
+    assert found["sum_similarity"].value == pytest.approx(-4.7)
+    assert found["sum_similarity"].word == "agrees"
+    # Both sides are needed: no run has a decay.
+    assert found["sum_decay"].reason == "nothing was run for it"
+
+
+def test_no_difference_over_three_seeds_of_noise_is_not_shown():
+    """Three of four `agrees` in a committed study were of this kind."""
+    [study] = collect(
+        write(MIXED, (50, 80, 80), step=1.0),
+        write({**MIXED, "layer_decay": 0.95}, (50.1, 80, 80), step=1.0),
+    )
+    assert judged(study)["decay_mixed"].word == "inconclusive"
+
+
+@pytest.mark.parametrize("pooled", [{}, MIXED])
+def test_quora_is_a_third_of_overall_and_minilm_has_seen_it(pooled):
+    model = {**pooled, "model": "minilm"}
+    [study] = collect(
+        write(model, (50, 80, 80)),
+        write({**model, "layer_decay": 0.95}, (45, 70, 70)),
+    )
+    name = "decay_mixed" if pooled else "decay_mean"
+    verdict = judged(study)[name]
+    assert verdict.word == "not comparable"
+    assert "minilm has seen paraphrase before" in verdict.reason
+
+
+def test_a_group_that_other_settings_share_is_not_mixed_into_a_side():
+    """Heads at 1e-3 fix their rate; everything else stays at its own."""
+    [study] = collect(
+        write({**CLS, **HEAD}, (40, 72, 39)),
+        write({**CLS, "train": "all"}, (51, 85, 68)),
+        write({**CLS, "train": "all", "lr": 2e-5}, (10, 10, 10), seeds=5),
+    )
+    verdict = judged(study)["everything_over_heads"]
+    assert verdict.word in ("agrees", "agrees in sign"), verdict
+    assert verdict.value == pytest.approx((11 + 13 + 29 / 2) / 3, abs=0.01)
+
+
+def test_every_difference_from_the_paper_is_said_of_a_study():
+    [study] = collect(
+        write({"lr": 1e-4, "head_epochs": 200, "max_epochs": 2}, (50, 80, 80)),
+    )
+    assert set(study.differences) == {
+        "lr 0.0001 (paper: 1e-05 or 0.001 or 2e-05)",
+        "head_epochs 200 (paper: 20)",
+        "max_epochs 2 (paper: 20 or 100)",
+    }
+
+
+# === Passes over one task ===
+
+
+def passes_of(*lines):
+    return [
+        {"task": task, "validation": measured(*points)}
+        for task, points in lines
+    ]
+
+
+PASSES = passes_of(
+    ("paraphrase", (40, 80, 50)),
+    ("similarity", (37, 80, 70)),
+    ("sentiment", (47, 79, 66)),
+    ("paraphrase", (46, 85, 60)),
+    ("similarity", (45, 84, 80)),
+    ("sentiment", (49, 84, 79)),
+)
+
+
+def test_a_change_is_from_the_pass_before_it():
+    [study] = collect(write(CLS, (49, 84, 79), passes=PASSES))
+    rows = tables_of(study)["forgetting_A"].set_index("a pass over")
+    columns = ["SST accuracy", "Quora accuracy", "STS r"]
+    assert {task: list(rows.loc[task, columns]) for task in rows.index} == {
+        # +10 and +4, ...; the first pass has none before it.
+        "sentiment": ["+7.00 ± 0.00", "-0.50 ± 0.00", "-2.50 ± 0.00"],
+        "paraphrase": ["-1.00 ± 0.00", "+6.00 ± 0.00", "-6.00 ± 0.00"],
+        "similarity": ["-2.00 ± 0.00", "-0.50 ± 0.00", "+20.00 ± 0.00"],
+    }
+    figures = multitask.figures(study)
+    assert [f.name for f in figures] == ["forgetting_A", "passes_A"]
+    assert all(f.files["png"].startswith(b"\x89PNG") for f in figures)
+
+
+def test_that_tasks_hurt_each_other_is_judged_pass_by_pass():
+    runs = write(CLS, (49, 84, 79))
+    for number, record in enumerate(runs):
+        lines = [{**line} for line in PASSES]
+        lines[-1] = passes_of(("sentiment", (49, 84, 79 - number)))[0]
+        lines[1] = passes_of(("similarity", (37 + number / 2, 80, 70)))[0]
+        record["passes"] = lines
+    [study] = collect(runs)
+    found = judged(study)
+    assert found["similarity_hurts_sentiment"].value == pytest.approx(-1.75)
+    assert found["sentiment_hurts_similarity"].value == pytest.approx(-3.0)
+    assert found["similarity_hurts_sentiment"].word == "agrees"
+
+
+def test_runs_without_such_passes_have_no_figures():
+    [study] = collect(write({"combine": "sum"}, (50, 80, 80)))
+    assert multitask.figures(study) == []
+    assert "forgetting_A" not in tables_of(study)
+
+
+# === Everything that was run ===
+
+
+def test_every_run_is_in_the_list_the_best_first_then_the_majority():
+    groups = [
+        write({}, (50, 80, 80)),
+        write({"lr": 2e-5}, (51, 80, 80)),
         write(
-            tmp_path,
-            (47, 80, 80),
-            seconds=seconds,
-            combine=combine,
-            loss_weights=weights,
-        )
-    rows = tables(compose(tmp_path))["combined_A_cs224n_1"]
-    assert [row["tasks"] for row in rows] == [
-        "in turn",
-        "sum of losses",
-        "sum of losses, weights similarity=0.5",
-        "PCGrad",
-        "sampled by size^1 to size^0.2",
+            {"combine": "sampled", "alpha": 1.0, "last_alpha": 0.2}, (9, 9, 9)
+        ),
+        write({**HEAD, "frozen_prefix": "cached"}, (26, 62.5, -0.2), seeds=1),
     ]
-    assert [row["of the first's"] for row in rows] == [
-        "100.0 %",
-        "200.0 %",
-        "50.0 %",
-        "400.0 %",
-        "150.0 %",
+    [study] = collect(*groups)
+    rows = tables_of(study)["recipes_A"]
+    assert list(rows.trains) == [
+        "output layers, then everything; mean",
+        "output layers, then everything; mean",
+        "output layers; mean; cached; did not train",
+        "output layers, then everything; mean; sampled by size^1 to size^0.2; "
+        "did not train",
+        "the commonest answer",
     ]
-    assert [row["s per epoch"] for row in rows] == [
-        "10.0",
-        "20.0",
-        "5.0",
-        "40.0",
-        "15.0",
+    assert rows["rates and epochs"][0] == "lr 2e-05 after 0.001; 20 epochs"
+    assert sum(rows.n[:-1]) == sum(map(len, groups))
+    assert rows.SST.iloc[-1] == "26.25"
+
+
+def test_every_setting_that_differs_is_in_a_recipe_s_name():
+    changes = [
+        {},
+        {"train": "all"},
+        HEAD,
+        MIXED,
+        {"pairs": "cross"},
+        {"order": ORDER},
+        {"combine": "sum"},
+        {"loss_weights": "sentiment=2"},
+        {"layer_decay": 0.95},
+        {"lr": 2e-5},
+        {"head_lr": 1e-2},
+        {"head_epochs": 7},
+        {"max_epochs": 100},
+        {**SAMPLED, "last_alpha": 0.2},
+        {**SAMPLED, "alpha": 0.5, "last_alpha": 0.5},
+        {"frozen_prefix": "cached"},
+        {"frozen_prefix": "cached", "cache_dtype": "float32"},
     ]
-    assert [row["against the first"] for row in rows] == ["", *["-1.00"] * 4]
-
-
-# === Footnotes ===
-
-
-def test_what_is_not_as_in_the_paper_is_said_from_the_records(paper):
-    text = document.to_markdown(paper)
-    for said in (
-        "model is minilm, there bert_base_en_uncased",
-        "lr is 0.0001, there 1e-05",
-        "epochs is 4, there 20",
-        "epochs, output layers alone is 6, there 20",
-        "examples, train paraphrase is 15000, there 141506",
-    ):
-        assert f"Not as in the paper: {said}." in text
-    # The paper counts a header line: that is no difference.
-    assert "train similarity" not in text
-    assert "batch_size is" not in text
-
-
-def test_the_footnotes_tell_what_is_odd_in_the_paper_s_tables(paper):
-    text = document.to_markdown(paper)
-    assert "Rows 1 and 2 of table 6 are the same to three digits" in text
-    assert "share of class 0 in SST's dev set: 139 of 1,101" in text
-    assert "The test files have no labels" in text
-    assert "docstring of tf_transfer/multitask.py" in text
-
-
-def test_every_recipe_is_named_by_all_that_differs():
-    recipe = {
-        "train": "all",
-        "pooling": "mean",
-        "pairs": "sbert",
-        "order": multitask_recipes.ORDER,
-        "combine": "in_turn",
-        "loss_weights": "",
-        "layer_decay": 1.0,
-        "lr": 1e-5,
-        "head_lr": None,
-        "alpha": None,
-        "last_alpha": None,
-        "head_epochs": None,
-        "epochs": 20,
-    }
-    others = {
-        "train": "head_then_all",
-        "pooling": "cls",
-        "pairs": "cross",
-        "order": "sentiment,similarity,paraphrase",
-        "combine": "sampled",
-        "loss_weights": "sentiment=2",
-        "layer_decay": 0.95,
-        "lr": 2e-5,
-        "head_lr": 1e-3,
-        "head_epochs": 7,
-        "epochs": 100,
-    }
-    sampled = {**recipe, "combine": "sampled", "alpha": 1.0, "last_alpha": 0.5}
-    recipes = [
-        recipe,
-        *({**recipe, name: value} for name, value in others.items()),
-        sampled,
-        {**sampled, "alpha": 0.5},
-        {**sampled, "last_alpha": 1.0},
-    ]
+    [study] = collect(*(write(c, (50, 80, 80), seeds=1) for c in changes))
     names = {
-        (multitask_recipes.kind(r), multitask_recipes.amount(r))
-        for r in recipes
+        multitask.recipe(group) for _, group in study.runs.groupby("group")
     }
-    assert len(names) == len(recipes)
-    assert set(recipe) == {*multitask_recipes.VARIED, "epochs"}
+    assert len(names) == len(changes)
+
+
+def test_combinations_stand_beside_each_other_with_their_cost():
+    [study] = collect(
+        write({}, (50, 80, 80)),
+        write({"combine": "sum"}, (47, 80, 80)),
+        write({"combine": "pcgrad"}, (47, 80, 80)),
+        write({"combine": "sum", "lr": 2e-5}, (47, 80, 80)),
+    )
+    rows = tables_of(study)["combined_A_1"]
+    assert list(rows.tasks) == ["in turn", "sum of losses", "PCGrad"]
+    assert rows["overall against the first"][1].startswith("-1.00 (")
+    assert list(rows["s per epoch"]) == ["10.0 ± 0.0"] * 3
+    assert "combined_A_2" not in tables_of(study)
+
+
+def test_a_report_without_the_paper_s_figures_shows_what_was_run(tmp_path):
+    [study] = collect(write({}, (50, 80, 80)))
+    [alone] = [study_lib.dataclasses.replace(study, published={}, paper=None)]
+    assert set(tables_of(alone)) == {"recipes_A"}
+    assert alone.differences == []

@@ -1,108 +1,169 @@
 """The ensemble of three stacked models, on known predictions."""
 
+import json
 import os
 
 import numpy as np
 import pytest
 
-from tests.reports.composed import tables
-from tests.reports.synthetic_stacking import BASE
-from tests.reports.synthetic_stacking import signs
-from tests.reports.synthetic_stacking import write
-from tf_transfer import report
-from tf_transfer.reports import reading
-from tf_transfer.reports import summary as summary_lib
+from tests.reports.made_up_stacking import collect
+from tests.reports.made_up_stacking import DENSE
+from tests.reports.made_up_stacking import judged
+from tests.reports.made_up_stacking import stacked
+from tests.reports.made_up_stacking import write
+from tf_transfer.reports import frames
+from tf_transfer.reports import predictions as predictions_lib
+from tf_transfer.reports import stacking
+from tf_transfer.reports import stacking_ensembles
 
 TRUTH = np.array([0, 1, 1, 0, 1, 0, 1, 1])
 
 
-def trio(root, seeds, **changes):
+def put_out(root, records, *wrong, sure=1.0, labels=TRUTH):
+    """Writes predictions that err on some texts, and how sure they are."""
+    logits = np.where(TRUTH == 1, 1.0, -1.0)
+    logits[list(wrong)] *= -sure
+    for number, record in enumerate(records):
+        record["path"] = f"{record['approach']}_{number}_{id(record)}"
+        folder = os.path.join(root, record["path"])
+        os.makedirs(folder)
+        np.savez(
+            os.path.join(folder, "predictions.npz"),
+            test_ids=np.arange(len(labels)),
+            test_labels=labels,
+            test_logits=logits[:, None],
+        )
+    return records
+
+
+def trio(root, scores=(75.0, 75.0, 87.5), seeds=3, **changes):
     """The paper's three models; each errs on other texts, one is very sure."""
-
-    def right_but(*wrong, sure=1.0):
-        logits = np.where(TRUTH == 1, 1.0, -1.0)
-        logits[list(wrong)] *= -sure
-        return lambda seed: logits[:, None]
-
-    same = {"seeds": seeds, "labels": TRUTH, **changes}
-    write(root, "text", [75], logits=right_but(0, 1), **same, **BASE)
-    stacked = {**same, "logits": right_but(2, 3, sure=9.0)}
-    write(root, "text", [70, 75], head="densenet", **stacked)
-    stacked["logits"] = right_but(0)
-    write(root, "text", [70, 87.5], head="highway", **stacked)
-
-
-@pytest.fixture(scope="module")
-def summary(tmp_path_factory):
-    """The summary of the three models, three seeds each."""
-    root = tmp_path_factory.mktemp("trio")
-    trio(root, seeds=3)
-    return summary_lib.summarize_folder(str(root))
+    base, densenet, highway = scores
+    return [
+        *put_out(
+            root, write("text", {**DENSE, **changes}, [base] * seeds), 0, 1
+        ),
+        *put_out(
+            root,
+            write("text", stacked("densenet", **changes), [densenet] * seeds),
+            *(2, 3),
+            sure=9.0,
+        ),
+        *put_out(
+            root,
+            write("text", stacked("highway", **changes), [highway] * seeds),
+            0,
+        ),
+    ]
 
 
-def test_the_ensemble_stands_against_its_members(summary):
-    rows = {
-        row[""]: row
-        for row in tables(report.compose(summary))["ensemble_A_text_1"]
-    }
-    assert list(rows) == [
+def join(root, records):
+    return stacking_ensembles.join_predictions(
+        records, predictions_lib.Predictions(str(root))
+    )
+
+
+def test_an_ensemble_is_a_record_with_the_cost_of_its_members(tmp_path):
+    records = trio(tmp_path)
+    joined, refused = join(tmp_path, records)
+    assert not refused and len(joined) == 6  # three seeds, two methods
+    scores = {r["key"]["adaptation"]: r["metrics"]["accuracy"] for r in joined}
+    # Two of three err on text 0; the mean follows the very sure one on 2, 3.
+    assert scores == {"vote": 7 / 8, "mean": 5 / 8}
+    assert {record["seed"] for record in joined} == {0, 1, 2}
+    first = joined[0]
+    assert first["key"]["head"] == "ensemble"
+    assert first["seconds"] == 90.0 and first["trainable_parameters"] == 3000
+    assert len(first["members"]) == 3
+    assert json.loads(json.dumps(joined)) == joined  # a summary can hold it
+
+
+def test_it_meets_the_paper_s_claim_and_stands_against_its_members(tmp_path):
+    records = trio(tmp_path)
+    joined, _ = join(tmp_path, records)
+    [study] = collect(records, joined)
+    verdict = judged(study)["ensemble_accuracy"]
+    assert verdict.value == pytest.approx(62.5 - 75)
+    assert verdict.runs == 3
+    assert verdict.word == "inconclusive"  # all seeds score the same
+    tables = {table.name: table.frame for table in stacking.tables(study)}
+    rows = tables["ensemble_A_text_1"].set_index("")
+    assert list(rows.index) == [
         "two dense layers, finetune-only",
         "DenseNet, stack-and-finetune",
         "Highway LSTM, stack-and-finetune",
-        "mean of probabilities",
-        "majority vote",
-        "the majority class",
+        "ensemble of three, mean of probabilities",
+        "ensemble of three, majority vote",
     ]
-    # Two of three err on text 0; the mean follows the very sure one on 2, 3.
-    vote, mean = rows["majority vote"], rows["mean of probabilities"]
+    vote = rows.loc["ensemble of three, majority vote"]
     assert vote["accuracy"] == "87.50 ± 0.00" and vote["n"] == "3"
-    assert mean["accuracy"] == "62.50 ± 0.00"
-    assert vote["against finetune-only"] == "+12.50"
-    assert vote["against the best member"] == "+0.00"
-    assert rows["DenseNet, stack-and-finetune"]["time, s"] == "20.0 ± 0.0"
-    assert vote["time, s"] == "50.0 ± 0.0"  # 10 + 20 + 20
+    assert vote["against finetune-only"].startswith("+12.50")
+    assert vote["against the best member"].startswith("+0.00")
+    assert vote["time, s"] == "90.0 ± 0.0"
+    runs = frames.runs_frame(records + joined, study.paper.varied)
+    assert set(stacking.name_groups(runs).approach) >= {
+        "ensemble of three, mean of probabilities"
+    }
 
 
-def test_the_ensemble_is_in_the_summary_and_meets_the_paper_s_claim(summary):
-    assert [joined["seed"] for joined in summary["ensembles"]] == [0, 1, 2]
-    row = signs(report.compose(summary), "text")[
-        "ensemble, mean of probabilities against two dense layers, "
-        "finetune-only",
-        "accuracy",
-    ]
-    assert row["paper"] == "+0.72" and row["ours"].startswith("-12.50")
+def test_members_have_trained_for_as_many_epochs(tmp_path):
+    """Ensembles once joined members of 1, 3 and 7 epochs."""
+    base, *_ = trio(tmp_path, seeds=1, max_epochs=1)
+    _, densenet, _ = trio(tmp_path, seeds=1, max_epochs=3)
+    *_, highway = trio(tmp_path, seeds=1, max_epochs=7)
+    assert join(tmp_path, [base, densenet, highway]) == ([], [])
 
 
-def test_an_ensemble_takes_members_of_the_same_seed_and_rates_only(tmp_path):
-    trio(tmp_path, seeds=1)
-    trio(tmp_path, seeds=2, lr=1e-5)
-    write(
-        tmp_path,
-        "text",
-        [70, 75],
-        head="highway",
-        labels=TRUTH,
-        seeds=3,
-        head_lr=1e-2,
-    )
-    made = summary_lib.summarize_folder(str(tmp_path))
-    assert len(made["ensembles"]) == 3
-    found = tables(report.compose(made))
-    assert found["ensemble_A_text_1"][3]["n"] == "2"
-    assert found["ensemble_A_text_2"][3]["n"] == "1"
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lr": 1e-5},
+        {"head_lr": 1e-2},
+        {"phase_one_epochs": 2},
+        {"max_epochs": 7},
+        {"frozen_prefix": "cached"},
+        {"max_train_examples": 300},
+        {"batch_size": 8},
+    ],
+)
+def test_members_differ_in_nothing_else(tmp_path, changes):
+    base, densenet, highway = trio(tmp_path, seeds=1)
+    *_, other = trio(tmp_path, seeds=1, **changes)
+    assert join(tmp_path, [base, densenet, other]) == ([], [])
+    joined, _ = join(tmp_path, [base, densenet, highway, other])
+    assert {tuple(record["members"]) for record in joined} == {
+        (base["path"], densenet["path"], highway["path"])
+    }
+
+
+def test_cached_members_share_the_build_of_their_prefix(tmp_path):
+    base, densenet, highway = trio(tmp_path, seeds=1)
+    for record, paid in ((densenet, 8.0), (highway, 0.5)):
+        record["cached"] = True
+        record["key"] |= {"frozen_prefix": "cached", "cache_dtype": "float16"}
+        record |= {"prefix_seconds": paid, "prefix_build_seconds": 8.0}
+    joined, _ = join(tmp_path, [base, densenet, highway])
+    assert joined[0]["prefix_build_seconds"] == 8.0
+    assert joined[0]["prefix_seconds"] == 8.5
+    assert joined[0]["cached"]
+    assert joined[0]["key"]["frozen_prefix"] == "cached"
+
+
+def test_members_of_two_machines_make_an_ensemble_that_is_not_timed(tmp_path):
+    records = trio(tmp_path, seeds=1)
+    environment = {**records[0]["timing_environment"], "threads": 7}
+    records[0]["timing_environment"] = environment
+    joined, _ = join(tmp_path, records)
+    assert all(r["timing_environment"]["mixed"] for r in joined)
 
 
 def test_runs_with_other_labels_are_in_no_ensemble_and_that_is_said(tmp_path):
-    trio(tmp_path, seeds=1)
-    [path] = {
-        record["path"]
-        for record in reading.read_runs(str(tmp_path))[0]
-        if record["key"]["head"] == "highway"
-    }
-    name = os.path.join(tmp_path, path, "predictions.npz")
-    arrays = dict(np.load(name))
-    np.savez(name, **{**arrays, "test_labels": 1 - TRUTH})
-    made = summary_lib.summarize_folder(str(tmp_path))
-    assert made["ensembles"] == []
-    [(left, reason)] = made["left_out"]
-    assert left == path and "has other labels than" in reason
+    base, densenet, _ = trio(tmp_path, seeds=1)
+    [highway] = put_out(
+        tmp_path,
+        write("text", stacked("highway"), [80.0]),
+        labels=1 - TRUTH,
+    )
+    joined, [(path, reason)] = join(tmp_path, [base, densenet, highway])
+    assert joined == [] and path == highway["path"]
+    assert "has other labels than" in reason

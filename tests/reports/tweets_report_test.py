@@ -1,276 +1,365 @@
-"""The report on tweets, on runs with known scores."""
+"""The report on tweets and on one's own texts, on runs with known scores."""
 
-import numpy as np
+import os
+
 import pytest
 
-from tests.reports import synthetic
-from tests.reports.composed import compose
-from tests.reports.composed import tables
-from tf_transfer import tweets
-from tf_transfer.data.task import Task
-from tf_transfer.reports import document
-from tf_transfer.reports import statistics
+from tests import commands
+from tests.reports import made_up
+from tf_transfer.reports import claims
+from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import tweets
 
-METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
-IDENTITY = "table sha256:0"
-
-
-class Tweets(tweets.Settings):
-    """Settings whose table need not be there."""
-
-    row = Task(
-        "tweets",
-        "",
-        ("text",),
-        "label",
-        ("0", "1"),
-        "accuracy",
-        "",
-        (),
-        also=METRICS,
-    )
+FOLDER = os.path.join(commands.ROOT, "experiments")
+PAPER = claims.read(claims.find_file(FOLDER, "tweets"))
+FROZEN = {"trainable_layers": "0", "pooler": "frozen"}
+LAST_TWO, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
+SPARSE_KEY = (
+    *("preprocessing", "keyword_column", "clean", "duplicates"),
+    *("folds", "fold_seed", "max_train_examples", "split_seed"),
+)
+PARAMETERS = {"0": 769, "2": 14_000_000, "all": 108_000_000}
 
 
-def write(root, layers, scores, **changes):
-    """A run for each score in points; F1 is ten points lower."""
+def metrics_of(score, names=("f1", "f1_macro", "f1_hart")):
+    """Metrics as shares: F1 is ten points lower, the paper's three."""
+    lower = {"f1": 0.1, "f1_macro": 0.1, "f1_hart": 0.03}
+    return {
+        "accuracy": score / 100,
+        **{name: score / 100 - lower[name] for name in names},
+    }
+
+
+def write(settings, scores, **changes):
+    """Records of encoders, one for each score, as of the paper's grid."""
+    names = changes.pop("names", ("f1", "f1_macro", "f1_hart"))
+    known = set(PAPER.settings) - {"preprocessing", "folds", "fold_seed"}
+    records = []
     for seed, score in enumerate(scores):
-        synthetic.write(
-            root,
-            [score / 100],
-            cls=Tweets,
-            task="tweets",
-            seed=seed,
-            trainable_layers=layers,
-            data_identity=IDENTITY,
-            tested=762,
-            sizes=changes.get("max_train_examples") or 6851,
-            metrics=dict.fromkeys(METRICS, score / 100 - 0.1),
-            predictions=(np.array([0, 0, 0, 1]), np.ones((4, 1))),
-            stop_reason="max_epochs",
+        record = made_up.make_record(
+            PAPER,
+            "tweets",
+            settings,
+            seed,
+            score,
+            metrics=metrics_of(score, names),
+            majorities={"accuracy": 0.573},
             **changes,
         )
+        key = record["key"]
+        record["key"] = {
+            name: value
+            for name, value in key.items()
+            if name in known or name not in PAPER.settings
+        }
+        layers = record["key"]["trainable_layers"]
+        record["trainable_parameters"] = PARAMETERS[layers]
+        record["experiment"] = "tweets"
+        size = record["key"]["max_train_examples"]
+        if size and "sizes" not in changes:
+            record["sizes"] = {"train": size, "test": 762}
+        records.append(record)
+    return records
 
 
-def write_baseline(root, features, scores, **changes):
-    """A baseline whose folds score so, in points."""
-    folds = [
-        {"accuracy": score / 100, **dict.fromkeys(METRICS, score / 100 - 0.1)}
-        for score in scores
+def write_baseline(features, scores, folds=10, examples=0):
+    """The record of a sparse run; in folds, each scores so."""
+    settings = {"max_train_examples": examples}
+    [record] = write(settings, [sum(scores) / len(scores)])
+    key = {
+        name: value
+        for name, value in PAPER.settings.items()
+        if name in SPARSE_KEY
+    }
+    identity = "texts in folds" if folds else "tweets files"
+    return {
+        **record,
+        "path": f"{features} {folds} {record['sizes']}",
+        "approach": features,
+        "lr": 0.0,
+        "model": "bert_base_en",
+        "blocks": 0,
+        "folds": [metrics_of(score) for score in scores] if folds else None,
+        "key": {
+            **{n: record["key"][n] for n in ("module", "task", "seed")},
+            **key,
+            "features": features,
+            "folds": folds,
+            "max_train_examples": record["key"]["max_train_examples"],
+            "data_identity": identity,
+        },
+        "trainable_parameters": 1000,
+    }
+
+
+def collect(*groups, folder=FOLDER):
+    records = [record for group in groups for record in group]
+    return study_lib.collect({"runs": records}, folder)
+
+
+def tables_of(study):
+    return {table.name: table.frame for table in tweets.tables(study)}
+
+
+def the_paper_s_runs():
+    """Tables 1 and 2, with ten folds and five seeds."""
+    folds = [76, 77, 78, 79, 80, 80, 81, 82, 83, 84]
+    return [
+        [write_baseline(name, folds) for name in ("tfidf", "count", "hash")],
+        write(FROZEN, [82.0, 82.5, 83.0, 83.5, 84.0]),
+        write(LAST_TWO, [82.4, 83.0, 83.3, 83.4, 84.2]),
+        write(ALL, [79.0, 81.0, 83.0, 85.0, 87.0]),
     ]
-    synthetic.write(
-        root,
-        None,
-        cls=Tweets,
-        task="tweets",
-        features=features,
-        folds=folds,
-        data_identity="table sha256:folds",
-        tested=762,
-        sizes=6851,
-        **changes,
-    )
-
-
-def write_paper(root):
-    """The paper's two tables, smaller."""
-    for features, scores in {"tfidf": (70, 72), "count": (74, 76)}.items():
-        write_baseline(root, features, scores)
-    write(root, "0", (80, 82, 84), seconds=5.0)
-    write(root, "2", (83, 85, 87), seconds=20.0)
-    write(root, "all", (84, 84, 90), seconds=40.0)
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """The parts of the report on the paper's tables."""
-    root = tmp_path_factory.mktemp("paper")
-    write_paper(root)
-    return compose(root)
+def study():
+    [found] = collect(*the_paper_s_runs())
+    return found
 
 
-@pytest.fixture
-def paper(tmp_path):
-    """The same runs, for tests that add some."""
-    write_paper(tmp_path)
-    return tmp_path
+@pytest.fixture(scope="module")
+def verdicts(study):
+    return {verdict.claim.id: verdict for verdict in study.verdicts}
 
 
-def test_sparse_features_are_means_over_folds(report):
-    [rows] = [r for n, r in tables(report).items() if n.startswith("sparse")]
-    assert [row["features"] for row in rows] == ["tfidf", "count"]
-    assert rows[0]["accuracy"] == "71.00 ± 1.41"
-    assert rows[0]["F1"] == "61.00 ± 1.41"
-    assert (rows[0]["published accuracy"], rows[0]["published F1"]) == (
-        "79.5",
-        "74.2",
+# === Claims ===
+
+
+def test_baselines_in_folds_are_compared_with_encoders(verdicts):
+    verdict = verdicts["accuracy_over_sparse"]
+    assert verdict.word == "agrees", verdict
+    assert verdict.value == pytest.approx(83.09 - 80, abs=0.01)
+    assert verdict.runs == 5  # the encoders' seeds; of baselines, ten folds
+    # 83.09 - 3 by the paper's F1, 83.09 - 10 by the standard one; sparse 70.
+    printed, standard = (
+        verdicts[name].value
+        for name in ("printed_f1_over_sparse", "f1_over_sparse")
     )
+    assert printed == pytest.approx(10.09, abs=0.01)
+    assert standard == pytest.approx(3.09, abs=0.01)
 
 
-def test_encoders_stand_beside_the_figures_of_their_own_runs(report):
-    rows = tables(report)["encoders_A_tweets"]
-    assert [row["trains, lr"] for row in rows] == [
-        "unfrozen, 5e-05",
-        "last two blocks, 5e-05",
-        "frozen, 5e-05",
+def test_maximum_and_variance_have_verdicts_of_their_own(verdicts):
+    assert verdicts["higher_maximum"].value == pytest.approx(3.0)
+    # Distances from the median: 4, 2, 0, 2, 4 and 1, 0.5, 0, 0.5, 1.
+    assert verdicts["fine_tuning_varies_more"].value == pytest.approx(1.8)
+    assert verdicts["fewer_layers_vary_less"].value == pytest.approx(-1.96)
+    words = {verdict.word for verdict in verdicts.values()}
+    assert words <= {"agrees", "agrees in sign", "contradicts", "inconclusive"}
+
+
+def test_no_difference_is_not_accepted_for_lack_of_evidence():
+    """+10.00 (-50.85 to +70.85) was once a difference that agrees."""
+    frozen, unfrozen = [50.0, 90.0, 100.0], [60.0, 70.0, 80.0]
+    [study] = collect(write(FROZEN, frozen), write(ALL, unfrozen))
+    [verdict] = [
+        v for v in study.verdicts if v.claim.id == "frozen_as_unfrozen"
     ]
-    assert [row["accuracy"].split()[0] for row in rows] == [
-        "86.00",
-        "85.00",
-        "82.00",
-    ]
-    # The rows of the paper's table 2 are exchanged.
-    assert [row["published accuracy"] for row in rows] == [
-        "83.1",
-        "83.3",
-        "82.4",
-    ]
-    assert rows[2]["published F1"] == "87.2 (80.65)"
-    assert rows[0]["accuracies"] == "84.0 to 90.0"
-    assert {row["trials"] for row in rows} == {"3"}
+    assert verdict.value == pytest.approx(10.0)
+    assert verdict.low < -40 and verdict.high > 60
+    assert verdict.word == "inconclusive"
 
 
-def test_welch_s_tests_have_the_paper_s_beside_them(report):
-    rows = tables(report)["tests_A_tweets"]
-    row = rows[0]
-    assert row["first"].startswith("frozen")
-    assert row["second"].startswith("last two")
-    assert row["published"] == "t = -1.5, df = 16, p = 0.14"
-    test = statistics.welch([80, 82, 84], [83, 85, 87])
-    assert row["t"] == f"{test.t:.2f}" == "-1.84"
-    assert row["p"] == f"{test.p:.3f}"
-    assert rows[2]["published"] == ""
-
-
-def test_a_half_point_has_a_price_against_the_same_test_set(paper):
-    synthetic.write(
-        paper,
-        None,
-        cls=HeldOut,
-        task="tweets",
-        features="hash",
-        folds=[{"accuracy": 0.83, **dict.fromkeys(METRICS, 0.7)}],
-        data_identity=IDENTITY,
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"batch_size": 256}, "batch_size 256 (paper: 32)"),
+        ({"model": "bert_base_en_uncased"}, "encoder bert_base_en_uncased"),
+    ],
+)
+def test_another_batch_or_encoder_is_not_the_paper_s(changes, reason):
+    [study] = collect(
+        write({**FROZEN, **changes}, [80.0, 80.1, 80.2]),
+        write({**ALL, **changes}, [80.0, 80.1, 80.2]),
     )
-    rows = tables(compose(paper))["encoders_A_tweets"]
-    assert [row["s for half a point"] for row in rows] == [
-        "6.7",
-        "5.0",
-        "never",
-        "",
+    [verdict] = [
+        v for v in study.verdicts if v.claim.id == "frozen_as_unfrozen"
     ]
-    assert rows[3]["trains, lr"] == "hash, logistic regression"
-    assert rows[3]["accuracy"] == "83.00"
+    assert verdict.word == "not comparable" and reason in verdict.reason
+    [table] = tables_of(study).values()
+    assert not [name for name in table if "published" in name]
 
 
-class HeldOut(Tweets):
-    """A baseline that is tested on the held-out set."""
-
-    def __init__(self, **changes):
-        super().__init__(**changes)
-        object.__setattr__(self, "folds", 0)
-
-
-def test_rates_and_sizes_have_tables_of_their_own(paper):
-    write(paper, "0", (70, 74), lr=1e-3)
-    assert "rates_A_tweets" not in tables(compose(paper))  # one column alone
-    write(paper, "2", (80, 80), lr=1e-3)
-    write(paper, "0", (60, 62), max_train_examples=100)
-    for layers, lr in (("0", 1e-3), ("2", 5e-5), ("2", 1e-3)):
-        write(paper, layers, (65, 65), lr=lr, max_train_examples=100)
-    found = tables(compose(paper))
-    assert found["rates_A_tweets"] == [
-        {
-            "lr": "5e-05",
-            "unfrozen": "86.00 ± 3.46",
-            "last two blocks": "85.00 ± 2.00",
-            "frozen": "82.00 ± 2.00",
-        },
-        {
-            "lr": "0.001",
-            "unfrozen": "",
-            "last two blocks": "80.00 ± 0.00",
-            "frozen": "72.00 ± 2.83",
-        },
-    ]
-    assert found["rates_100_A_tweets"] == [
-        {
-            "lr": "5e-05",
-            "last two blocks": "65.00 ± 0.00",
-            "frozen": "61.00 ± 1.41",
-        },
-        {
-            "lr": "0.001",
-            "last two blocks": "65.00 ± 0.00",
-            "frozen": "65.00 ± 0.00",
-        },
-    ]
-    curves = found["sizes_A_tweets"]
-    assert [row["examples"] for row in curves] == ["100", "6,851"]
-    assert [row["frozen, 5e-05"] for row in curves] == [
-        "61.00 ± 1.41",
-        "82.00 ± 2.00",
-    ]
-    # What was trained on fewer examples is in no other table.
-    assert len(found["encoders_A_tweets"]) == 5
-
-
-def test_a_baseline_has_a_learning_curve_too(paper):
-    for sizes, score in ((100, 0.7), (6851, 0.8)):
-        synthetic.write(
-            paper,
-            None,
-            cls=HeldOut,
-            task="tweets",
-            features="count",
-            folds=[{"accuracy": score, **dict.fromkeys(METRICS, 0.7)}],
-            data_identity=IDENTITY,
-            sizes=sizes,
-            max_train_examples=sizes % 6851,
-        )
-    rows = tables(compose(paper))["sizes_A_tweets"]
-    assert [row["count, logistic regression"] for row in rows] == [
-        "70.00",
-        "80.00",
-    ]
-
-
-def test_other_texts_have_no_published_figures_beside_them(tmp_path):
-    synthetic.write(
-        tmp_path,
-        [0.8],
-        cls=Tweets,
-        task="tweets",
-        trainable_layers="0",
-        data_identity=IDENTITY,
-        metrics=dict.fromkeys(METRICS, 0.7),
+def test_rates_other_than_the_paper_s_meet_no_published_test():
+    """Frozen at 5e-5 against unfrozen at 2e-4 had the paper's t beside it."""
+    [study] = collect(
+        write(FROZEN, [80.0, 80.1, 80.2]),
+        write({**ALL, "lr": 2e-4}, [80.0, 80.1, 80.2]),
     )
-    [row] = tables(compose(tmp_path))["encoders_A_tweets"]
-    assert (row["published accuracy"], row["published F1"]) == ("", "")
+    judged = {v.claim.id: v for v in study.verdicts}
+    verdict = judged["frozen_as_unfrozen"]
+    assert verdict.word == "inconclusive", verdict
+    [table] = tables_of(study).values()
+    published = dict(zip(table.trains, table["published accuracy"]))
+    assert published == {"unfrozen": "", "frozen": "82.4"}
 
 
-def test_baselines_on_fewer_examples_alone_are_no_table(tmp_path):
-    write_baseline(tmp_path, "count", (70, 72), max_train_examples=100)
-    assert "tweets: sparse features, 10 folds" in document.to_markdown(
-        compose(tmp_path)
+def test_baselines_are_beside_every_study_of_the_same_texts():
+    studies = collect(
+        [write_baseline("count", [80.0] * 10)],
+        write(ALL, [80.0, 80.1, 80.2]),
+        write({**ALL, "batch_size": 256}, [80.0, 80.1]),
     )
+    assert [study.name for study in studies] == ["A", "B"]
+    for study in studies:
+        assert study.runs.baseline.sum() == 1
+        assert study.model == "bert_base_en"
 
 
-def test_of_many_cells_those_at_the_paper_s_rate_are_tested(paper):
-    for lr in (1e-5, 2e-5, 1e-4, 2e-4, 1e-3, 2e-3):
-        write(paper, "0", (70, 74), lr=lr)
-    found = tables(compose(paper))
-    assert len(found["encoders_A_tweets"]) == 9
-    assert len(found["tests_A_tweets"]) == 3
-    published = {
-        row["trains, lr"]: row["published accuracy"]
-        for row in found["encoders_A_tweets"]
+def test_baselines_alone_are_a_study():
+    [study] = collect([write_baseline("count", [80.0, 81.0])])
+    [table] = tables_of(study).values()
+    assert list(table.features) == ["count"] and study.model == ""
+
+
+# === Tables ===
+
+
+def test_every_run_is_in_a_table_with_few_examples_too():
+    few = {"max_train_examples": 100}
+    [study] = collect(
+        *the_paper_s_runs(), write({**ALL, **few}, [60.0, 61.0, 62.0])
+    )
+    table = tables_of(study)["held_out_A_tweets"]
+    assert list(zip(table.trains, table.examples)) == [
+        ("unfrozen", "6,851"),
+        ("unfrozen", "100"),
+        ("last two blocks", "6,851"),
+        ("frozen", "6,851"),
+    ]
+    shown = sum(table.n) + sum(len(tables_of(study)["folds_A_tweets"]) * [1])
+    assert shown == len(study.runs)
+
+
+def test_published_figures_stand_beside_the_runs_they_come_from(study):
+    table = tables_of(study)["held_out_A_tweets"].set_index("trains")
+    # Two rows of the paper's table are exchanged.
+    assert dict(table["published accuracy"]) == {
+        "unfrozen": "83.1",
+        "last two blocks": "83.3",
+        "frozen": "82.4",
     }
-    assert published["frozen, 5e-05"] == "82.4"
-    assert published["frozen, 1e-05"] == ""
+    assert table["published F1"]["frozen"] == "87.2 (80.7)"
+    assert table["lowest to highest"]["unfrozen"] == "79.0 to 87.0"
+    folds = tables_of(study)["folds_A_tweets"].set_index("features")
+    assert folds["published F1"]["count"] == "74.6"
+    assert folds["accuracy"]["count"] == "80.00 ± 2.58"
 
 
-def test_the_footnotes_explain_the_swap_and_of_the_f1(report):
-    text = document.to_markdown(report)
-    assert "rows of the paper's table 2 are exchanged" in text
-    assert "no F1 of one label" in text
-    assert "the majority's accuracy is 75.00" in text
+def test_one_s_own_texts_have_nothing_of_the_paper_s_tweets():
+    own = {"names": ("f1_macro",)}
+    sizes = {"train": 900, "test": 100}
+    in_folds = write_baseline("count", [70.0, 71.0, 72.0])
+    in_folds |= {"sizes": sizes, "folds": [metrics_of(70.0, own["names"])] * 3}
+    in_folds["metrics"] = metrics_of(70.0, own["names"])
+    [study] = collect(
+        write(
+            {**ALL, "max_train_examples": 300},
+            [87.6, 87.5],
+            sizes={"train": 300, "test": 100},
+            names=own["names"],
+        ),
+        write(FROZEN, [60.0, 61.0], sizes=sizes, names=own["names"]),
+        [in_folds],
+    )
+    table = tables_of(study)["held_out_A_tweets"]
+    assert "87.55" in table.accuracy[0]  # the best was not in the report once
+    assert "macro F1" in table and "F1" not in table
+    assert not [name for name in table if "published" in name]
+    assert "the paper's F1" not in table
+    assert not [said for said in tweets.notes(study) if "paper" in said]
+    assert all(
+        verdict.word in ("not comparable", "inconclusive")
+        for verdict in study.verdicts
+    )
+
+
+def test_a_half_point_has_a_price_over_a_baseline_on_the_same_texts():
+    [study] = collect(
+        write(ALL, [84.0, 84.0, 84.0], seconds=40.0),
+        write(FROZEN, [80.0, 80.0], seconds=5.0),
+        [write_baseline("hash", [82.0], folds=0)],
+    )
+    table = tables_of(study)["held_out_A_tweets"].set_index("trains")
+    # 120 s for two points.
+    assert dict(table["s for half a point"]) == {
+        "unfrozen": "30.0",
+        "frozen": "never",
+        "hash": "",
+    }
+
+
+def test_runs_that_did_not_train_are_marked(study):
+    [found] = collect(write(FROZEN, [57.3, 57.3, 57.3]), write(ALL, [80, 81]))
+    table = tables_of(found)["held_out_A_tweets"]
+    assert list(table.trains) == ["unfrozen", "frozen, did not train"]
+    assert any("Did not train" in said for said in tweets.notes(found))
+    assert not any("Did not train" in said for said in tweets.notes(study))
+
+
+def test_a_blank_time_has_its_reason():
+    elsewhere = {**made_up.ENVIRONMENT, "threads": 1}
+    [study] = collect(
+        write(ALL, [80, 81, 82]),
+        write(LAST_TWO, [80, 81], timing_environment=elsewhere),
+    )
+    table = tables_of(study)["held_out_A_tweets"].set_index("trains")
+    assert table["time, s"]["last two blocks"] == ""
+    assert any(said.startswith("2 runs were") for said in tweets.notes(study))
+
+
+def test_rates_and_sizes_have_tables_of_their_own():
+    few = {"max_train_examples": 100}
+    [study] = collect(
+        write(ALL, [84, 86]),
+        write({**ALL, "lr": 1e-3}, [70, 74]),
+        write(LAST_TWO, [85, 85]),
+        write({**LAST_TWO, "lr": 1e-3}, [80, 80]),
+        write({**ALL, **few}, [60, 62]),
+        [write_baseline("count", [70.0], folds=0, examples=100)],
+        [write_baseline("count", [80.0], folds=0)],
+    )
+    found = tables_of(study)
+    assert found["rates_6851_A_tweets"].to_dict("records") == [
+        {
+            "lr": "5e-05",
+            "unfrozen": "85.00 ± 1.41",
+            "last two blocks": "85.00 ± 0.00",
+        },
+        {
+            "lr": "0.001",
+            "unfrozen": "72.00 ± 2.83",
+            "last two blocks": "80.00 ± 0.00",
+        },
+    ]
+    assert found["sizes_A_tweets"].to_dict("records") == [
+        {
+            "examples": "100",
+            "unfrozen, 5e-05": "61.00 ± 1.41",
+            "count": "70.00",
+        },
+        {
+            "examples": "6,851",
+            "unfrozen, 5e-05": "85.00 ± 1.41",
+            "count": "80.00",
+        },
+    ]
+
+
+# === Figures ===
+
+
+def test_figures_are_boxes_of_folds_and_trials_and_sizes(study):
+    names = {figure.name for figure in tweets.figures(study)}
+    assert names == {"trials_A_tweets", "folds_A_tweets"}
+    figure = tweets.figures(study)[0]
+    assert figure.files["png"].startswith(b"\x89PNG")
+    assert b"<svg" in figure.files["svg"]
+
+
+def test_a_group_is_called_as_in_the_paper(study):
+    assert set(study.runs.approach) == {
+        *("unfrozen", "frozen", "last two blocks"),
+        *("tfidf", "count", "hash"),
+    }

@@ -1,381 +1,352 @@
-"""Wang's claims, and whether they hold for the runs at hand.
+"""The papers' claims as data, and what of some runs is not as in the paper.
 
-A claim holds if what it calls an effect is seen at half its published size or
-more, and what it calls a price is at most one point over the published: the
-paper's own spread from run to run is "within 1 %". Each sentence has the
-numbers, so that a reader may judge by another rule.
+A claim is an entry of `experiments/<paper>/claims.toml`. It names two groups of
+runs by their settings, the tasks, the published figure and what kind of claim
+it is; `verdicts` judges them all.
 """
 
 import dataclasses
-import statistics as plain
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+import json
+import math
+import os
+import tomllib
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
-from tf_transfer.reports import compare
-from tf_transfer.reports import studies
-from tf_transfer.reports.studies import Dataset
+import numpy as np
+import pandas as pd
 
-HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "not enough runs"
-SPREAD = 1.0  # points
-LITTLE = 10.0  # percent of time saved
-CONSIDERABLE = 25.0  # percent of time
-EPOCH_SHARE_REACH = 10.0  # percent around the paper's 60
-LASTS = ("last_4", "last_3", "last_2", "last_1")
+from tf_transfer.reports import measures
+from tf_transfer.utils.errors import UserError
+
+SIZES_ALIKE = 0.01  # of a split: counts of header lines and the like
+KINDS = ("difference", "equal", "spread", "maximum", "trend")
+OVER = ("mean", "each", "most", "some")
+Group = Mapping[str, Any]  # settings and their values
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
-    """A claim, one of the three words, and the numbers behind it."""
+class Claim:
+    """What a paper says of two groups of runs.
 
-    claim: str
-    word: str
-    numbers: str
+    The value of a claim is `measure` of `first` less `factor` times that of
+    `second`, or with `relative` the difference in percent of the second; where
+    there is no `second`, the measure itself. Of several `first` or `second`,
+    each is compared with each, or with `paired` the i-th with the i-th.
+
+    Attributes:
+        id: unique within the paper.
+        text: the claim, as a sentence.
+        source: where the paper says so.
+        tasks: on which it is made; all are needed.
+        first, second: settings of the sides. `L/4` for `trainable_layers` is
+            that share of the encoder's blocks, rounded up.
+        both: settings that both sides share.
+        paired: whether the i-th of `first` is compared with the i-th of
+            `second` alone.
+        kind: `difference` (its sign, and its size where published), `equal`
+            (within `margin`), `spread` (the standard deviation of `first` is at
+            most `margin`), `maximum` (of the runs' scores), `trend` (the
+            difference grows with the logarithm of the training set).
+        measure: see `measures.MEASURES`; two, where the sides have their own.
+        at: for `score_within`, times as multiples of an epoch of the second
+            side; the claim is about each of them.
+        relative: whether the difference is in percent of the second side.
+        factor: of the second side.
+        over: `mean` of all tasks, pairs and times, `each` of them, `most` of
+            them, or `some`, which is one or more.
+        published: the paper's value; 0 where it gives none.
+        sign: of the difference, where no value is published.
+        margin: what counts as no difference, in the measure's unit.
+        margin_from: where the margin comes from.
+        may_fail: sides (`first`, `second`) that need not have trained, since
+            that is the claim.
+        uses: tasks whose data the measure looks at, if not those of the claim.
+        encoder: the preset that it is about, if not the paper's only one.
+        beside: another measure, whose value is told beside the verdict.
+        note: what a reader must know, such as a contradiction in the paper.
+    """
+
+    id: str
+    text: str
+    source: str
+    tasks: tuple[str, ...]
+    first: tuple[Group, ...]
+    second: tuple[Group, ...] = ()
+    both: Group = dataclasses.field(default_factory=dict)
+    paired: bool = False
+    kind: str = "difference"
+    measure: tuple[str, str] = ("score", "score")
+    at: tuple[float, ...] = ()
+    relative: bool = False
+    factor: float = 1.0
+    over: str = "mean"
+    published: float = 0.0
+    sign: int = 0
+    margin: float = 0.0
+    margin_from: str = ""
+    may_fail: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    encoder: str = ""
+    beside: str = ""
+    note: str = ""
+
+    @property
+    def direction(self) -> int:
+        """+1 or -1: the sign of what is claimed; 0 of no difference."""
+        return self.sign or int(np.sign(self.published))
+
+    @property
+    def unit(self) -> str:
+        """Of its value: `%`, `points`, `s`."""
+        return "%" if self.relative else measures.unit_of(self.measure[0])
 
 
-def judge(
-    datasets: Sequence[Dataset], published: dict[str, Any]
-) -> list[Verdict]:
-    """A `Verdict` on each of the paper's claims.
+@dataclasses.dataclass(frozen=True)
+class Paper:
+    """A paper's claims, and what all of its runs have in common.
+
+    Attributes:
+        name: author and title.
+        settings: published, or the default that we chose where it is silent;
+            of a list, each value is the paper's.
+        encoders: presets, in the order of preference.
+        sizes: examples of `train` (validation included) and `test` by task.
+        varied: settings that the paper varies, besides `frames.VARIED`.
+        rates: the learning rates of which each side takes the one that is
+            better on validation; none where each claim names its own.
+        claims: in the order of the paper.
+        notes: what is said below the claims.
+        settings_of: by preset, settings that it has in place of `settings`.
+        encoder_of: the preset of each task, where these have their own.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    encoders: tuple[str, ...]
+    sizes: dict[str, dict[str, int]]
+    varied: tuple[str, ...]
+    rates: tuple[float, ...]
+    claims: tuple[Claim, ...]
+    notes: tuple[str, ...]
+    settings_of: dict[str, dict[str, Any]] = dataclasses.field(
+        default_factory=dict
+    )
+    encoder_of: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def settings_on(self, model: str) -> dict[str, Any]:
+        """The paper's settings with an encoder."""
+        return {**self.settings, **self.settings_of.get(model, {})}
+
+
+def read(path: str) -> Paper:
+    """The claims in a file.
+
+    What its table `common` says holds of every claim that says nothing else.
+
+    Raises:
+        UserError: the file, or an entry of it, is not as it should be.
+    """
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}.") from None
+    known = {field.name for field in dataclasses.fields(Claim)}
+    claims: list[Claim] = []
+    for own in content.get("claim", ()):
+        entry = {**content.get("common", {}), **own}
+        name = entry.get("id", f"claim {len(claims) + 1}")
+        if wrong := sorted(set(entry) - known):
+            raise UserError(f"{path}: {name}: has an unknown key {wrong[0]!r}.")
+        for key, choices in (("kind", KINDS), ("over", OVER)):
+            if entry.get(key, choices[0]) not in choices:
+                raise UserError(
+                    f"{path}: {name}: {key} is one of {', '.join(choices)}."
+                )
+        for key in ("first", "second"):
+            groups = entry.get(key, ())
+            entry[key] = (
+                (groups,) if isinstance(groups, dict) else tuple(groups)
+            )
+        measure = entry.get("measure", "score")
+        both = (measure, measure) if isinstance(measure, str) else measure
+        entry["measure"] = tuple(both)
+        at = entry.get("at", ())
+        entry["at"] = tuple(at) if isinstance(at, list | tuple) else (at,)
+        for key in ("tasks", "may_fail", "uses"):
+            entry[key] = tuple(entry.get(key, ()))
+        try:
+            claims.append(Claim(**entry))
+        except TypeError as error:
+            raise UserError(f"{path}: {name}: {error}.") from None
+        if claims[-1].kind == "equal" and not claims[-1].margin:
+            raise UserError(f"{path}: {name}: `equal` needs a margin.")
+        sides = claims[-1].first, claims[-1].second
+        if claims[-1].paired and len({len(side) for side in sides}) > 1:
+            raise UserError(f"{path}: {name}: pairs need sides of one length.")
+    return Paper(
+        content["paper"],
+        content["settings"],
+        tuple(content["encoders"]),
+        content.get("sizes", {}),
+        tuple(content.get("varied", ())),
+        tuple(content.get("rates", ())),
+        tuple(claims),
+        tuple(content.get("notes", ())),
+        content.get("settings_of", {}),
+        content.get("encoder_of", {}),
+    )
+
+
+def find_file(
+    folder: str, experiment: str, name: str = "claims.toml"
+) -> str | None:
+    """A file of an experiment, or None.
 
     Args:
-        datasets: those of a study that may be judged.
-        published: content of `experiments/glue/published.json`, or {}.
+        folder: where `<experiment>/<name>` is looked for first; then, in the
+            folder `experiments` beside the package.
+        experiment: such as `glue`.
+        name: of the file.
     """
-    if not published:
-        return []
-    verdicts = [_judge_epoch_share(datasets, published)]
-    for size in ("large", "small"):
-        verdicts.append(_judge_time_saved(datasets, published, size))
-        verdicts.append(_judge_score_lost(datasets, published, size))
-    return [
-        *verdicts,
-        *_judge_single_tasks(datasets, published),
-        _judge_rate(datasets, published, "fine_tuning", "last"),
-        _judge_rate(datasets, published, "last", "fine_tuning"),
-        _judge_times_of_rates(datasets),
-        _judge_fixed_times_small(datasets),
-        *(
-            _judge_fixed_times_large(datasets, task, figures)
-            for task, figures in published["ahead_at_fixed_times"].items()
-        ),
-        _judge_budget(datasets, published["budget"]),
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    beside = os.path.join(os.path.dirname(package), "experiments")
+    for parent in (folder, beside):
+        path = os.path.join(parent, experiment, name)
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+def read_published(folder: str, experiment: str) -> dict[str, Any]:
+    """The paper's other figures, or {} where they are not at hand."""
+    path = find_file(folder, experiment, "published.json")
+    if path is None:
+        return {}
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+# === What is not the paper's ===
+
+
+def list_differences(
+    runs: pd.DataFrame,
+    paper: Paper,
+    wanted: Group | None = None,
+    encoder: str = "",
+) -> list[str]:
+    """What of some runs is not as in the paper, a clause each.
+
+    Args:
+        runs: of a study, or of one side of a claim.
+        paper: theirs.
+        wanted: settings that the runs were chosen by, which are not looked at.
+            Unset: all that the paper's claims ask for is the paper's, too.
+        encoder: of the claim, if it is about one.
+    """
+    differences: list[str] = []
+    for task, members in runs.groupby("task"):
+        preset = encoder or paper.encoder_of.get(str(task), "")
+        presets = (preset,) if preset else paper.encoders
+        differences += [
+            f"encoder {model} (paper: {' or '.join(presets)})"
+            for model in sorted(set(members.model) - {*presets, ""})
+        ]
+    differences = [*dict.fromkeys(differences)]
+    for task, members in runs.groupby("task"):
+        official = paper.sizes.get(str(task))
+        if official and (wanted or {}).get("max_train_examples"):
+            # The claim says how many train.
+            official = {n: v for n, v in official.items() if "train" not in n}
+        for size in unlike_sizes(members, official):
+            differences.append(f"{task}: {size}")
+    told: dict[tuple[str, str], set[str]] = {}
+    for model, members in runs.groupby("model", sort=False):
+        for name, value in paper.settings_on(str(model)).items():
+            if name in (wanted or ()) or name == "model":
+                continue
+            theirs = [value]
+            if wanted is None:
+                theirs = _values(paper, name, value)
+            key = name, _show(theirs)
+            told.setdefault(key, set()).update(
+                _show(settings[name])
+                for settings in members.settings
+                if name in settings and not is_same(settings[name], theirs)
+            )
+    return differences + [
+        f"{name} {', '.join(sorted(ours))} (paper: {theirs})"
+        for (name, theirs), ours in told.items()
+        if ours
     ]
 
 
-def _verdict(claim: str, holds: bool, numbers: str) -> Verdict:
-    return Verdict(claim, HOLDS if holds else FAILS, numbers)
+def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
+    """All that a paper has of a setting: usually, and in its claims."""
+    groups = [
+        group
+        for claim in paper.claims
+        for group in (claim.both, *claim.first, *claim.second)
+    ]
+    values = [group[name] for group in groups if name in group]
+    if name == "lr":
+        values += paper.rates
+    distinct = [usual]
+    return distinct + [
+        value
+        for number, value in enumerate(values)
+        if not is_same(value, [*distinct, *values[:number]])
+    ]
 
 
-def _judge_epoch_share(
-    datasets: Sequence[Dataset], published: dict[str, Any]
-) -> Verdict:
-    share = published["epoch_share"]
-    claim = (
-        f"An epoch of the last blocks takes about {share} % of one of "
-        "fine-tuning"
-    )
-    means = {}
-    for approach in LASTS:
-        shares = [
-            compare.epoch_share(cell, dataset.base)
-            for dataset in datasets
-            if (cell := dataset.best((approach, False))) and dataset.base
-        ]
-        known = [value for value in shares if value is not None]
-        if known:
-            means[approach] = plain.mean(known)
-    if not means:
-        return Verdict(claim, UNKNOWN, "")
-    mean = plain.mean(means.values())
-    return _verdict(
-        claim,
-        abs(mean - share) <= EPOCH_SHARE_REACH,
-        f"Here {mean:.1f} % ({_list(means, '{:.1f} %')}); it holds within "
-        f"{EPOCH_SHARE_REACH:g} of {share}.",
-    )
+def _show(value: Any) -> str:
+    """A setting in words; of a list, each of its values."""
+    if isinstance(value, list | tuple):
+        return " or ".join(map(_show, value))
+    return str(plain(value)) or "none"
 
 
-def _judge_time_saved(
-    datasets: Sequence[Dataset], published: dict[str, Any], size: str
-) -> Verdict:
-    theirs = published["time_saved"][size]
-    return _judge_averages(
-        f"On {size} tasks this saves time: {_list(theirs, '{:g} %')}",
-        _averages(datasets, size),
-        "saved",
-        theirs,
-        lambda saved, published: saved >= published / 2,
-        "{:.1f} %",
-        "it holds from half of theirs on",
-    )
-
-
-def _judge_score_lost(
-    datasets: Sequence[Dataset], published: dict[str, Any], size: str
-) -> Verdict:
-    theirs = published["score_lost"][size]
-    return _judge_averages(
-        f"On {size} tasks it costs points: {_list(theirs, '{:g}')}",
-        _averages(datasets, size),
-        "lost",
-        theirs,
-        lambda lost, published: lost <= published + SPREAD,
-        "{:.2f}",
-        f"it holds up to {SPREAD:g} point more than theirs",
-    )
-
-
-def _averages(
-    datasets: Sequence[Dataset], size: str
-) -> dict[str, compare.Average]:
-    averages = {
-        approach: compare.average(datasets, size, (approach, False))
-        for approach in LASTS
-    }
-    return {name: mean for name, mean in averages.items() if mean.count}
-
-
-def _judge_averages(
-    claim: str,
-    averages: dict[str, compare.Average],
-    figure: str,
-    theirs: dict[str, float],
-    holds: Callable[[float, float], bool],
-    form: str,
-    rule: str,
-) -> Verdict:
-    """A verdict on one figure of each `Average`; all of them are needed."""
-    means = {name: getattr(averages.get(name), figure, None) for name in theirs}
-    ours = {name: mean.mean for name, mean in means.items() if mean}
-    if not ours:
-        return Verdict(claim, UNKNOWN, "")
-    tasks = sorted({task for name in ours for task in averages[name].tasks})
-    seeds = min(averages[name].seeds for name in ours)
-    numbers = (
-        f"Here {_list(ours, form)} over {', '.join(tasks)}, n = {seeds}; {rule}"
-    )
-    if set(ours) != set(theirs):
-        missing = [_name(name) for name in theirs if name not in ours]
-        numbers += f"; without runs of {', '.join(missing)}"
-        return Verdict(claim, UNKNOWN, f"{numbers}.")
-    return _verdict(
-        claim,
-        all(holds(value, theirs[name]) for name, value in ours.items()),
-        f"{numbers}.",
-    )
-
-
-def _judge_single_tasks(
-    datasets: Sequence[Dataset], published: dict[str, Any]
-) -> Iterator[Verdict]:
-    """What the paper says of the last 4 and 3 on large tasks by name."""
-    for task, theirs in published["time_saved_of_task"].items():
-        claim = (
-            f"On {task.upper()} the last blocks save little time: "
-            f"{_list(theirs, '{:g} %')}"
-        )
-        ours = _time_saved_on(datasets, task, theirs)
-        if not ours:
-            yield Verdict(claim, UNKNOWN, "")
-            continue
-        yield _verdict(
-            claim,
-            all(abs(saved) <= LITTLE for saved in ours.values()),
-            f"Here {_list(ours, '{:.1f} %')}; it holds up to {LITTLE:g} %.",
-        )
-    for task in published["last_4_takes_more_time"]:
-        claim = f"On {task.upper()} the last 4 blocks take more time"
-        ours = _time_saved_on(datasets, task, ("last_4",))
-        if not ours:
-            yield Verdict(claim, UNKNOWN, "")
-            continue
-        yield _verdict(
-            claim,
-            all(saved < 0 for saved in ours.values()),
-            f"Here they save {_list(ours, '{:.1f} %')}.",
-        )
-
-
-def _time_saved_on(
-    datasets: Sequence[Dataset], task: str, approaches: Iterable[str]
-) -> dict[str, float]:
-    saved_by = {}
-    for dataset in datasets:
-        for approach in approaches:
-            cell = dataset.best((approach, False))
-            if not (_is_large(dataset, task) and cell and dataset.base):
-                continue
-            saved = compare.time_saved(cell, dataset.base)
-            if saved is not None:
-                saved_by[approach] = saved
-    return saved_by
-
-
-def _judge_rate(
-    datasets: Sequence[Dataset],
-    published: dict[str, Any],
-    kind: str,
-    other: str,
-) -> Verdict:
-    """At the other kind's rate a kind of approach scores lower."""
-    rates = published["rates"]
-    lower = published["lower_at_other_rate"][kind]
-    who = "Fine-tuning" if kind == "fine_tuning" else "The last blocks"
-    claim = (
-        f"{who} at {rates[other]:g} instead of {rates[kind]:g} scores {lower} "
-        "% lower"
-    )
-    approaches = LASTS if kind == "last" else (studies.BASE,)
-    drops = []
-    for dataset in datasets:
-        for approach in approaches:
-            own = dataset.cells.get((approach, False, rates[kind]))
-            crossed = dataset.cells.get((approach, False, rates[other]))
-            if own and crossed:
-                drop = compare.lower_by(crossed, own)
-                if drop is not None:
-                    drops.append(drop)
-    if not drops:
-        return Verdict(claim, UNKNOWN, "")
-    mean = plain.mean(drops)
-    return _verdict(
-        claim,
-        mean >= lower / 2,
-        f"Here {mean:.1f} % over {len(drops)} pairs; it holds from half of "
-        "theirs on.",
-    )
-
-
-def _judge_times_of_rates(datasets: Sequence[Dataset]) -> Verdict:
-    claim = "The rate makes no considerable difference to the time"
-    ratios = []
-    for dataset in datasets:
-        for variant in dataset.variants():
-            timed = [
-                cell.seconds.mean
-                for cell in dataset.cells_by_rate(variant)
-                if cell.seconds and not cell.cached
-            ]
-            if len(timed) > 1:
-                ratios.append(100 * (max(timed) / min(timed) - 1))
-    if not ratios:
-        return Verdict(claim, UNKNOWN, "")
-    middle = plain.median(ratios)
-    return _verdict(
-        claim,
-        middle <= CONSIDERABLE,
-        f"Here the time to the stopping point is {middle:.1f} % longer at the "
-        f"slower rate, the median of {len(ratios)} pairs; it holds up to "
-        f"{CONSIDERABLE:g} %.",
-    )
-
-
-def _judge_fixed_times_small(datasets: Sequence[Dataset]) -> Verdict:
-    claim = "On small tasks fine-tuning is ahead at every fixed time"
-    behind, count = [], 0
-    for dataset in datasets:
-        if dataset.size != "small" or dataset.base is None:
-            continue
-        for budget in compare.quarters(dataset):
-            base = dataset.base.reached(budget)
-            for approach in LASTS:
-                cell = dataset.best((approach, False))
-                other = cell.reached(budget) if cell else None
-                if not other or not base:
-                    continue  # one of them has ended no epoch yet
-                count += 1
-                if other.mean > base.mean:
-                    behind.append(
-                        f"{_name(approach)} on {dataset.name} within "
-                        f"{budget:,.0f} s"
-                    )
-    if not count:
-        return Verdict(claim, UNKNOWN, "")
-    numbers = (
-        f"Here in {count - len(behind)} of {count} comparisons in which both "
-        "have ended an epoch"
-    )
-    if behind:
-        numbers += f"; ahead of it: {', '.join(behind[:4])}"
-        numbers += ", ..." if len(behind) > 4 else ""
-    return _verdict(claim, not behind, f"{numbers}.")
-
-
-def _judge_fixed_times_large(
-    datasets: Sequence[Dataset], task: str, figures: dict[str, float]
-) -> Verdict:
-    shown = ", ".join(
-        f"{ahead:+g} at {int(seconds):,} s"
-        for seconds, ahead in figures.items()
-    )
-    claim = (
-        f"On {task.upper()} the last 4 blocks are ahead at fixed times "
-        f"({shown})"
-    )
-    ahead = []
-    for dataset in datasets:
-        cell = dataset.best(("last_4", False))
-        if not (_is_large(dataset, task) and cell and dataset.base):
-            continue
-        for budget in compare.quarters(dataset)[:-1]:
-            ours, base = cell.reached(budget), dataset.base.reached(budget)
-            if ours and base:
-                ahead.append(ours.mean - base.mean)
-    if not ahead:
-        return Verdict(claim, UNKNOWN, "")
-    return _verdict(
-        claim,
-        min(ahead) > 0,
-        "Here at quarters of the longest run "
-        + ", ".join(f"{value:+.2f}" for value in ahead)
-        + ".",
-    )
-
-
-def _judge_budget(
-    datasets: Sequence[Dataset], published: dict[str, Any]
-) -> Verdict:
-    hours, epoch = published["hours"], published["hours_of_fine_tuning_epoch"]
-    task, ahead = published["task"], published["ahead"]
-    claim = (
-        f"With {hours} hours for {task.upper()}, where an epoch of fine-tuning "
-        f"takes {epoch}, the last 4 blocks are {ahead:g} ahead"
-    )
-    for dataset in datasets:
-        base, cell = dataset.base, dataset.best(("last_4", False))
-        if not (_is_large(dataset, task) and cell and base):
-            continue
-        _, seconds = base.at_epoch(1)
-        if not (seconds and base.seconds_per_epoch and cell.seconds_per_epoch):
-            continue
-        budget = seconds.mean * hours / epoch
-        ours, theirs = cell.reached(budget), base.reached(budget)
-        if ours and theirs:
-            difference = ours.mean - theirs.mean
-            return _verdict(
-                claim,
-                difference >= ahead / 2,
-                f"Here, within {hours}/{epoch} of an epoch of fine-tuning "
-                f"({budget:,.0f} s), {difference:+.2f}; it holds from half of "
-                "theirs on.",
+def unlike_sizes(
+    runs: pd.DataFrame, official: dict[str, int] | None
+) -> list[str]:
+    """Which splits are not as large as the paper's, in words."""
+    if official is None:
+        return ["the paper has no such data"]
+    words = []
+    for split, size in official.items():
+        here = {size_of(sizes, split) for sizes in runs.sizes}
+        wrong = {n for n in here if abs(n - size) > SIZES_ALIKE * size}
+        if wrong:
+            counts = " or ".join(f"{n:,}" for n in sorted(wrong))
+            words.append(
+                f"{counts} examples in {split.replace('_', ' ')} "
+                f"(paper: {size:,})"
             )
-    return Verdict(claim, UNKNOWN, "")
+    return words
 
 
-def _is_large(dataset: Dataset, task: str) -> bool:
-    """Whether it is that task, and as large as the claim means it."""
-    return dataset.task == task and dataset.size == "large"
+def size_of(sizes: Mapping[str, int], split: str) -> int:
+    """Examples of a split; a training set with what validates, drawn from it.
+
+    Where the paper names a validation set of its own, it is counted apart.
+    """
+    if split == "train_and_validation":
+        return sizes.get("train", 0) + sizes.get("validation", 0)
+    return sizes.get(split, 0)
 
 
-def _list(values: Mapping[str, float], form: str) -> str:
-    return ", ".join(
-        f"{_name(name)} {form.format(value)}" for name, value in values.items()
-    )
+def plain(value: Any) -> Any:
+    """A number as people write it; anything else as it is."""
+    return f"{value:g}" if isinstance(value, float) else value
 
 
-def _name(approach: str) -> str:
-    return approach.replace("_", " ")
+def is_same(ours: Any, theirs: Any) -> bool:
+    """Whether a setting is as wanted; of a list, whether it is one of them."""
+    if isinstance(theirs, list | tuple):
+        return any(is_same(ours, value) for value in theirs)
+    numbers = (int, float)
+    if isinstance(ours, numbers) and isinstance(theirs, numbers):
+        return math.isclose(ours, theirs, rel_tol=1e-9)
+    return str(ours) == str(theirs)

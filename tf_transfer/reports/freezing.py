@@ -1,84 +1,43 @@
-"""The tables and figure of "What Would Elsa Do?", from runs of `freezing`.
+"""The tables and figures of "What Would Elsa Do?", from runs of `freezing`.
 
 The tables of quality and cost are in `freezing_tables`; here is what stands
-around them: the search, the encoder's parameters, the figure, and what became
-of the paper's claims.
+around them: the encoder's parameters and the figures.
 """
 
 import itertools
 from collections.abc import Iterator
 from collections.abc import Sequence
-from typing import Any
 
-from tf_transfer.reports import figures
+import pandas as pd
+
+from tf_transfer.reports import cells
 from tf_transfer.reports import freezing_tables
 from tf_transfer.reports import operating
-from tf_transfer.reports import studies
-from tf_transfer.reports.document import footnotes
-from tf_transfer.reports.document import Heading
-from tf_transfer.reports.document import Items
-from tf_transfer.reports.document import Part
-from tf_transfer.reports.document import Table
+from tf_transfer.reports import overview
+from tf_transfer.reports import plots
 from tf_transfer.reports.freezing_tables import Row
-from tf_transfer.reports.options import Options
-from tf_transfer.reports.words import notes_on_model
-from tf_transfer.reports.words import percent
-from tf_transfer.reports.words import spread
+from tf_transfer.reports.freezing_tables import rows_of
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.study import Table
+
+MARKERS = "os^D"  # of the encoders
 
 
-def sections(
-    study: studies.Study,
-    summary: dict[str, Any],
-    published: dict[str, Any],
-    options: Options = Options(),
-) -> list[Part]:
-    """The parts of a report on one study; see `reports.glue.sections`."""
-    if study.settings["validation_fraction"]:
-        return _search(study)
-    rows = freezing_tables.rows_of(study, summary, published)
-    notes = [*filter(None, [published.get("source")])]
-    notes.append(
-        "Where the paper is silent, and what we chose: the docstring of "
-        "tf_transfer/freezing.py."
-    )
-    return [
-        *_parameters(study, published),
-        *freezing_tables.results(study, rows, options),
-        *_curves(study, rows),
-        *_claims(study, rows, published),
-        *footnotes(notes + notes_on_model(study.model)),
-    ]
+def tables(study: Study) -> list[Table]:
+    """The search, or operating points, scores and parameters."""
+    if freezing_tables.has_search_alone(study):
+        made = [freezing_tables.tabulate_search(study)]
+    else:
+        rows = rows_of(study.runs, study.paper, study.published)
+        made = freezing_tables.results(rows, study.options)
+        made.append(_tabulate_parameters(study))
+    return [table for table in made if len(table.frame)]
 
 
-def _search(study: studies.Study) -> list[Part]:
-    """The search of the rate."""
-    rows = []
-    for dataset in study.datasets:
-        best = dataset.base
-        rows += [
-            (
-                dataset.name,
-                f"{cell.lr:g}",
-                spread(cell.validation),
-                cell.n,
-                "best" if cell is best else "",
-            )
-            for cell in dataset.cells_by_rate((studies.BASE, False))
-        ]
-    caption = "The search: validation scores of training everything, in points"
-    columns = ("task", "lr", "validation", "trials", "")
-    return [
-        Heading(3, "Learning rates"),
-        Table(f"search_{study.name}", caption, columns, rows),
-    ]
-
-
-# === Tables ===
-
-
-def _parameters(study: studies.Study, published: dict[str, Any]) -> list[Part]:
+def _tabulate_parameters(study: Study) -> Table:
     """The paper's table 4, of the encoder at hand."""
-    parts = study.records[0]["parts"]
+    parts = study.runs.record.iloc[0]["parts"]
     blocks = [n for name, n in parts.items() if name.startswith("block ")]
     counts = {
         "embeddings": parts["embeddings"],
@@ -86,167 +45,244 @@ def _parameters(study: studies.Study, published: dict[str, Any]) -> list[Part]:
         "all blocks": sum(blocks),
         "pooler": parts.get("pooler", 0),
     }
-    counts["total"] = sum(counts.values()) - blocks[0]
-    theirs = published.get("parameters", {}).get(
-        freezing_tables.PUBLISHED_NAMES.get(study.model)
+    total = sum(counts.values()) - blocks[0]
+    frame = pd.DataFrame(
+        [
+            {
+                "part": name,
+                "parameters": f"{count:,}",
+                "share, %": f"{100 * count / total:.1f}",
+            }
+            for name, count in {**counts, "total": total}.items()
+        ]
     )
-    rows = [
-        (
-            name,
-            f"{count:,}",
-            percent(100 * count / counts["total"]),
-            f"{theirs[index]:,}" if theirs else "",
-        )
-        for index, (name, count) in enumerate(counts.items())
-    ]
-    caption = f"Parameters of {study.model}, {study.blocks} blocks"
-    columns = ("part", "parameters", "share", "the paper's architecture")
-    table = Table(f"parameters_{study.name}", caption, columns, rows)
-    return [Heading(3, "Where the parameters are"), table]
+    name = freezing_tables.PUBLISHED_NAMES.get(study.model)
+    theirs = study.published.get("parameters", {}).get(name)
+    if theirs:
+        frame["published architecture"] = [f"{count:,}" for count in theirs]
+    return Table(
+        "parameters",
+        f"Parameters of {study.model}, {study.blocks} blocks (the paper's "
+        "table 4)",
+        frame,
+    )
 
 
-# === Figure and verdicts ===
+# === Figures ===
 
 
-def _curves(study: studies.Study, rows: Sequence[Row]) -> list[Part]:
-    """Relative score against frozen blocks, the paper's figure."""
-    curves = {}
-    for row in rows:
-        modes = {row.mode: row.trials, "published": row.published_trials}
-        for mode, trials in modes.items():
-            curve = [
-                (
-                    study.blocks - blocks,
-                    operating.plain_mean(scores)
-                    - operating.plain_mean(trials[operating.ALL]),
+def figures(study: Study) -> list[Figure]:
+    """Relative scores; of the first study also those of all encoders."""
+    rows = rows_of(study.runs, study.paper, study.published)
+    made = [_draw_relative_scores(study, rows)] if rows else []
+    if study.name == "A":
+        made += _draw_encoders(study)
+    return made
+
+
+def _draw_relative_scores(study: Study, rows: Sequence[Row]) -> Figure:
+    """The paper's figure: a panel for each task, every trial a point."""
+    tasks = list(dict.fromkeys(row.name for row in rows))
+    figure, axes = plots.make_panels(len(tasks), height=3.0)
+    handles: plots.Handles = {}
+    for axis, task in zip(axes, tasks):
+        members = [row for row in rows if row.name == task]
+        several = len({row.lr for row in members}) > 1
+        for number, row in enumerate(members):
+            label = row.mode + (f", lr {row.lr:g}" if several else "")
+            handles[label] = _plot_row(axis, row, number)
+        for row in members[:1]:
+            if row.published:
+                [handles["published"]] = axis.plot(
+                    *_published_curve(row), color="#000000", linestyle=":"
                 )
-                for blocks, scores in trials.items()
-                if isinstance(blocks, int)
-            ]
-            if curve:
-                curves[row.name, mode] = curve
-    figure = figures.relative_scores(study, curves)
-    return [Heading(3, "Relative score"), figure] if figure else []
-
-
-def _claims(
-    study: studies.Study, rows: Sequence[Row], published: dict[str, Any]
-) -> list[Part]:
-    """What became of the paper's claims, and what the cache saves."""
-    items = []
-    for mode in ("live", "cached"):
-        of_mode = [row for row in rows if row.mode == mode]
-        # The paper leaves CoLA out.
-        judged = [row for row in of_mode if row.task != "cola"]
-        if judged:
-            items += [
-                _judge_fourth(judged, mode, study.blocks, published),
-                f"Training everything is worse than freezing, {mode}: "
-                f"{', '.join(_better_than_all(judged)) or 'nowhere'}.",
-            ]
-        items += _nothing_trained(of_mode, mode, published)
-    items += _time_saved(rows)
-    if not items:
-        return []
-    return [Heading(3, "The paper's claims"), Items(tuple(items))]
-
-
-def _judge_fourth(
-    rows: Sequence[Row], mode: str, blocks: int, published: dict[str, Any]
-) -> str:
-    """Whether a fourth of the blocks is enough."""
-    fourth = -(-blocks // 4)
-    points, answers = [], []
-    for row in rows:
-        point = operating.operating_point(row.trials, 0.9)
-        name = f"{row.name} {'never' if point is None else point}"
-        points.append(name + ("*" if row.majority_passes(0.9) else ""))
-        if not row.majority_passes(0.9):
-            answers.append(_is_enough(row, point, fourth))
-    verdict = "is not decided"
-    if "no" in answers:
-        verdict = "does not hold"
-    elif answers and "open" not in answers:
-        verdict = "holds"
-    theirs = published.get("operating_points", {}).get("trained_blocks", {})
-    known = ", ".join(f"{name} {count}" for name, count in theirs.items())
-    return (
-        f"A fourth of the blocks ({fourth} of {blocks}, rounded up) for 90 %, "
-        f"CoLA left out, {mode}: **{verdict}** ({', '.join(points)})"
-        + (f"; the paper's own: {known}" if known else "")
-        + ". *: the majority class alone passes, so it counts for nothing."
+        axis.axhline(0, color="#888888", linewidth=1, zorder=0)
+        plots.add_frame(
+            axis, "relative score, points", f"frozen of {study.blocks}", task
+        )
+        plots.use_whole_numbers(axis)
+    return plots.finish(
+        figure,
+        handles,
+        "relative_scores",
+        "Score less that of training everything against the number of frozen "
+        "blocks: means with 95 % intervals, every trial as a point; dotted, "
+        "what the authors published for these settings",
     )
 
 
-def _is_enough(row: Row, point: int | None, blocks: int) -> str:
-    """`yes`, `no`, or `open` where the deciding numbers were not tried."""
-    if point is None:
-        return "no"
-    if point <= blocks:
-        return "yes"
-    untried = operating.untried_below(row.trials, point)
-    return "open" if point - untried <= blocks else "no"
-
-
-def _better_than_all(rows: Sequence[Row]) -> list[str]:
-    """Where freezing scores above training everything."""
-    return [
-        f"{row.name} with {blocks} trained"
-        for row in rows
+def _plot_row(axis: plots.Axes, row: Row, number: int) -> object:
+    """Means, intervals and trials of a row; returns its entry of the legend."""
+    colour = plots.PALETTE[(number + 2) % len(plots.PALETTE)]
+    frozen, values = _relative_curve(row)
+    points = [
+        (row.blocks - blocks - 0.15, score - row.full)
         for blocks, scores in row.trials.items()
-        if blocks != operating.ALL and operating.plain_mean(scores) > row.full
+        if isinstance(blocks, int)
+        for score in scores
     ]
+    axis.scatter(
+        [x for x, _ in points],
+        [y for _, y in points],
+        s=12,
+        color=colour,
+        alpha=0.5,
+        linewidth=0,
+    )
+    return axis.errorbar(
+        frozen,
+        [value.value for value in values],
+        yerr=plots.reaches(values),
+        color=colour,
+        linestyle="--" if row.cached else "-",
+        marker="o",
+        markersize=4,
+        markerfacecolor="white" if row.cached else colour,
+        capsize=2,
+        elinewidth=1,
+    )
 
 
-def _nothing_trained(
-    rows: Sequence[Row], mode: str, published: dict[str, Any]
-) -> Iterator[str]:
-    """What is left with nothing but pooler and head trained."""
-    shares = [
-        100 * operating.plain_mean(row.trials[0]) / row.full
-        for row in rows
-        if 0 in row.trials and row.full > 0
-    ]
-    if shares:
-        theirs = published.get("nothing_trained_share")
-        yield (
-            "With nothing but pooler and head trained, "
-            f"{percent(sum(shares) / len(shares))} of the full score are left, "
-            f"{mode}, mean of {len(shares)} tasks"
-            + (f" (paper: {theirs} %)." if theirs else ".")
+def _relative_curve(row: Row) -> tuple[list[int], list[overview.Ranged]]:
+    """(frozen blocks, score less that of training everything), rising."""
+    numbers = [n for n in row.trials if isinstance(n, int)]
+    full = row.trials[operating.ALL]
+    return (
+        [row.blocks - n for n in numbers],
+        [
+            overview.combine([(row.trials[n], full)], "difference")
+            for n in numbers
+        ],
+    )
+
+
+def _published_curve(row: Row) -> tuple[list[int], list[float]]:
+    """(frozen blocks, relative score) of the authors' plain means."""
+    full = row.published[operating.ALL][1]
+    points = sorted(
+        (row.blocks - int(blocks), known[1] - full)
+        for blocks, known in row.published.items()
+        if blocks != operating.ALL
+    )
+    return [frozen for frozen, _ in points], [score for _, score in points]
+
+
+def _draw_encoders(study: Study) -> Iterator[Figure]:
+    """All encoders of the experiment in one figure, where there are several.
+
+    Of each encoder its largest study that froze something, with live blocks
+    where it has them.
+    """
+    by_model: dict[str, list[Row]] = {}
+    for model, members in study.all_runs.groupby("model"):
+        for name in members.study.value_counts().index:
+            rows = rows_of(
+                members[members.study == name], study.paper, study.published
+            )
+            if rows:
+                live = [row for row in rows if not row.cached]
+                by_model[str(model)] = live or rows
+                break
+    if len(by_model) < 2:
+        return
+    tasks = sorted({row.name for rows in by_model.values() for row in rows})
+    figure, axes = plots.make_panels(len(tasks), height=3.0)
+    handles: plots.Handles = {}
+    for axis, task in zip(axes, tasks):
+        for number, (model, rows) in enumerate(by_model.items()):
+            for row in rows:
+                if row.name != task:
+                    continue
+                frozen, values = _relative_curve(row)
+                handles[model] = axis.errorbar(
+                    [100 * count / row.blocks for count in frozen],
+                    [value.value for value in values],
+                    yerr=plots.reaches(values),
+                    color=plots.PALETTE[number % len(plots.PALETTE)],
+                    marker=MARKERS[number % len(MARKERS)],
+                    markersize=4,
+                    capsize=2,
+                    elinewidth=1,
+                )
+        axis.axhline(0, color="#888888", linewidth=1, zorder=0)
+        plots.add_frame(
+            axis, "relative score, points", "frozen blocks, %", task
         )
+    yield plots.finish(
+        figure,
+        handles,
+        "encoders",
+        "The encoders beside each other: score less that of training "
+        "everything against the share of frozen blocks, means with 95 % "
+        "intervals",
+    )
 
 
-def _time_saved(rows: Sequence[Row]) -> Iterator[str]:
+# === What to know when reading ===
+
+
+def notes(study: Study) -> list[str]:
+    """What a reader must know of these tables, a sentence each."""
+    told = []
+    recorded_by = study.runs.settings.iloc[0].get("recorded_by")
+    if recorded_by:
+        told.append(
+            f"These runs are records of {recorded_by}, not ours. What they do "
+            "not have, such as times and predictions, is empty."
+        )
+    if not freezing_tables.has_search_alone(study):
+        rows = rows_of(study.runs, study.paper, study.published)
+        if any(map(_has_holes, rows)):
+            told.append(
+                "Between numbers that were not tried we assume that more "
+                "trained blocks are never worse."
+            )
+        told += _tell_time_saved(rows)
+    told += cells.explain_times(study.runs)
+    told.append(
+        "Where the paper is silent, and what we chose: docs/freezing.md."
+    )
+    return told
+
+
+def _has_holes(row: Row) -> bool:
+    tried = [n for n in row.trials if isinstance(n, int)]
+    return max(tried) - min(tried) + 1 > len(tried)
+
+
+def _tell_time_saved(rows: Sequence[Row]) -> Iterator[str]:
     """What the frozen runs of a task took cached, against live."""
     for live, cached in itertools.permutations(rows, 2):
-        if live.cached or not cached.cached:
+        if live.cached or not cached.cached or live.metric != cached.metric:
             continue
         if (live.name, live.lr) != (cached.name, cached.lr):
             continue
+        sides = [
+            {
+                blocks: runs[runs.seconds.notna()]
+                for blocks, runs in row.runs.items()
+                if isinstance(blocks, int)
+            }
+            for row in (live, cached)
+        ]
         both = [
             blocks
-            for blocks, cell in live.cells.items()
-            if isinstance(blocks, int)
-            and blocks in cached.cells
-            and len(cell.timed) == len(cached.cells[blocks].timed)
+            for blocks, runs in sides[0].items()
+            if 0 < len(runs) == len(sides[1].get(blocks, ()))
         ]
-        before, after = (
-            [r for blocks in both for r in row.cells[blocks].timed]
-            for row in (live, cached)
-        )
-        if not after:
+        if not both:
             continue
-        live_seconds = sum(record["seconds"] for record in before)
+        before, after = (
+            pd.concat([side[blocks] for blocks in both]) for side in sides
+        )
         # Each cut goes on from a shallower one, so that building the deepest
         # one takes in all of them, whichever run paid for it.
-        cached_seconds = sum(
-            r["seconds"] - r["prefix_seconds"] for r in after
-        ) + max(r["prefix_build_seconds"] for r in after)
-        numbers = ", ".join(map(str, sorted(both)))
+        building = [r["prefix_build_seconds"] for r in after.record]
+        seconds = float((after.seconds - building).sum()) + max(building)
         yield (
-            f"{live.name}, the {len(after)} runs with {numbers} trained "
-            f"blocks: {live_seconds:.0f} s live, {cached_seconds:.0f} s cached "
-            "with the building of the cache, "
-            f"{percent(100 * cached_seconds / live_seconds)} of it."
+            f"{live.name}, the {len(after)} runs with "
+            f"{', '.join(map(str, sorted(both)))} trained blocks: "
+            f"{before.seconds.sum():.0f} s live, {seconds:.0f} s cached with "
+            "the building of the cache, "
+            f"{100 * seconds / before.seconds.sum():.1f} % of it."
         )

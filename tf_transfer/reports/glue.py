@@ -1,37 +1,31 @@
 """Wang's tables and figures, from any runs of `tf_transfer.glue`.
 
-Every figure is a mean over seeds, with its standard deviation and n. Only the
-better of an approach's rates is compared, as in the paper; which one is better
-is decided on validation.
+The page has each approach's score against training everything; here is what
+the paper tabulates beside it: both learning rates, every epoch, and what is
+reached within a time.
 """
 
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import brief
+from tf_transfer.reports import cells
 from tf_transfer.reports import claims
-from tf_transfer.reports import compare
-from tf_transfer.reports import figures
-from tf_transfer.reports import statistics
-from tf_transfer.reports import studies
-from tf_transfer.reports.document import Heading
-from tf_transfer.reports.document import Items
-from tf_transfer.reports.document import Part
-from tf_transfer.reports.document import Table
-from tf_transfer.reports.document import Text
-from tf_transfer.reports.options import Options
-from tf_transfer.reports.studies import Cell
-from tf_transfer.reports.studies import Dataset
-from tf_transfer.reports.studies import Study
-from tf_transfer.reports.studies import variant_name
-from tf_transfer.reports.words import not_as_in_the_paper
-from tf_transfer.reports.words import notes_on_model
-from tf_transfer.reports.words import notes_on_times
-from tf_transfer.reports.words import percent
-from tf_transfer.reports.words import points
-from tf_transfer.reports.words import spread
+from tf_transfer.reports import details
+from tf_transfer.reports import measures
+from tf_transfer.reports import overview
+from tf_transfer.reports import plots
+from tf_transfer.reports.cells import spread
+from tf_transfer.reports.overview import Row
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.study import Table
 
-IS_PAIRED = True  # a summary keeps bootstraps against fine-tuning
-
-MINILM_KNOWS = ("qqp", "mnli")  # it was tuned on them before
+# Of the paper's tables of scores and times after each epoch.
 TABLE_NUMBERS = {
     "mnli": 2,
     "qqp": 3,
@@ -42,532 +36,436 @@ TABLE_NUMBERS = {
     "mrpc": 8,
     "rte": 9,
 }
-INFERRED = (
-    "The numbers of the paper's tables 3, 4 and 9 are inferred from the order "
-    "of its tasks."
-)
+QUARTERS = (0.25, 0.5, 0.75, 1.0)  # of the longest run
+MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
 
 
-def sections(
-    study: Study,
-    summary: dict[str, Any],
-    published: dict[str, Any],
-    options: Options = Options(),
-) -> list[Part]:
-    """The parts of a report on one study.
-
-    Args:
-        study: of runs that may be compared.
-        summary: what `summary.summarize` returned.
-        published: content of `experiments/glue/published.json`, or {}.
-        options: what the reader asks for.
-    """
-    return GlueReport(study, summary, published, options).parts()
+def tables(study: Study) -> list[Table]:
+    """Beside the overview: costs, rates, epochs, fixed times."""
+    rows = overview.make_rows(study.runs)
+    runs = details.label_runs(study.runs)
+    made = [
+        _tabulate_costs(rows),
+        _tabulate_front(rows),
+        _tabulate_rates(runs),
+        *_tabulate_fixed_times(study, rows),
+        *_tabulate_epochs(study, runs),
+        _tabulate_other_metrics(runs),
+    ]
+    return [table for table in made if len(table.frame)]
 
 
-class GlueReport:
-    """One study's parts; see `sections`.
+# === Scores and costs at the stopping point ===
 
-    Attributes:
-        real: the data sets that are not the hand-written sample.
-        judged: those of them on which there are verdicts.
-        notes: the footnotes so far.
-    """
 
-    def __init__(
-        self,
-        study: Study,
-        summary: dict[str, Any],
-        published: dict[str, Any],
-        options: Options,
-    ) -> None:
-        self.study = study
-        self.summary = summary
-        self.published = published
-        self.budgets = options.budgets
-        self.real = [d for d in study.datasets if d.data != "sample"]
-        self.judged = [d for d in self.real if self._may_be_judged(d)]
-        self.notes: list[str] = []
-
-    def _may_be_judged(self, dataset: Dataset) -> bool:
-        return not (
-            self.study.model == "minilm" and dataset.task in MINILM_KNOWS
-        )
-
-    def parts(self) -> list[Part]:
-        """Everything, in the order of the paper's argument."""
-        parts = [
-            *self.overview(),
-            *self.averages(),
-            *self.per_epoch(),
-            *self.rates(),
-            *self.curves(),
-            *self.fixed_times(),
-            *self.front(),
-            *self.verdicts(),
+def _tabulate_costs(rows: Sequence[Row]) -> Table:
+    frame = pd.DataFrame(
+        [
+            {
+                "task": row.task,
+                "trains": row.trains,
+                "lr": f"{row.lr:g}",
+                "epochs": f"{row.runs.epochs_run.mean():.1f}"
+                + (" (limit)" if brief.is_cut_off(row) else ""),
+                "s per epoch": spread(_timed(row).seconds_per_epoch, 1),
+                "of its epoch, %": brief.ranged(row.epoch_share, 1),
+                "time, s": spread(_timed(row).seconds, 1),
+                "prefix, s": spread(
+                    [
+                        r["prefix_build_seconds"] or np.nan
+                        for r in row.runs.record
+                    ],
+                    1,
+                ),
+                "trained parameters": _count(row.runs.trainable_parameters),
+            }
+            for row in rows
         ]
-        return [*parts, *self.footnotes()]
-
-    def note(self, text: str) -> str:
-        """The mark of a footnote, such as `[2]`."""
-        if text not in self.notes:
-            self.notes.append(text)
-        return f"[{self.notes.index(text) + 1}]"
-
-    # === Scores and times at the stopping point ===
-
-    def overview(self) -> list[Part]:
-        """Every approach at its better rate, beside fine-tuning."""
-        rows = []
-        for dataset in self.study.datasets:
-            facts = compare.facts_of(self.summary, self.study, dataset)
-            majority = facts.get("majority")
-            for cell in dataset.best_cells():
-                trained = cell.mean("trainable_parameters")
-                rows.append(
-                    (
-                        self._dataset_name(dataset),
-                        variant_name(cell.variant),
-                        f"{cell.lr:g}",
-                        points(majority and 100 * majority),
-                        spread(cell.score),
-                        str(cell.score.n) if cell.score else "",
-                        *self._against_base(cell),
-                        *self._times(cell),
-                        f"{trained.mean:,.0f}" if trained else "",
-                    )
-                )
-        caption = (
-            "At the stopping point: test scores in points, mean ± standard "
-            "deviation over n seeds, each approach at its better rate"
-            + self.note(
-                "Better on validation; on the test set where nothing "
-                "validates. The score is that of the epoch that --select "
-                f"chose: {self.study.settings['select']}."
-            )
-        )
-        columns = (
-            "task",
-            "trains",
-            "lr",
-            "majority",
-            "score",
-            "n",
-            "against fine-tuning",
-            "Welch p",
-            "bootstrap 95 %"
-            + self.note(
-                "Paired, over test examples: both approaches are scored on the "
-                f"same {statistics.RESAMPLES:,} samples of the test set, each "
-                "as the mean of its seeds. It knows the luck of the test "
-                'set, Welch\'s test that of the seeds. "Not significant" '
-                "stands where either says so."
-            ),
-            "time, s",
-            "time saved",
-            "s per epoch",
-            "share of an epoch",
-            "epochs",
-            "prefix, s"
-            + self.note(
-                "Of cached runs: the original cost of building the prefix "
-                "cache, whoever built it. It is part of the time to the "
-                "stopping point and not of an epoch."
-            ),
-            "trained parameters",
-        )
-        table = Table(f"overview_{self.study.name}", caption, columns, rows)
-        return [
-            Heading(3, "Score and cost at the stopping point"),
-            table,
-            *self.other_metrics(),
-        ]
-
-    def other_metrics(self) -> list[Part]:
-        """What is measured beside the headline metric, where anything is."""
-        rows = [
-            (
-                dataset.name,
-                variant_name(cell.variant),
-                name,
-                spread(cell.metric(name)),
-                cell.n,
-            )
-            for dataset in self.study.datasets
-            for cell in dataset.best_cells()
-            for name in cell.records[0]["metrics"]
-            if name != dataset.metric
-        ]
-        if not rows:
-            return []
-        caption = "Beside the headline metric, in points"
-        columns = ("task", "trains", "metric", "score", "n")
-        name = f"other_metrics_{self.study.name}"
-        return [Table(name, caption, columns, rows)]
-
-    def _dataset_name(self, dataset: Dataset) -> str:
-        if dataset.data == "sample":
-            mark = self.note(
-                "`sample`: a few hand-written examples that ship with the "
-                "package. Its scores mean nothing and enter no average."
-            )
-            return f"{dataset.name} {mark}"
-        if not self._may_be_judged(dataset):
-            mark = self.note(
-                "`minilm` was tuned on this data before: no verdict."
-            )
-            return f"{dataset.name} {mark}"
-        return dataset.name
-
-    def _against_base(self, cell: Cell) -> tuple[str, str, str]:
-        base = cell.dataset.base
-        if base is None or base is cell or not (base.score and cell.score):
-            return "", "", ""
-        difference = f"{cell.score.mean - base.score.mean:+.2f}"
-        test = statistics.welch(cell.scores, base.scores)
-        paired = self.summary["paired"].get(
-            compare.pair_id(self.study, cell, base)
-        )
-        if compare.is_significant(test, paired) is False:
-            difference += ", not significant"
-        return (
-            difference,
-            f"{test.p:.3f}" if test else "",
-            f"{100 * paired['low']:+.2f} to {100 * paired['high']:+.2f}"
-            if paired
-            else "",
-        )
-
-    def _times(self, cell: Cell) -> tuple[str, ...]:
-        base = cell.dataset.base
-        saved = share = ""
-        if base and base is not cell:
-            saved = percent(compare.time_saved(cell, base))
-            share = percent(compare.epoch_share(cell, base))
-        return (
-            spread(cell.seconds, 1),
-            saved,
-            spread(cell.seconds_per_epoch, 1),
-            share,
-            self._epochs(cell),
-            spread(cell.mean("prefix_build_seconds"), 1),
-        )
-
-    def _epochs(self, cell: Cell) -> str:
-        epochs = cell.mean("epochs_run")
-        text = f"{epochs.mean:.1f}" if epochs else ""
-        if cell.cut_off:
-            text += " " + self.note(
-                "Some or all of these runs ended at --max_epochs "
-                f"({self.study.settings['max_epochs']}), not because "
-                "validation had stopped rising: their time to the stopping "
-                "point is that of the limit."
-            )
-        return text
-
-    # === Averages over large and small tasks ===
-
-    def averages(self) -> list[Part]:
-        """Time saved and score lost, beside the paper's."""
-        rows = []
-        for size in ("large", "small"):
-            for variant in self.study.variants():
-                if variant[0] == studies.BASE:
-                    continue
-                average = compare.average(self.judged, size, variant)
-                saved = self._published("time_saved", size, variant)
-                lost = self._published("score_lost", size, variant)
-                if average.count or saved or lost:
-                    name = f"{size}, {variant_name(variant)}"
-                    rows.append(_average_row(name, average, saved, lost))
-        rows += self._single_tasks()
-        if not rows:
-            return []
-        caption = (
-            "Against fine-tuning, mean ± standard deviation over tasks. Large "
-            f"tasks have {studies.LARGE_FROM:,} training examples or more, "
-            f"small ones {studies.SMALL_UP_TO:,} at most"
-        )
-        notes = "".join(
-            self.note(text) for text in self.published.get("footnotes", ())
-        )
-        columns = (
-            "tasks, trains",
-            "n tasks",
-            "which",
-            "time saved",
-            "time saved, Wang" + notes,
-            "score lost, points",
-            "score lost, Wang",
-        )
-        return [
-            Heading(3, "Time saved and score lost"),
-            Table(f"averages_{self.study.name}", caption, columns, rows),
-        ]
-
-    def _single_tasks(self) -> list[tuple[str, ...]]:
-        """Rows of tasks that the paper's text names by themselves."""
-        rows = []
-        named = self.published.get("time_saved_of_task", {})
-        for task, given in named.items():
-            same = [d for d in self.judged if d.task == task]
-            for approach, theirs in given.items():
-                variant = (approach, False)
-                if variant in self.study.variants():
-                    average = compare.average(same, "large", variant)
-                    name = f"{task}, {variant_name(variant)}"
-                    rows.append(_average_row(name, average, theirs, None))
-        return rows
-
-    def _published(
-        self, figure: str, size: str, variant: studies.Variant
-    ) -> float | None:
-        """The paper's figure; it has none of cached runs."""
-        approach, cached = variant
-        if cached:
-            return None
-        return self.published.get(figure, {}).get(size, {}).get(approach)
-
-    # === Tables 2 to 9 ===
-
-    def per_epoch(self) -> list[Part]:
-        """Score / seconds after each epoch, a table for each task."""
-        return [
-            Heading(3, "After each epoch"),
-            *map(self._epochs_of_task, self.study.datasets),
-        ]
-
-    def _epochs_of_task(self, dataset: Dataset) -> Table:
-        cells = [
-            cell
-            for variant in dataset.variants()
-            for cell in dataset.cells_by_rate(variant)
-        ]
-        longest = max(len(record["epochs"]) for record in dataset.records)
-        rows = [
-            (
-                variant_name(cell.variant),
-                f"{cell.lr:g}",
-                cell.n,
-                *(_after_epoch(cell, n) for n in range(1, longest + 1)),
-            )
-            for cell in cells
-        ]
-        number = None
-        if _is_official(dataset.data):
-            number = TABLE_NUMBERS.get(dataset.task)
-        caption = (
-            f"{self._dataset_name(dataset)}, {dataset.metric}: test score "
-            "/ seconds of training"
-            + (f" (the paper's table {number})" if number else "")
-            + (self.note(INFERRED) if number in (3, 4, 9) else "")
-            + self.note(
-                "Means over the seeds that ran so many epochs; (1) where "
-                "only one of several did."
-            )
-        )
-        epochs = [f"epoch {n}" for n in range(1, longest + 1)]
-        name = f"epochs_{self.study.name}_{dataset.name}"
-        return Table(name, caption, ("trains", "lr", "n", *epochs), rows)
-
-    # === The two learning rates ===
-
-    def rates(self) -> list[Part]:
-        """Every approach at every rate it was run at."""
-        rows = []
-        for dataset in self.study.datasets:
-            for best in dataset.best_cells():
-                cells = dataset.cells_by_rate(best.variant)
-                if len(cells) < 2:
-                    continue
-                for cell in cells:
-                    drop = compare.lower_by(cell, best)
-                    rows.append(
-                        (
-                            self._dataset_name(dataset),
-                            variant_name(cell.variant),
-                            f"{cell.lr:g}",
-                            spread(cell.score),
-                            cell.n,
-                            "better" if cell is best else percent(drop),
-                            spread(cell.seconds_per_epoch, 1),
-                            spread(cell.seconds, 1),
-                        )
-                    )
-        if not rows:
-            return []
-        caption = "The learning rates of an approach beside each other"
-        columns = (
-            "task",
-            "trains",
-            "lr",
-            "score",
-            "n",
-            "lower than at the better by",
-            "s per epoch",
-            "time, s",
-        )
-        table = Table(f"rates_{self.study.name}", caption, columns, rows)
-        return [Heading(3, "Learning rates"), table]
-
-    # === Figures ===
-
-    def curves(self) -> list[Part]:
-        """Score against time."""
-        figure = figures.score_against_time(
-            self.study, self.real or self.study.datasets
-        )
-        return [Heading(3, "Score against time"), figure] if figure else []
-
-    def front(self) -> list[Part]:
-        """What no other approach surpasses in both score and time."""
-        rows = []
-        for dataset in self.real:
-            front = sorted(
-                compare.pareto_front(dataset),
-                key=lambda cell: cell.seconds.mean if cell.seconds else 0.0,
-            )
-            rows += [
-                (
-                    dataset.name,
-                    variant_name(cell.variant),
-                    f"{cell.lr:g}",
-                    spread(cell.seconds, 1),
-                    spread(cell.score),
-                    cell.n,
-                )
-                for cell in front
-            ]
-        if not rows:
-            return []
-        caption = (
-            "What nothing else surpasses in both: the Pareto front of mean "
-            "score against mean time to the stopping point"
-        )
-        columns = ("task", "trains", "lr", "time, s", "score", "n")
-        figure = figures.pareto_fronts(self.study, self.real)
-        return [
-            Heading(3, "Worth its time"),
-            Table(f"pareto_{self.study.name}", caption, columns, rows),
-            *([figure] if figure else []),
-        ]
-
-    # === Fixed times ===
-
-    def fixed_times(self) -> list[Part]:
-        """What each approach has reached within a time."""
-        tables = [self._fixed_times_of_task(dataset) for dataset in self.real]
-        parts = [table for table in tables if table.rows]
-        return [Heading(3, "Within a fixed time"), *parts] if parts else []
-
-    def _fixed_times_of_task(self, dataset: Dataset) -> Table:
-        cells = dataset.best_cells()
-        rows = []
-        for budget in self.budgets or compare.quarters(dataset):
-            reached = [cell.reached(budget) for cell in cells]
-            known = [mean.mean for mean in reached if mean]
-            texts, best = [], "none"
-            for cell, mean in zip(cells, reached):
-                text = spread(mean)
-                if mean and best == "none" and mean.mean == max(known):
-                    best, text = variant_name(cell.variant), f"**{text}**"
-                texts.append(text)
-            rows.append((f"{budget:,.0f} s", *texts, best))
-        caption = f"{dataset.name}: test score reached within a time"
-        if rows:
-            caption += self.note(
-                "Of the epochs that are over by then, the one that is "
-                "best on validation; empty where a seed has ended none."
-            )
-        names = [variant_name(cell.variant) for cell in cells]
-        name = f"fixed_times_{self.study.name}_{dataset.name}"
-        return Table(name, caption, ("within", *names, "best"), rows)
-
-    # === The paper's claims ===
-
-    def verdicts(self) -> list[Part]:
-        """A sentence for each of the paper's claims."""
-        verdicts = claims.judge(self.judged, self.published)
-        if not verdicts:
-            return []
-        items = tuple(
-            f"{verdict.claim}: **{verdict.word}**. {verdict.numbers}".rstrip()
-            for verdict in verdicts
-        )
-        return [
-            Heading(3, "The paper's claims"),
-            Text(
-                f"On {self.study.model}, {self.study.blocks} blocks"
-                + (
-                    '; the paper\'s encoder has 12, so "last 4" is another '
-                    "share of it here."
-                    if self.study.blocks != 12
-                    else "."
-                )
-            ),
-            Items(items),
-        ]
-
-    # === What to know when reading ===
-
-    def footnotes(self) -> list[Part]:
-        """Numbered footnotes, and where the study is not the paper's."""
-        self._note_differences()
-        items = self.notes or ["None."]
-        return [Heading(3, "Footnotes"), Items(tuple(items), numbered=True)]
-
-    def _note_differences(self) -> None:
-        theirs = self.published.get("settings", {})
-        ours = {**self.study.settings, "model": self.study.model}
-        notes = not_as_in_the_paper(ours, theirs)
-        sources = sorted({d.data for d in self.study.datasets})
-        if not all(map(_is_official, sources)):
-            notes.append(
-                f"Not as in the paper: data from {', '.join(sources)}."
-            )
-        if any(cached for _, cached in self.study.variants()):
-            notes.append(
-                "Not in the paper: cached runs have no dropout in their frozen "
-                "blocks. They are rows of their own, never averaged with live "
-                "ones."
-            )
-        notes += notes_on_model(self.study.model)
-        notes += notes_on_times(self.study)
-        notes.append(
-            "Settings on which the paper is silent, and what we chose: "
-            "docs/glue.md."
-        )
-        for text in notes:
-            self.note(text)
-
-
-def _average_row(
-    name: str,
-    average: compare.Average,
-    saved: float | None,
-    lost: float | None,
-) -> tuple[str, ...]:
-    """A line: our `Average` beside the paper's figures."""
-    return (
-        name,
-        str(average.count),
-        ", ".join(average.tasks),
-        spread(average.saved, 1, " %"),
-        f"{saved:g} %" if saved else "",
-        spread(average.lost),
-        f"{lost:g}" if lost else "",
+    )
+    return Table(
+        "costs",
+        "Cost of each approach at the rate that is best on validation, mean ± "
+        "standard deviation over timed runs. An epoch is compared with one of "
+        "training everything. Time is to the stopping point; `limit`: some "
+        "runs were ended by `--max_epochs`. The prefix is what building the "
+        "cache took, whoever built it",
+        details.drop_empty_columns(frame),
     )
 
 
-def _after_epoch(cell: Cell, number: int) -> str:
-    """Score / seconds after so many epochs, where any seed ran them."""
-    score, seconds = cell.at_epoch(number)
+def _count(numbers: pd.Series) -> str:
+    """A number of which all runs have the same; nothing if not known."""
+    known = numbers.dropna()
+    return f"{known.iloc[0]:,.0f}" if len(known) else ""
+
+
+def _timed(row: Row) -> pd.DataFrame:
+    return row.runs[row.runs.timed]
+
+
+def _tabulate_front(rows: Sequence[Row]) -> Table:
+    """What no other approach surpasses in both score and time."""
+    frame = pd.DataFrame(
+        [
+            {
+                "task": row.task,
+                "trains": row.trains,
+                "lr": f"{row.lr:g}",
+                "time, s": spread(_timed(row).seconds, 1),
+                "score": spread(row.runs.score),
+                "n": row.n,
+            }
+            for row in _find_front(rows)
+        ]
+    )
+    return Table(
+        "front",
+        "Worth its time: what nothing else surpasses in both mean score and "
+        "mean time to the stopping point (not tested)",
+        frame,
+    )
+
+
+def _find_front(rows: Sequence[Row]) -> list[Row]:
+    """Rows on the Pareto front of their task, the fastest first."""
+    front = []
+    for task in dict.fromkeys(row.task for row in rows):
+        known = [
+            row
+            for row in rows
+            if row.task == task
+            and row.score.is_known
+            and row.seconds.is_known
+            and not row.failed
+        ]
+        if len(known) < 2:
+            continue
+        seconds = [row.seconds.value for row in known]
+        scores = [row.score.value for row in known]
+        chosen = details.is_on_front(seconds, scores)
+        front += sorted(
+            (row for row, is_chosen in zip(known, chosen) if is_chosen),
+            key=lambda row: row.seconds.value,
+        )
+    return front
+
+
+def _tabulate_other_metrics(runs: pd.DataFrame) -> Table:
+    """What is measured beside the headline metric, where anything is."""
+    long = pd.DataFrame(
+        [
+            (run.text, run.trains, f"{run.lr:g}", metric, value)
+            for run in runs.itertuples()
+            for metric, value in run.metrics.items()
+            if metric != run.metric
+        ],
+        columns=["task", "trains", "lr", "metric", "score"],
+    )
+    scores = long.groupby(["task", "trains", "lr", "metric"], sort=False).score
+    return Table(
+        "other_metrics",
+        "Beside the headline metric, in points: mean ± standard deviation "
+        "over n seeds",
+        scores.agg(score=spread, n="count").reset_index(),
+    )
+
+
+# === The learning rates ===
+
+
+def _tabulate_rates(runs: pd.DataFrame) -> Table:
+    """Every approach at every rate it was run at."""
+    several = runs.groupby(["text", "trains"]).lr.transform("nunique") > 1
+    grouped = runs[several].groupby(["text", "trains", "lr"], sort=False)
+    frame = grouped.agg(
+        n=("score", "count"),
+        validation=("validation", "mean"),
+        score=("score", spread),
+        mean=("score", "mean"),
+        epoch=("seconds_per_epoch", lambda values: spread(values, 1)),
+        seconds=("seconds", lambda values: spread(values, 1)),
+    ).reset_index()
+    if len(frame):
+        best = frame.groupby(["text", "trains"], sort=False).apply(
+            lambda rates: rates.loc[rates.validation.fillna(-1).idxmax()],
+            include_groups=False,
+        )
+        of_best = frame.merge(
+            best[["lr", "mean"]].rename(columns={"lr": "best", "mean": "top"}),
+            on=["text", "trains"],
+        )
+        lower = 100 * (1 - of_best["mean"] / of_best.top)
+        frame["lower"] = [
+            "better" if is_best else f"{value:.1f}"
+            for is_best, value in zip(of_best.lr == of_best.best, lower)
+        ]
+        frame.loc[frame.validation.isna(), "lower"] = ""  # nothing chooses
+        frame["lr"] = frame.lr.map("{:g}".format)
+    frame = frame.drop(columns=["mean", "validation"])
+    return Table(
+        "rates",
+        "The learning rates of an approach beside each other; which one is "
+        "better is decided on validation",
+        frame.rename(
+            columns={
+                "text": "task",
+                "lower": "lower than at the better, %",
+                "epoch": "s per epoch",
+                "seconds": "time, s",
+            }
+        ),
+    )
+
+
+# === Tables 2 to 9 ===
+
+
+def _tabulate_epochs(study: Study, runs: pd.DataFrame) -> Iterator[Table]:
+    """Score / seconds after each epoch, a table for each task."""
+    epochs = study.epochs.merge(
+        runs[["path", "text", "trains", "lr", "timed"]], on="path"
+    )
+    epochs.loc[~epochs.timed, "seconds"] = np.nan
+    for text, members in runs.groupby("text", sort=False):
+        groups = ["trains", "lr"]
+        sizes = members.groupby(groups).size()
+        reached = (
+            epochs[epochs.text == text]
+            .groupby([*groups, "epoch"])
+            .agg(
+                score=("test", spread),
+                seconds=("seconds", "mean"),
+                runs=("test", "count"),
+            )
+            .reset_index(level="epoch")
+        )
+        reached["cell"] = [
+            _show_epoch(cell.score, cell.seconds, cell.runs, sizes[cell.Index])
+            for cell in reached.itertuples()
+        ]
+        wide = reached.pivot(columns="epoch", values="cell")
+        wide.columns = [f"epoch {number}" for number in wide.columns]
+        order = list(dict.fromkeys(zip(members.trains, members.lr)))
+        frame = wide.reindex(order).reset_index()
+        frame.insert(2, "n", [sizes[key] for key in order])
+        frame["lr"] = frame.lr.map("{:g}".format)
+        number = table_number(study, members)
+        yield Table(
+            f"epochs_{text}",
+            f"{text}, {members.metric.iloc[0]}: test score / seconds of "
+            "training after each epoch"
+            + (f" (the paper's table {number})" if number else "")
+            + "; means over the seeds that ran so many, with their number "
+            "where not all did",
+            frame.fillna(""),
+        )
+
+
+def _show_epoch(score: str, seconds: float, count: int, size: int) -> str:
+    """`68.00 ± 0.71 / 256 (1)`: of one run where there are more."""
     if not score:
         return ""
-    time = f"{seconds.mean:.0f}" if seconds else "-"
-    text = f"{spread(score)} / {time}"
-    return text if score.n == len(cell.records) else f"{text} ({score.n})"
+    text = score if np.isnan(seconds) else f"{score} / {seconds:.0f}"
+    return text if count == size else f"{text} ({count})"
 
 
-def _is_official(data: str) -> bool:
-    return data not in ("sample", "rotten_tomatoes")
+def table_number(study: Study, runs: pd.DataFrame) -> int | None:
+    """The number of the paper's table that some runs fill, or None.
+
+    Only runs with its settings, encoder and official data do.
+
+    Args:
+        study: theirs.
+        runs: on one task.
+    """
+    if study.paper is None or claims.list_differences(runs, study.paper):
+        return None
+    return TABLE_NUMBERS.get(str(runs.task.iloc[0]))
+
+
+# === Fixed times ===
+
+
+def _tabulate_fixed_times(study: Study, rows: Sequence[Row]) -> Iterator[Table]:
+    """What each approach has reached within a time, a table for each task."""
+    for task in dict.fromkeys(row.task for row in rows):
+        timed = [
+            row for row in rows if row.task == task and row.seconds.is_known
+        ]
+        if len(timed) < 2:
+            continue
+        longest = max(_timed(row).seconds.max() for row in timed)
+        budgets = study.options.budgets or [q * longest for q in QUARTERS]
+        lines = []
+        for budget in budgets:
+            scores = {row.trains: _reach(row, budget) for row in timed}
+            means = {name: values.mean() for name, values in scores.items()}
+            best = pd.Series(means, dtype=float).max()
+            lines.append(
+                {
+                    "within": f"{budget:,.0f} s",
+                    **{name: spread(v) for name, v in scores.items()},
+                    "best": ", ".join(
+                        name for name, mean in means.items() if mean == best
+                    ),
+                }
+            )
+        yield Table(
+            f"fixed_times_{task}",
+            f"{task}: test score reached within a time. Of the epochs that are "
+            "over by then it is that of the one that is best on validation; "
+            "empty where a seed has ended none",
+            pd.DataFrame(lines),
+        )
+
+
+def _reach(row: Row, seconds: float) -> pd.Series:
+    """Scores of a row's runs within a time; none where one has none."""
+    values = measures.measure_runs("score_within", row.runs, seconds)
+    reached = pd.Series(values, dtype=float)
+    return reached if reached.notna().all() else reached.iloc[:0]
+
+
+# === Figures ===
+
+
+def figures(study: Study) -> list[Figure]:
+    """Score against time: after each epoch, and at the stopping point."""
+    rows = [
+        row
+        for row in overview.make_rows(study.runs)
+        if row.seconds.is_known and row.score.is_known
+    ]
+    if not rows:
+        return []
+    return [_draw_curves(study, rows), _draw_front(rows)]
+
+
+def _draw_curves(study: Study, rows: Sequence[Row]) -> Figure:
+    """Wang's figures 3 to 6: tasks are panels, approaches curves."""
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    figure, axes = plots.make_panels(len(tasks))
+    handles: plots.Handles = {}
+    for axis, task in zip(axes, tasks):
+        members = [row for row in rows if row.task == task]
+        for row in members:
+            curve = _learning_curve(study, row)
+            if curve.empty:
+                continue
+            [line] = axis.plot(curve.seconds, curve.score, **_style(row))
+            axis.fill_between(
+                curve.seconds,
+                curve.score - curve.deviation,
+                curve.score + curve.deviation,
+                color=plots.colour_of(row.approach),
+                alpha=0.15,
+                linewidth=0,
+            )
+            handles[row.trains] = line
+        metric = members[0].runs.metric.iloc[0]
+        plots.add_frame(
+            axis, f"{metric} on test, points", "training time, s", task
+        )
+        axis.set_xlim(left=0)
+    return plots.finish(
+        figure,
+        handles,
+        "score_against_time",
+        "Test score after each epoch against training time, up to the last "
+        "epoch that all seeds ran; bands are one standard deviation",
+    )
+
+
+def _learning_curve(study: Study, row: Row) -> pd.DataFrame:
+    """Mean `seconds`, `score`, and `deviation` after each epoch of all."""
+    paths = _timed(row).path
+    epochs = study.epochs[study.epochs.path.isin(paths)]
+    curve = epochs.groupby("epoch").agg(
+        seconds=("seconds", "mean"),
+        score=("test", "mean"),
+        deviation=("test", "std"),
+        n=("test", "count"),
+    )
+    return curve[curve.n == len(paths)].fillna({"deviation": 0.0})
+
+
+def _draw_front(rows: Sequence[Row]) -> Figure:
+    """Final score against time; a line joins what nothing surpasses."""
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    figure, axes = plots.make_panels(len(tasks))
+    handles: plots.Handles = {}
+    for axis, task in zip(axes, tasks):
+        members = [row for row in rows if row.task == task]
+        front = _find_front(members)
+        axis.step(
+            [row.seconds.value for row in front],
+            [row.score.value for row in front],
+            where="post",
+            color="#888888",
+            linewidth=1,
+            zorder=0,
+        )
+        for row in members:
+            handles[row.trains] = axis.errorbar(
+                row.seconds.value,
+                row.score.value,
+                xerr=plots.reaches([row.seconds]),
+                yerr=plots.reaches([row.score]),
+                elinewidth=1,
+                capsize=3,
+                **{**_style(row), "linestyle": "none"},
+            )
+        metric = members[0].runs.metric.iloc[0]
+        plots.add_frame(
+            axis,
+            f"{metric} on test, points",
+            "time to the stopping point, s",
+            task,
+        )
+        axis.set_xlim(left=0)
+    return plots.finish(
+        figure,
+        handles,
+        "front",
+        "Test score against time to the stopping point, with 95 % intervals; "
+        "the line joins what nothing else surpasses in both",
+    )
+
+
+def _style(row: Row) -> dict[str, Any]:
+    colour = plots.colour_of(row.approach)
+    return {
+        "color": colour,
+        "linestyle": "--" if row.cached else "-",
+        "marker": MARKERS.get(row.approach, "v"),
+        "markerfacecolor": "white" if row.cached else colour,
+        "markersize": 5,
+    }
+
+
+# === What to know when reading ===
+
+
+def notes(study: Study) -> list[str]:
+    """What a reader must know of these tables, a sentence each."""
+    told = []
+    numbers = {
+        table_number(study, members)
+        for _, members in study.runs.groupby(["task", "data_identity"])
+    }
+    if numbers & {3, 4, 9}:
+        told.append(
+            "The numbers of the paper's tables 3, 4 and 9 are inferred from "
+            "the order of its tasks."
+        )
+    if study.runs.cached.any():
+        told.append(
+            "Cached runs have no dropout in their frozen blocks. They are rows "
+            "of their own, never averaged with live ones."
+        )
+    told += cells.explain_times(study.runs)
+    told.append(
+        "Settings on which the paper is silent, and what we chose: "
+        "docs/glue.md."
+    )
+    return told

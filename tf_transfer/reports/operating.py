@@ -37,9 +37,14 @@ def authors_mean(scores: Sequence[float]) -> float:
     Their analysis leaves out trials that score 0, and those that are not above
     0.9 of the best trial; 0 where none is left.
     """
-    threshold = AUTHORS_SHARE * (1 + TIE) * max(scores)
-    kept = [score for score in scores if score > 0 and score > threshold]
+    kept = keep_as_authors(scores)
     return float(np.mean(kept)) if kept else 0.0
+
+
+def keep_as_authors(scores: Sequence[float]) -> list[float]:
+    """The trials that the authors' averaging keeps; see `authors_mean`."""
+    threshold = AUTHORS_SHARE * (1 + TIE) * max(scores, default=0.0)
+    return [score for score in scores if score > 0 and score > threshold]
 
 
 def operating_point(

@@ -1,24 +1,32 @@
 """What finished runs predicted, and what the commonest answer would score."""
 
+import json
 import os
 import zipfile
 import zlib
 from collections.abc import Callable
 from collections.abc import Iterable
 from typing import Any
-from typing import TYPE_CHECKING
 from typing import TypeVar
 
 import numpy as np
 
+from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
 from tf_transfer.reports.reading import Record
 
-if TYPE_CHECKING:
-    from tf_transfer.reports import studies
-
 Result = TypeVar("Result")
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+# Settings that say which examples train, validate and test.
+SPLITTING = (
+    "split_seed",
+    "validation_fraction",
+    "max_train_examples",
+    "folds",
+    "max_length",
+)
+OUTSIDE = 0  # the tag of a word that is in no entity
 
 
 class Predictions:
@@ -76,6 +84,33 @@ class Predictions:
             },
         )
 
+    def labels(self, record: Record) -> dict[str, np.ndarray] | None:
+        """Labels of what a run was scored on, or None.
+
+        That is its test set, or where there is none, what validates; a dict
+        from what stands before the names of the metrics, such as `` or
+        `mismatched_` or `sentiment_`.
+        """
+        return self._of_scored(record, "labels")
+
+    def outputs(self, record: Record) -> dict[str, np.ndarray] | None:
+        """Logits of what a run was scored on; see `labels`."""
+        return self._of_scored(record, "logits")
+
+    def _of_scored(
+        self, record: Record, kind: str
+    ) -> dict[str, np.ndarray] | None:
+        split = "validation_" if record["test"] is None else "test_"
+
+        def read(arrays: Any) -> dict[str, np.ndarray]:
+            return {
+                name.removeprefix(split).removesuffix(kind): arrays[name]
+                for name in arrays.files
+                if name.startswith(split) and name.endswith(kind)
+            }
+
+        return self._read(record, read)
+
     def _read(
         self, record: Record, read: Callable[[Any], Result]
     ) -> Result | None:
@@ -98,6 +133,113 @@ class Predictions:
             return None
 
 
+# === What the commonest answer scores ===
+
+
+class Answers:
+    """What the commonest answer scores, and which runs give only one.
+
+    The labels are read once for all runs on the same texts, split alike.
+
+    Args:
+        predictions: of the runs.
+    """
+
+    def __init__(self, predictions: Predictions) -> None:
+        self._predictions = predictions
+        self._labels: dict[str, dict[str, np.ndarray]] = {}
+        self._majorities: dict[str, float] = {}
+
+    def describe(self, record: Record) -> dict[str, Any]:
+        """What a record is completed by.
+
+        Returns:
+            `majorities`: dict from the run's metrics to what the commonest
+            answer scores, 0..1, of those that are known; `one_answer`: whether
+            the run gives all examples the same label.
+        """
+        texts = _describe_texts(record)
+        if texts not in self._labels:
+            labels = self._predictions.labels(record)
+            if labels is None:
+                return {"majorities": {}, "one_answer": False}
+            self._labels[texts] = labels
+        labels = self._labels[texts]
+        is_tagged = "token_f1" in record["metrics"]
+        majorities = {}
+        for name in record["metrics"]:
+            key = f"{texts} {name}"
+            if key not in self._majorities:
+                score = _majority_of(name, labels, is_tagged)
+                if score is None:
+                    continue
+                self._majorities[key] = score
+            majorities[name] = self._majorities[key]
+        if {"sentiment_accuracy", "overall"} <= {*record["metrics"]}:
+            majorities["overall"] = cs224n.overall(majorities)
+        return {
+            "majorities": majorities,
+            "one_answer": self._has_one_answer(record, labels),
+        }
+
+    def _has_one_answer(
+        self, record: Record, labels: dict[str, np.ndarray]
+    ) -> bool:
+        """Whether each of a run's outputs chooses one label for all texts."""
+        classes = {
+            name: values
+            for name, values in labels.items()
+            if not np.issubdtype(values.dtype, np.floating) and len(values)
+        }
+        if not classes:
+            return False
+        if not record["folds"]:
+            for name, values in classes.items():
+                accuracy = record["metrics"].get(f"{name}accuracy")
+                if accuracy is not None:
+                    counts = np.bincount(values - values.min()) / len(values)
+                    if not np.isclose(counts, accuracy, atol=1e-6).any():
+                        return False  # without a look at what it predicted
+        outputs = self._predictions.outputs(record)
+        return outputs is not None and all(
+            name in outputs and np.ptp(metrics.decide(outputs[name])) == 0
+            for name in classes
+        )
+
+
+def _describe_texts(record: Record) -> str:
+    """Equal for runs with the same examples in the same splits."""
+    key = record["key"]
+    return json.dumps(
+        [
+            record["experiment"],
+            record["task"],
+            key.get("data_identity"),
+            [key.get(name) for name in SPLITTING],
+            record["sizes"],
+        ],
+        sort_keys=True,
+    )
+
+
+def _majority_of(
+    name: str, labels: dict[str, np.ndarray], is_tagged: bool
+) -> float | None:
+    """What the commonest answer scores in a metric; None if not known.
+
+    Of tagged words that is the tag of no entity, which finds none.
+    """
+    if is_tagged:
+        if name != "accuracy":
+            return 0.0
+        return float(np.mean(labels[""] == OUTSIDE)) if "" in labels else None
+    for prefix, values in sorted(labels.items(), reverse=True):
+        metric = name.removeprefix(prefix)
+        if name.startswith(prefix) and metric in metrics.METRICS:
+            return majority(metric, values) if len(values) else None
+    return None
+
+
 def majority(metric: str, labels: np.ndarray) -> float:
     """What the commonest answer scores; 0 where the labels are numbers."""
     if np.issubdtype(labels.dtype, np.floating):
@@ -108,27 +250,3 @@ def majority(metric: str, labels: np.ndarray) -> float:
         np.full(len(labels), commonest)
     ]
     return metrics.METRICS[metric](labels, logits)
-
-
-def majority_facts(
-    dataset: "studies.Dataset", predictions: Predictions
-) -> dict[str, Any]:
-    """The majority's score and the size of a test set, or {}.
-
-    This is the `facts` of every section that has none of its own.
-    """
-    for record in dataset.records:
-        test = predictions.test(record)
-        if test is None:
-            continue
-        facts = {
-            "majority": majority(dataset.metric, test[1]),
-            "test": len(test[1]),
-        }
-        mismatched = predictions.test(record, "mismatched_")
-        if mismatched is not None:
-            facts["mismatched_majority"] = majority(
-                dataset.metric, mismatched[1]
-            )
-        return facts
-    return {}

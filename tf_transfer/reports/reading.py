@@ -1,10 +1,12 @@
 """Run directories to run records: what a report knows of each run.
 
 A record is plain data, so that a report can be made again from its stored
-summary. A directory that is not whole is left out, with the reason.
+summary. A time or a count that nobody recorded is None. A directory that is not
+whole is left out, with the reason.
 """
 
 import json
+import math
 import os
 from typing import Any
 
@@ -46,7 +48,12 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     runs: list[Record] = []
     left_out: list[tuple[str, str]] = []
     owners: dict[str, str] = {}
-    for folder, folders, files in os.walk(root):
+
+    def leave_out(error: OSError) -> None:
+        path = os.path.relpath(error.filename or root, root)
+        left_out.append((path, f"cannot be read: {error.strerror}"))
+
+    for folder, folders, files in os.walk(root, onerror=leave_out):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
         if "config.json" not in files and "result.json" not in files:
             continue
@@ -113,8 +120,10 @@ def _make_record(
     key, metric = config["key"], result["metric"]
     cached = result["prefix_seconds"] is not None
 
-    def headline(scores: dict[str, float] | None) -> float | None:
-        return scores[metric] if scores else None
+    def headline(scores: dict[str, float | None] | None) -> float | None:
+        if not scores:
+            return None
+        return math.nan if scores[metric] is None else scores[metric]
 
     if not epochs:
         raise KeyError("no epoch")
@@ -149,7 +158,7 @@ def _make_record(
             {
                 "validation": headline(line["validation"]),
                 "test": headline(line["test"]),
-                "seconds": float(line["elapsed_seconds"]),
+                "seconds": line["elapsed_seconds"],
             }
             for line in _last_lines_of_epochs(epochs)
         ],
@@ -171,19 +180,21 @@ def _make_record(
         else [line["test"] for line in epochs],
         "validation": headline(result["validation"]),
         "test": headline(result["test"]),
-        "metrics": result["test"] or result["validation"],
+        "metrics": {
+            name: math.nan if value is None else value
+            for name, value in (result["test"] or result["validation"]).items()
+        },
         "epochs_run": result["epochs_run"],
         "best_epoch": result["best_epoch"],
         "stop_reason": result["stop_reason"],
-        "seconds": float(result["train_seconds"]),
+        "seconds": result["train_seconds"],
         "seconds_per_epoch": result["seconds_per_epoch"],
         "prefix_seconds": result["prefix_seconds"],
         "prefix_build_seconds": result["prefix_build_seconds"],
-        "trainable_parameters": int(result["trainable_parameters"]),
-        "total_parameters": int(result["total_parameters"]),
-        "memory": max(
-            (line["peak_memory_bytes"] or 0 for line in epochs), default=0
-        ),
+        "trainable_parameters": result["trainable_parameters"],
+        "total_parameters": result["total_parameters"],
+        "memory": max(line["peak_memory_bytes"] or 0 for line in epochs)
+        or None,
     }
 
 

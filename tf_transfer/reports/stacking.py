@@ -1,259 +1,530 @@
-"""The tables of "To Tune or Not To Tune?", from runs of `stacking`.
+"""Tables and figures of "To Tune or Not To Tune?", from runs of `stacking`.
 
-The paper's tables are lost, only differences survive. So its rows stand here as
-head and adaptation, ours alone, and its differences beside ours. Where several
-rates were tried, the one that is best on validation stands for a row.
+The paper's tables are lost, only differences survive: these are its claims. So
+its rows stand here as head and adaptation, ours alone.
 """
 
 import os
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
-from tf_transfer.reports import compare
-from tf_transfer.reports import stacking_costs
+import pandas as pd
+
+from tf_transfer.reports import cells
+from tf_transfer.reports import claims
+from tf_transfer.reports import measures
 from tf_transfer.reports import stacking_ensembles
-from tf_transfer.reports import stacking_runs as runs
-from tf_transfer.reports.document import footnotes
-from tf_transfer.reports.document import Heading
-from tf_transfer.reports.document import Part
-from tf_transfer.reports.document import Table
-from tf_transfer.reports.options import Options
-from tf_transfer.reports.studies import Cell
-from tf_transfer.reports.studies import Dataset
-from tf_transfer.reports.studies import Study
-from tf_transfer.reports.words import not_as_in_the_paper
-from tf_transfer.reports.words import notes_on_model
-from tf_transfer.reports.words import notes_on_times
-from tf_transfer.reports.words import spread
+from tf_transfer.reports import stacking_figures
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.study import Table
 
-ALIKE = 0.01  # sizes that differ by less count other versions of the same data
-SPLITS = ("train", "validation", "test")
-NO_VERDICT = " So there is no verdict on Quora's pairs."
-SAMPLE = "`sample` is a few examples to run with: no verdict on its scores."
+HEADS = {
+    "dense": "two dense layers",
+    "bilstm": "BiLSTM",
+    "densenet": "DenseNet",
+    "highway": "Highway LSTM",
+    "bimpm": "BiMPM",
+    "bimpm_without_context": "BiMPM without its first BiLSTM",
+    "sim_transformer": "Sim-Transformer",
+    stacking_ensembles.HEAD: "ensemble of three",
+}
+ADAPTATIONS = {
+    "finetune_only": "finetune-only",
+    "stack_only": "stack-only",
+    "stack_and_finetune": "stack-and-finetune",
+    "joint": "joint",
+    **stacking_ensembles.METHODS,
+}
+METRICS = {  # of each task, and what the tables call them
+    "ner": {"accuracy": "accuracy", "f1": "entity F1", "token_f1": "word F1"},
+    "text": {"accuracy": "accuracy", "f1": "F1", "f1_macro": "macro F1"},
+    "pairs": {"accuracy": "accuracy", "f1": "F1"},
+}
+PHASES = {"head": "head alone", "all": "everything"}
 
-prepare = runs.prepare
-facts = runs.facts
-ensembles = stacking_ensembles.join_predictions
+Settings = claims.Group
+
+ensembles = stacking_ensembles.join_predictions  # see `summary`
 
 
-def sections(
-    study: Study,
-    summary: dict[str, Any],
-    published: dict[str, Any],
-    options: Options = Options(),
-) -> list[Part]:
-    """The parts of a report on one study; see `reports.glue.sections`."""
-    del options
-    parts: list[Part] = []
-    notes = [*filter(None, [published.get("source")])]
-    notes += published.get("footnotes", ())
-    for dataset in study.datasets:
-        name = f"{study.name}_{dataset.name}"
-        known = compare.facts_of(summary, study, dataset)
-        joined = stacking_ensembles.ensembles_of(dataset, summary)
-        parts += [
-            Heading(3, dataset.name),
-            _scores(name, dataset, known, published),
-            *_claims(name, dataset, joined, study.model, published),
-            *stacking_ensembles.tabulate(name, dataset, joined, known),
-            *_types(name, dataset),
-            *stacking_costs.tabulate(name, dataset),
+def tables(study: Study) -> list[Table]:
+    """Of each task: scores, entities by type, the ensemble, costs."""
+    found: list[Table] = []
+    for name, runs in _data_sets(study):
+        found += [
+            _tabulate_scores(name, runs),
+            *_tabulate_types(name, runs),
+            *_tabulate_ensembles(name, runs),
+            _tabulate_costs(name, runs),
         ]
-        notes += _notes_on_differences(study, dataset, published)
-    pictures = stacking_costs.draw(study)
-    if pictures:
-        parts += [Heading(3, "Phases and costs"), *pictures]
-    has_pairs = any(dataset.task == "pairs" for dataset in study.datasets)
-    no_verdict = NO_VERDICT if has_pairs else ""
-    notes += [note + no_verdict for note in notes_on_model(study.model)]
-    if any(dataset.data == "sample" for dataset in study.datasets):
-        notes.append(SAMPLE)
-    notes += notes_on_times(study)
-    return [*parts, *footnotes(notes)]
+    return found
 
 
-# === Tables 2 to 4 ===
-
-
-def _scores(
-    name: str,
-    dataset: Dataset,
-    known: dict[str, Any],
-    published: dict[str, Any],
-) -> Table:
-    """Every head in every adaptation, and the majority class."""
-    names = runs.metrics_of(dataset)
-    cells = runs.ordered(dataset)
-    base = runs.best(cells, runs.BASE)
-    rows = [
-        (
-            *runs.identify(cell),
-            cell.n,
-            *(spread(cell.metric(metric)) for metric in names),
-            _against(cell, base, dataset.metric),
-        )
-        for cell in cells
-    ]
-    if "majorities" in known:
-        majorities = runs.majorities(known, names)
-        rows.append(("the majority class", "", "", "", *majorities, ""))
-    columns = (
-        "head",
-        "adaptation",
-        "rates and epochs",
-        "n",
-        *names.values(),
-        f"{names[dataset.metric]} against finetune-only",
-    )
-    title = published.get("tables", {}).get(dataset.task, dataset.name)
-    data = os.path.basename(dataset.data.rstrip("/"))  # of no machine's folders
-    caption = (
-        f"{title}. Here: `{data}`, {known.get('test', '?')} test "
-        f"{'words' if dataset.task == 'ner' else 'examples'}, in points, mean "
-        "and deviation over n seeds; differences with a 95 % interval over "
-        "seeds (Welch's), against finetune-only at its better rate"
-    )
-    return Table(f"scores_{name}", caption, columns, rows)
-
-
-def _against(cell: Cell, base: Cell | None, metric: str) -> str:
-    if base is None or cell is base:
-        return ""
-    return compare.difference(cell.values(metric), base.values(metric)).text
-
-
-# === The paper's differences ===
-
-
-def _claims(
-    name: str,
-    dataset: Dataset,
-    joined: Sequence[stacking_ensembles.Ensemble],
-    model: str,
-    published: dict[str, Any],
-) -> list[Part]:
-    """Of each of the paper's differences, whether ours has the same sign."""
-    lines = []
-    cells = list(dataset.cells.values())
-    for known in published.get("claims", ()):
-        if known["task"] != dataset.task:
-            continue
-        theirs, ours, word = known["difference"], "", "not run"
-        first, second = (
-            _scores_of(known[key], known["metric"], cells, joined)
-            for key in ("one", "other")
-        )
-        if first and second:
-            difference = compare.difference(first, second)
-            ours, word = difference.text, compare.verdict(theirs, difference)
-            if not _may_judge(dataset, model):
-                word = "no verdict"
-        names = [_compared_name(known[key]) for key in ("one", "other")]
-        lines.append(
-            (
-                " against ".join(names),
-                runs.METRICS[dataset.task][known["metric"]],
-                known.get("said", f"{theirs:+g}"),
-                ours,
-                word,
+def figures(study: Study) -> list[Figure]:
+    """Both phases of a run of each task, and score against time."""
+    phases, courses = {}, {}
+    for _, runs in _data_sets(study):
+        chosen = _representative(_with_most_examples(runs))
+        if chosen is not None:
+            head = HEADS.get(chosen.settings["head"], chosen.settings["head"])
+            title = f"{chosen.task}: {head}, seed {chosen.seed}"
+            phases[title] = stacking_figures.phases_of(chosen.record)
+        shown = _best_groups(_with_most_examples(runs[runs.timed]))
+        if len(shown) > 1:  # a single one has nothing beside it
+            task, metric = runs.task.iloc[0], runs.metric.iloc[0]
+            courses[task] = (
+                METRICS[task].get(metric, metric),
+                [
+                    (adaptation, head, group)
+                    for group in shown
+                    for head, adaptation, _ in [_identify(group)]
+                ],
+            )
+    pictures = []
+    if phases:
+        pictures.append(
+            stacking_figures.scores_over_phases(
+                f"phases_{study.name}",
+                "Accuracy on a sample of the training set and on validation "
+                "after each epoch of both phases, one run per task; the dotted "
+                "line is the point of change, the ring the epoch that a phase "
+                "ends with",
+                phases,
             )
         )
-    if not lines:
-        return []
-    caption = (
-        f"{dataset.name}: the differences that the paper's text names, in "
-        "points, and ours. `within noise`: the interval has both signs. `no "
-        "verdict`: see the footnotes"
-    )
-    columns = ("comparison", "metric", "paper", "ours", "sign")
-    return [Table(f"signs_{name}", caption, columns, lines)]
+    if courses:
+        pictures.append(
+            stacking_figures.scores_against_time(
+                f"costs_{study.name}",
+                "Test score against training time, each head and adaptation at "
+                "the rates that are best on validation: a dot per epoch, the "
+                "large mark the end with one standard deviation; hollow: the "
+                "prefix is cached",
+                courses,
+            )
+        )
+    return pictures
 
 
-def _scores_of(
-    model: Sequence[str],
-    metric: str,
-    cells: Sequence[Cell],
-    joined: Sequence[stacking_ensembles.Ensemble],
-) -> list[float] | None:
-    """The scores in points of a model or ensemble, or None without runs.
+def notes(study: Study) -> list[str]:
+    """What to know of the times, of failed runs, and of the sample."""
+    said = cells.explain_times(study.runs)
+    if any(cells.failed(group) for group in cells.groups_of(study.runs)):
+        said.append(cells.DID_NOT_TRAIN)
+    if "joint" in {settings["adaptation"] for settings in study.runs.settings}:
+        said.append(
+            "`joint` is ours: it trains the large head and everything else "
+            "from the first step."
+        )
+    if "sample" in set(study.runs.data):
+        said.append("`sample` is a few examples to try the command with.")
+    return said
+
+
+def sum_up(study: Study, rows: Sequence[Any]) -> list[str]:
+    """What stacking a big head first gains and costs, a sentence a task.
+
+    The head, its rates and epochs are those that are best on validation.
 
     Args:
-        model: head and adaptation, or `ensemble` and its method.
-        metric: such as `accuracy`.
-        cells: of the data set.
-        joined: its ensembles.
+        study: see there.
+        rows: of the overview, which are not looked at.
     """
-    kind, how = model
-    if kind == "ensemble":
-        return joined[0].values(how, metric) if joined else None
-    cell = runs.best(cells, (kind, how))
-    return cell.values(metric) if cell else None
-
-
-def _compared_name(model: Sequence[str]) -> str:
-    kind, how = model
-    if kind == "ensemble":
-        return f"ensemble, {stacking_ensembles.METHODS[how]}"
-    return runs.model_name((kind, how))
-
-
-def _may_judge(dataset: Dataset, model: str) -> bool:
-    """An encoder that was tuned on these pairs says nothing, nor a sample."""
-    is_known = dataset.task == "pairs" and notes_on_model(model)
-    return dataset.data != "sample" and not is_known
-
-
-# === Entities by type ===
-
-
-def _types(name: str, dataset: Dataset) -> list[Part]:
-    """Precision, recall and F1 of each type, for each head's best."""
-    if dataset.task != "ner":
-        return []
-    by_head: dict[str, list[Cell]] = {}
-    for cell in runs.ordered(dataset):
-        by_head.setdefault(runs.model_of(cell)[0], []).append(cell)
-    rows = []
-    for cells in by_head.values():
-        best = runs.best(cells)
-        if best is None:
+    del rows
+    sentences = []
+    for _, runs in _data_sets(study):
+        whole = _with_most_examples(runs)
+        stacked = [
+            group
+            for group in _best_groups(whole)
+            if group.settings.iloc[0]["adaptation"] == "stack_and_finetune"
+            and group.settings.iloc[0]["head"] != "dense"
+        ]
+        if not stacked:
             continue
-        metrics = best.records[0]["metrics"]
-        for kind in (m[3:] for m in metrics if m.startswith("f1_")):
-            means = (
-                best.metric(f"{rate}_{kind}")
-                for rate in ("precision", "recall", "f1")
-            )
-            rows.append((runs.cell_name(best), kind, *map(spread, means)))
-    caption = (
-        f"{dataset.name}: entities by type on test, in points, each head in "
-        "the adaptation that is best on validation"
+        best = max(stacked, key=lambda group: group.validation.mean())
+        base = _base_of(best, _bases(runs))
+        if base is None:
+            continue
+        head, adaptation, _ = _identify(best)
+        share, n = _share(best, base), min(len(best), len(base))
+        sentences.append(
+            f"On {runs.task.iloc[0]}, {head}, {adaptation}, is "
+            f"{cells.difference(best.score, base.score)} points against "
+            f"finetune-only{f', in {share} of its time' if share else ''} "
+            f"({n} seed{'' if n == 1 else 's'})."
+        )
+    return sentences
+
+
+def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs, with head and adaptation as approach."""
+    return runs.assign(
+        approach=[
+            f"{_head(settings)}, {_adaptation(settings)}"
+            for settings in runs.settings
+        ]
     )
-    columns = ("head, adaptation", "type", "precision", "recall", "F1")
-    return [Table(f"types_{name}", caption, columns, rows)]
 
 
-# === What to know when reading ===
+# === Words ===
 
 
-def _notes_on_differences(
-    study: Study, dataset: Dataset, published: dict[str, Any]
-) -> list[str]:
-    """Sentences on what of these runs is not as in the paper."""
-    if not published:
-        return []
-    cells = dataset.cells.values()
-    rates = {runs.recipe_of(cell)["head_lr"] for cell in cells} - {None}
-    model = published["model"][dataset.task]
-    theirs = {**published["settings"], "model": model}
-    ours = {**study.settings, "model": study.model}
-    if rates and theirs["head_lr"] not in rates:
-        ours["head_lr"] = " or ".join(f"{rate:g}" for rate in sorted(rates))
-    size = published["examples"][dataset.task]
-    here = sum(dataset.sizes.get(split, 0) for split in SPLITS)
-    if abs(here - size) > ALIKE * size:
-        ours["number of examples"], theirs["number of examples"] = here, size
-    return [
-        note.replace("paper:", f"paper, {dataset.name}:")
-        for note in not_as_in_the_paper(ours, theirs)
+def _head(settings: Settings) -> str:
+    return HEADS.get(settings["head"], str(settings["head"]))
+
+
+def _adaptation(settings: Settings) -> str:
+    name = str(settings["adaptation"])
+    return ADAPTATIONS.get(name, name.replace("_", "-"))
+
+
+def amount(settings: Settings) -> str:
+    """Rate and epochs of each phase: `0.001 for 1, then 2e-05 for 3`."""
+    gap = settings.get("phase_one_gap", -1)
+    rule = "" if gap < 0 else f" (gap {gap:g})"
+    last = f"{settings['lr']:g} for {settings['max_epochs']}"
+    if "phase_one_epochs" not in settings:
+        words = [last + rule]
+    else:
+        epochs = settings["phase_one_epochs"]
+        first = f"{settings['head_lr']:g} for {epochs}{rule}"
+        words = [f"{first}, then {last}"]
+    return ", ".join(filter(None, [*words, cells.caching(settings)]))
+
+
+def _identify(group: pd.DataFrame) -> tuple[str, str, str]:
+    """Head, adaptation, rates: what names a row."""
+    settings = group.settings.iloc[0]
+    return _head(settings), _adaptation(settings), amount(settings)
+
+
+# === Groups ===
+
+
+def _data_sets(study: Study) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Runs by task and data, by head, adaptation and rates."""
+    heads, adaptations = list(HEADS), list(ADAPTATIONS)
+
+    def place(names: list[str], name: str) -> int:
+        return names.index(name) if name in names else len(names)
+
+    runs = study.runs.assign(
+        head=[place(heads, s["head"]) for s in study.runs.settings],
+        adaptation=[
+            place(adaptations, s["adaptation"]) for s in study.runs.settings
+        ],
+        rates=study.runs.settings.map(amount),
+        examples=[-sizes.get("train", 0) for sizes in study.runs.sizes],
+    ).sort_values(["task", "examples", "head", "adaptation", "rates", "seed"])
+    for task, of_task in runs.groupby("task"):
+        sets = of_task.groupby("data_identity", sort=False)
+        for number, (_, members) in enumerate(sets, 1):
+            name = f"{study.name}_{task}"
+            yield name + (f"_{number}" if number > 1 else ""), members
+
+
+def _with_most_examples(runs: pd.DataFrame) -> pd.DataFrame:
+    sizes = runs.sizes.map(lambda sizes: sizes.get("train", 0))
+    return runs[sizes == sizes.max()]
+
+
+def _best_groups(runs: pd.DataFrame) -> list[pd.DataFrame]:
+    """Each head and adaptation at the better rates, live and cached apart."""
+    best: dict[tuple[str, str, bool], pd.DataFrame] = {}
+    for group in cells.groups_of(runs[runs.validation.notna()]):
+        key = (*_identify(group)[:2], bool(group.cached.iloc[0]))
+        known = best.get(key)
+        if known is None or group.validation.mean() > known.validation.mean():
+            best[key] = group
+    return list(best.values())
+
+
+def _bases(runs: pd.DataFrame) -> list[pd.DataFrame]:
+    """The groups of finetune-only."""
+    names = runs.settings.map(lambda settings: settings["adaptation"])
+    return list(cells.groups_of(runs[names == "finetune_only"]))
+
+
+def _base_of(
+    group: pd.DataFrame, bases: Sequence[pd.DataFrame]
+) -> pd.DataFrame | None:
+    """Of the groups of finetune-only, the one to compare a group with, or None.
+
+    It has as many examples, and the same rate and epochs of training
+    everything; where there is none, it is the one that is best on validation.
+    """
+    size = cells.examples(group)
+    bases = [base for base in bases if cells.examples(base) == size]
+    ours = group.settings.iloc[0]
+    alike = [
+        base
+        for base in bases
+        if all(
+            base.settings.iloc[0][name] == ours[name]
+            for name in ("lr", "max_epochs")
+        )
     ]
+    base = max(
+        alike or bases, key=lambda base: base.validation.mean(), default=None
+    )
+    return None if base is None or base.index.equals(group.index) else base
+
+
+# === Scores ===
+
+
+def _metrics_of(runs: pd.DataFrame) -> dict[str, str]:
+    """Metrics that all runs have, with the tables' names."""
+    return {
+        name: title
+        for name, title in METRICS[runs.task.iloc[0]].items()
+        if all(name in metrics for metrics in runs.metrics)
+    }
+
+
+def _tabulate_scores(name: str, runs: pd.DataFrame) -> Table:
+    """Every head in every adaptation, and the commonest answer."""
+    names, metric = _metrics_of(runs), runs.metric.iloc[0]
+    bases = _bases(runs)
+    rows = []
+    for group in cells.groups_of(runs):
+        head, adaptation, rates = _identify(group)
+        base = _base_of(group, bases)
+        against = ""
+        if base is not None:
+            against = cells.difference(group.score, base.score)
+        rows.append(
+            {
+                "head": ", ".join(filter(None, [head, cells.failed(group)])),
+                "adaptation": adaptation,
+                "rates and epochs": rates,
+                "examples": f"{cells.examples(group):,}",
+                "n": str(len(group)),
+                **_spreads(group, names),
+                "against finetune-only": against,
+            }
+        )
+    rows.append({"head": "the commonest answer", **_majorities(runs, names)})
+    table = pd.DataFrame(rows)
+    data = os.path.basename(runs.data.iloc[0].rstrip("/"))
+    caption = (
+        f"{runs.task.iloc[0]}: test scores on `{data}`, in points, mean and "
+        f"deviation over n seeds. `Against finetune-only`: in "
+        f"{names.get(metric, metric)}, with a 95 % interval over seeds, at the "
+        "same rate and epochs of training everything, where there are such runs"
+    )
+    return Table(
+        f"scores_{name}",
+        caption,
+        cells.drop_constant(table, ["examples"]).fillna(""),
+    )
+
+
+def _spreads(group: pd.DataFrame, names: dict[str, str]) -> dict[str, str]:
+    return {
+        title: cells.spread(cells.metric(group, name))
+        for name, title in names.items()
+    }
+
+
+def _majorities(runs: pd.DataFrame, names: dict[str, str]) -> dict[str, str]:
+    """What the commonest answer scores: of words, O for all of them."""
+    scores = runs.record.iloc[0]["majorities"]
+    return {
+        title: cells.spread([100 * scores[name]])
+        for name, title in names.items()
+        if name in scores
+    }
+
+
+def _tabulate_types(name: str, runs: pd.DataFrame) -> list[Table]:
+    """F1 of each type of entity."""
+    types = {
+        metric: metric.removeprefix("f1_")
+        for metric in runs.metrics.iloc[0]
+        if metric.startswith("f1_")
+    }
+    if runs.task.iloc[0] != "ner" or not types:
+        return []
+    rows = [
+        {
+            **dict(
+                zip(
+                    ("head", "adaptation", "rates and epochs"), _identify(group)
+                )
+            ),
+            "examples": f"{cells.examples(group):,}",
+            **_spreads(group, types),
+        }
+        for group in cells.groups_of(runs)
+    ]
+    caption = "F1 of entities by type on test, in points"
+    table = cells.drop_constant(pd.DataFrame(rows), ["examples"])
+    return [Table(f"types_{name}", caption, table)]
+
+
+# === The ensemble ===
+
+
+def _tabulate_ensembles(name: str, runs: pd.DataFrame) -> list[Table]:
+    """An ensemble against its members, of the same seeds; a table each."""
+    joined = runs[runs.record.map(lambda record: "members" in record)]
+    names = _metrics_of(runs)
+    by_path = runs.set_index("path", drop=False)
+    found = []
+    rates = joined.settings.map(amount)
+    for number, (words, members) in enumerate(joined.groupby(rates), 1):
+        one = members[members.approach == members.approach.iloc[0]]
+        paths = zip(*(record["members"] for record in one.record))
+        groups = [by_path.loc[list(column)] for column in paths]
+        best = max(groups, key=lambda group: group.validation.mean())
+        groups += [g for _, g in members.groupby("approach", sort=False)]
+        rows = [
+            {
+                "": f"{_identify(group)[0]}, {_identify(group)[1]}",
+                "n": str(len(group)),
+                **_spreads(group, names),
+                "against finetune-only": (
+                    ""
+                    if group is groups[0]
+                    else cells.difference(group.score, groups[0].score)
+                ),
+                "against the best member": (
+                    cells.difference(group.score, best.score)
+                    if group.approach.iloc[0] in set(members.approach)
+                    else ""
+                ),
+                "time, s": cells.spread(cells.seconds(group), 1),
+            }
+            for group in groups
+        ]
+        caption = (
+            f"The ensemble of three models ({words}) against its members of "
+            "the same seeds, on test, in points; differences with a 95 % "
+            "interval over seeds. The best member is that on validation. An "
+            "ensemble's time is that of all three"
+        )
+        found.append(
+            Table(f"ensemble_{name}_{number}", caption, pd.DataFrame(rows))
+        )
+    return found
+
+
+# === Costs ===
+
+
+def _tabulate_costs(name: str, runs: pd.DataFrame) -> Table:
+    """Times by phase, and until finetune-only's score is reached."""
+    bases = _bases(runs)
+    rows = []
+    for group in cells.groups_of(runs):
+        head, adaptation, rates = _identify(group)
+        timed = group[group.timed]
+        base = _base_of(group, bases)
+        own = base if base is not None else group
+        rows.append(
+            {
+                "head": head,
+                "adaptation": adaptation,
+                "rates and epochs": rates,
+                "examples": f"{cells.examples(group):,}",
+                "n timed": str(len(timed)),
+                "time, s": cells.spread(timed.seconds, 1),
+                "of finetune-only's": _share(group, base),
+                "s to its validation score": _time_to(group, own),
+                "prefix, s": cells.spread(
+                    [
+                        record["prefix_build_seconds"]
+                        for record in timed.record
+                        if record["cached"]
+                    ],
+                    1,
+                ),
+                **{
+                    f"{title}, s": cells.spread(_of_phase(timed, phase), 1)
+                    for phase, title in PHASES.items()
+                },
+                "trained parameters": f"{group.trainable_parameters.iloc[0]:,}",
+            }
+        )
+    caption = (
+        "Seconds of training, in all and by phase, and what the last phase "
+        "trains. `Prefix`: building the cache, in the time in all. `To its "
+        "validation score`: until validation is first as high as that of "
+        "finetune-only in the end, measured alike on both sides"
+    )
+    return Table(
+        f"costs_{name}",
+        caption,
+        cells.drop_constant(pd.DataFrame(rows), ["examples"]),
+    )
+
+
+def _share(group: pd.DataFrame, base: pd.DataFrame | None) -> str:
+    ours = cells.seconds(group)
+    theirs = [] if base is None else cells.seconds(base)
+    if not (ours and theirs):
+        return ""
+    share = (sum(ours) / len(ours)) / (sum(theirs) / len(theirs))
+    return f"{100 * share:.0f} %"
+
+
+def _time_to(group: pd.DataFrame, base: pd.DataFrame) -> str:
+    """Seconds until runs reach a base's validation score at its end."""
+    target = base.validation.mean()
+    timed = group[group.timed]
+    if pd.isna(target) or timed.empty or group.validation.isna().all():
+        return ""
+    times: list[Any] = [
+        measures.seconds_to_score(record, target) for record in timed.record
+    ]
+    reached = cells.known(times)
+    if not reached:
+        return "never"
+    text = cells.spread(reached, 1)
+    if len(reached) < len(times):
+        text += f" ({len(reached)} of {len(times)} runs)"
+    return text
+
+
+def _of_phase(runs: pd.DataFrame, trains: str) -> list[float]:
+    """Seconds of the phases that train so, of each run that has such."""
+    found = []
+    for record in runs.record:
+        times = [
+            phase["seconds"]
+            for phase in record["phases"]
+            if phase["trainable_layers"] == trains
+        ]
+        if times:
+            found.append(sum(times))
+    return found
+
+
+# === Figures ===
+
+
+def _representative(runs: pd.DataFrame) -> Any:
+    """The first run of the stacked group with most runs, or None.
+
+    Of several, one with a big head; of those the best on validation.
+    """
+    groups = [
+        group
+        for group in cells.groups_of(runs)
+        if group.settings.iloc[0]["adaptation"] == "stack_and_finetune"
+        and group.record.iloc[0]["curve"]
+    ]
+    chosen = max(
+        groups,
+        key=lambda group: (
+            len(group),
+            group.settings.iloc[0]["head"] != "dense",
+            group.validation.mean(),
+        ),
+        default=None,
+    )
+    return None if chosen is None else chosen.loc[chosen.seed.idxmin()]

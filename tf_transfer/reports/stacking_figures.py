@@ -4,11 +4,14 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 from matplotlib.axes import Axes
 
-from tf_transfer.reports import document
-from tf_transfer.reports import figures
-from tf_transfer.reports.studies import Cell
+from tf_transfer.reports import frames
+from tf_transfer.reports import plots
+from tf_transfer.reports import study
+from tf_transfer.reports.reading import Record
+from tf_transfer.training.progress import SAMPLE
 
 ADAPTATION_COLOURS = {
     "finetune-only": "#000000",
@@ -21,29 +24,56 @@ SPLIT_STYLES = {  # of curves on both
     "training sample": ("#E69F00", "s"),
     "validation": ("#0072B2", "o"),
 }
+PHASES = {"head": "head alone", "all": "everything"}
 
-# Of a phase: its name, the epoch whose weights it ends with, and the scores
-# after each of its epochs by split.
+# Of a phase: its name, the epoch whose weights it ends with, and the accuracies
+# in points after each of its epochs by split.
 Phase = tuple[str, int, dict[str, list[float]]]
+# What a curve shows: its adaptation, its head, and the runs of a group.
+Course = tuple[str, str, pd.DataFrame]
+
+
+def phases_of(record: Record) -> list[Phase]:
+    """The phases of a run, for `scores_over_phases`."""
+    phases = []
+    for number, phase in enumerate(record["phases"], 1):
+        points = [p for p in record["curve"] if p["phase"] == number]
+        scores = {
+            "training sample": [100 * p[f"{SAMPLE}_accuracy"] for p in points],
+            "validation": [100 * p["accuracy"] for p in points],
+        }
+        name = f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
+        phases.append((name, kept_epoch(record, number), scores))
+    return phases
+
+
+def kept_epoch(record: Record, number: int) -> int:
+    """The epoch whose weights a phase ended with, counted within it."""
+    phases: list[dict[str, Any]] = record["phases"][:number]
+    *before, phase = phases
+    if "kept_epoch" in phase:  # a rule chose it
+        return phase["kept_epoch"]
+    is_last = number == len(record["phases"])
+    if not is_last or record["key"]["select"] == "last":
+        return phase["epochs"]
+    return record["best_epoch"] - sum(p["epochs"] for p in before)
 
 
 def scores_over_phases(
-    name: str,
-    caption: str,
-    panels: Mapping[str, tuple[str, Sequence[Phase]]],
-) -> document.Figure:
-    """Scores on training sample and validation, epoch by epoch.
+    name: str, caption: str, panels: Mapping[str, Sequence[Phase]]
+) -> study.Figure:
+    """Accuracy on training sample and validation, epoch by epoch.
 
     A line separates the phases; a ring is around the epoch that a phase ends
     with, and a thin line leads from it to the next phase.
 
     Args:
-        name, caption: see `document.Figure`.
-        panels: what the scores are, and the `Phase`s, by title.
+        name, caption: see `study.Figure`.
+        panels: phases by title.
     """
-    figure, axes = figures.make_panels(len(panels))
-    handles: figures.Handles = {}
-    for axis, (title, (metric, phases)) in zip(axes, panels.items()):
+    figure, axes = plots.make_panels(len(panels))
+    handles: plots.Handles = {}
+    for axis, (title, phases) in zip(axes, panels.items()):
         last_epoch, previous = 0, None
         for number, (phase, kept, scores) in enumerate(phases, 1):
             is_last = number == len(phases)
@@ -71,10 +101,10 @@ def scores_over_phases(
                     last_epoch, color="#888888", linewidth=1, linestyle=":"
                 )
         axis.set_xlim(0, last_epoch + 0.3)
-        figures.use_whole_numbers(axis)
+        plots.use_whole_numbers(axis)
         axis.margins(y=0.12)
-        figures.add_frame(axis, f"{metric}, points", "epochs", title, pad=16)
-    return figures.finish(figure, handles, name, caption)
+        plots.add_frame(axis, "accuracy, points", "epochs", title, pad=16)
+    return plots.finish(figure, handles, name, caption)
 
 
 def _draw_phase(
@@ -82,7 +112,7 @@ def _draw_phase(
     epochs: Sequence[int],
     scores: dict[str, list[float]],
     previous: tuple[int, dict[str, float]] | None,
-) -> figures.Handles:
+) -> plots.Handles:
     """Both curves of a phase, and how they come from the one before.
 
     Args:
@@ -124,64 +154,69 @@ def _draw_ring(axis: Axes, epoch: int, scores: dict[str, float]) -> Any:
     )[0]
 
 
-def adaptations_against_time(
+def scores_against_time(
     name: str,
     caption: str,
-    panels: Mapping[str, tuple[str, Sequence[tuple[str, str, Cell]]]],
-) -> document.Figure:
+    panels: Mapping[str, tuple[str, Sequence[Course]]],
+) -> study.Figure:
     """Test score against training time, epoch by epoch, to the end.
 
     Adaptations have colours and heads markers, which are hollow where the
     prefix is cached.
 
     Args:
-        name, caption: see `document.Figure`.
-        panels: what the scores are, and (adaptation, head, cell) of each
-            curve, by title.
+        name, caption: see `study.Figure`.
+        panels: what the scores are, and the curves, by title.
     """
-    figure, axes = figures.make_panels(len(panels), height=3.6)
-    lines, marks = {}, {}
+    figure, axes = plots.make_panels(len(panels), height=3.6)
+    lines: plots.Handles = {}
+    marks: plots.Handles = {}
     markers: dict[str, str] = {}
-    for axis, (title, (metric, curves)) in zip(axes, panels.items()):
-        for adaptation, head, cell in curves:
-            line_colour = ADAPTATION_COLOURS[adaptation]
+    for axis, (title, (metric, courses)) in zip(axes, panels.items()):
+        for adaptation, head, group in courses:
+            colour = ADAPTATION_COLOURS.get(adaptation, plots.OTHERS[2])
             marker = markers.setdefault(
                 head, HEAD_MARKERS[len(markers) % len(HEAD_MARKERS)]
             )
-            _draw_course(axis, cell, line_colour, marker)
-            mode = ", cached" if cell.cached else ""
-            lines[adaptation + mode] = axis.plot(
-                [], [], color=line_colour, linestyle="--" if mode else "-"
+            cached = bool(group.cached.iloc[0])
+            _draw_course(axis, group, colour, marker, cached)
+            lines[adaptation + (", cached" if cached else "")] = axis.plot(
+                [], [], color=colour, linestyle="--" if cached else "-"
             )[0]
             marks[head] = axis.plot(
                 [], [], color="#555555", marker=marker, linestyle="none"
             )[0]
         axis.set_xlim(left=0)
         xlabel = "training time, the whole prefix included, s"
-        figures.add_frame(axis, f"{metric} on test, points", xlabel, title)
-    return figures.finish(figure, {**lines, **marks}, name, caption)
+        plots.add_frame(axis, f"{metric} on test, points", xlabel, title)
+    return plots.finish(figure, {**lines, **marks}, name, caption)
 
 
-def _draw_course(axis: Axes, cell: Cell, line_colour: str, marker: str) -> None:
+def _draw_course(
+    axis: Axes, group: pd.DataFrame, colour: str, marker: str, cached: bool
+) -> None:
     """A dot for each epoch, and a large mark at the end."""
-    seconds, scores, _ = figures.learning_curve(cell)
+    epochs = frames.epochs_frame(group)
+    means = epochs.groupby("epoch")[["seconds", "test"]].mean()
     axis.plot(
-        seconds,
-        scores,
-        color=line_colour,
+        means.seconds,
+        means.test,
+        color=colour,
         linewidth=1,
         alpha=0.55,
         marker=".",
         markersize=4,
-        linestyle="--" if cell.cached else "-",
+        linestyle="--" if cached else "-",
     )
-    figures.draw_final(
-        axis,
-        cell,
-        color=line_colour,
+    axis.errorbar(
+        group.seconds.mean(),
+        group.score.mean(),
+        xerr=group.seconds.std() if len(group) > 1 else None,
+        yerr=group.score.std() if len(group) > 1 else None,
+        color=colour,
         marker=marker,
         markersize=7,
         capsize=2,
-        markerfacecolor="white" if cell.cached else line_colour,
+        markerfacecolor="white" if cached else colour,
         linestyle="none",
     )

@@ -4,32 +4,20 @@ It is small enough to be kept with a document, so that the document can be made
 again, and seen to be stale, without the runs.
 """
 
-import dataclasses
+import itertools
 import json
 import time
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from tf_transfer.reports import compare
 from tf_transfer.reports import reading
-from tf_transfer.reports import sections
-from tf_transfer.reports import statistics
 from tf_transfer.reports.reading import Record
-from tf_transfer.reports.studies import Cell
-from tf_transfer.reports.studies import Dataset
-from tf_transfer.reports.studies import Study
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
-if TYPE_CHECKING:
-    from tf_transfer.reports.predictions import Predictions
-
-VERSION = 2
+VERSION = 3
 
 Summary = dict[str, Any]
 Progress = Callable[..., Iterable[Any]]
@@ -69,39 +57,35 @@ def summarize(
         progress: wraps an iterable in a progress bar.
 
     Returns:
-        `runs` (records), `left_out`, `datasets` (what sections keep of each
-        data set, such as the majority's score), `paired` (bootstraps against
-        fine-tuning), `ensembles` (what sections keep of several runs),
-        `made` (when, where and by which code).
+        `runs` (records, with `majorities` and `one_answer`; those that an
+        experiment's `ensembles` joins of several runs come last), `left_out`,
+        `paired` (bootstraps against training everything, where seeds are few;
+        see `bootstrap`), `made` (when, where and by which code).
     """
-    from tf_transfer.reports import predictions as lib  # loads SciPy
+    from tf_transfer.reports import bootstrap  # these load pandas and SciPy
+    from tf_transfer.reports import predictions as lib
+    from tf_transfer.reports import study
 
     predictions = lib.Predictions(root)
-    datasets: dict[str, Any] = {}
-    paired: dict[str, dict[str, float]] = {}
-    ensembles: list[dict[str, Any]] = []
-    left_out = list(left_out)
-    groups = list(sections.group_by_experiment(runs))
-    work = [
-        (section, study, dataset)
-        for _, section, studies in groups
-        for study in studies
-        for dataset in study.datasets
+    answers = lib.Answers(predictions)
+    runs = [
+        {**record, **answers.describe(record)}
+        for record in progress(runs, desc="reading", unit=" runs")
     ]
-    for section, study, dataset in progress(
-        work, desc="comparing", unit=" tasks"
+    paired: list[dict[str, Any]] = []
+    ensembles: list[Record] = []
+    left_out = list(left_out)
+    by_experiment = sorted(runs, key=lambda record: record["experiment"])
+    for experiment, members in itertools.groupby(
+        by_experiment, lambda record: record["experiment"]
     ):
-        facts = getattr(section, "facts", lib.majority_facts)
-        key = compare.dataset_id(study, dataset)
-        datasets[key] = facts(dataset, predictions)
-        if getattr(section, "IS_PAIRED", False):
-            paired |= _compare_predictions(study, dataset, predictions)
-    for _, section, studies in groups:
-        if hasattr(section, "ensembles"):
-            for study in studies:
-                joined, refused = section.ensembles(study.records, predictions)
-                ensembles += joined
-                left_out += refused
+        records = list(members)
+        paired += bootstrap.compare(records, predictions)
+        join = getattr(study.module_of(experiment), "ensembles", None)
+        if join is not None:
+            joined, refused = join(records, predictions)
+            ensembles += joined
+            left_out += refused
     left_out += [
         (path, "has damaged predictions: no bootstrap or ensemble has it")
         for path in sorted(predictions.damaged)
@@ -114,11 +98,9 @@ def summarize(
             "commits": sorted({r["commit"] for r in runs if r["commit"]}),
             "versions": _join_versions(runs),
         },
-        "runs": runs,
+        "runs": runs + ensembles,
         "left_out": left_out,
-        "datasets": datasets,
         "paired": paired,
-        "ensembles": ensembles,
     }
 
 
@@ -174,45 +156,9 @@ def _describe_machines(runs: Iterable[Record]) -> str:
         f"{', '.join(e['devices'])} ({e['processor'] or 'unknown processor'}), "
         f"{e['threads']} threads, {e['concurrent_runs']} at a time"
         for e in (record["timing_environment"] for record in runs)
+        if e["devices"]
     }
-    return "; ".join(sorted(machines))
-
-
-def _compare_predictions(
-    study: Study, dataset: Dataset, predictions: "Predictions"
-) -> dict[str, dict[str, float]]:
-    """Bootstraps of every approach at its better rate against fine-tuning."""
-    base = dataset.base
-    if base is None or dataset.metric not in statistics.SCORES:
-        return {}
-    theirs = _read_outputs(base, predictions)
-    if theirs is None:
-        return {}
-    ids, labels, outputs = theirs
-    reference = statistics.resampled(dataset.metric, labels, outputs)
-    comparisons = {}
-    for cell in dataset.best_cells():
-        ours = _read_outputs(cell, predictions)
-        if cell is base or ours is None or ours[0] != ids:
-            continue
-        scores = statistics.resampled(dataset.metric, *ours[1:])
-        pair = statistics.paired(scores, reference)
-        comparisons[compare.pair_id(study, cell, base)] = dataclasses.asdict(
-            pair
-        )
-    return comparisons
-
-
-def _read_outputs(
-    cell: Cell, predictions: "Predictions"
-) -> tuple[bytes, np.ndarray, list[np.ndarray]] | None:
-    """(ids, labels, outputs of each seed) of a cell's test set, or None."""
-    read = [predictions.test(record) for record in cell.records]
-    tests = [test for test in read if test is not None]
-    ids = {test[0].tobytes() for test in tests}
-    if len(tests) < len(read) or len(ids) > 1:
-        return None
-    return ids.pop(), tests[0][1], [test[2] for test in tests]
+    return "; ".join(sorted(machines)) or "not recorded"
 
 
 # === The short table on the screen ===
@@ -239,7 +185,7 @@ def format_runs(runs: Iterable[Record]) -> str:
         runs,
         key=lambda r: (
             r["task"],
-            -r["trainable_parameters"],
+            -(r["trainable_parameters"] or 0),
             r["lr"],
             r["seed"],
         ),
@@ -252,7 +198,7 @@ def _format_run(record: Record) -> tuple[str, ...]:
         return f"{record[split]:.4f}" if record[split] is not None else "-"
 
     seconds = record["seconds_per_epoch"]
-    trained = record["trainable_parameters"]
+    trained, total = record["trainable_parameters"], record["total_parameters"]
     cached = " cached" if record["cached"] else ""
     return (
         record["task"],
@@ -265,6 +211,6 @@ def _format_run(record: Record) -> tuple[str, ...]:
         score("test"),
         str(record["epochs_run"]),
         f"{seconds:.1f}" if seconds else "-",
-        f"{trained:,}",
-        f"{trained / record['total_parameters']:.1%}",
+        f"{trained:,}" if trained is not None else "-",
+        f"{trained / total:.1%}" if total and trained is not None else "-",
     )

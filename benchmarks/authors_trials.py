@@ -1,0 +1,208 @@
+"""The Elsa authors' own trials as run directories, which the report reads.
+
+    python -m benchmarks.authors_trials elsa_trials.csv --out=runs_of_authors
+    python -m tf_transfer.report runs_of_authors
+
+The table has a line a trial, with the columns `model,task,metric,frozen_blocks,
+trained_blocks,seed,score`: the raw results in the authors' public repository
+(github ljj7975/transformers, commit 4c40497c). Settings and rates are those of
+the scripts there. What nobody recorded, such as times, memory and predictions,
+is null. `recorded_by` in the key says whose runs these are, so that they are
+never taken for ours.
+"""
+
+import argparse
+import csv
+import dataclasses
+import json
+import os
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+
+from tf_transfer import freezing
+from tf_transfer.reports import claims
+from tf_transfer.training import records
+from tf_transfer.utils import files
+
+RECORDED_BY = "the authors of the paper (ljj7975/transformers 4c40497c)"
+PRESETS = {
+    "bert-base": "bert_base_en_uncased",
+    "roberta-base": "roberta_base_en",
+    "bert-large": "bert_large_en_uncased",
+    "roberta-large": "roberta_large_en",
+}
+TASKS = {
+    "CoLA": "cola",
+    "SST-2": "sst2",
+    "MRPC": "mrpc",
+    "STS-B": "stsb",
+    "QQP": "qqp",
+    "MNLI": "mnli",
+    "QNLI": "qnli",
+    "RTE": "rte",
+}
+MISMATCHED = "MNLI-MM"  # the same runs as MNLI's, on its other development set
+# Learning rates in 1e-5, from their scripts/generate_scripts.py.
+RATES = {
+    "bert-base": dict(zip(TASKS, (4, 2, 3, 5, 2, 3, 2, 3))),
+    "roberta-base": dict(zip(TASKS, (4, 1, 2, 2, 1, 1, 1, 3))),
+    "bert-large": dict(zip(TASKS, (2, 1, 2, 4, 1, 1, 2, 3))),
+    "roberta-large": dict(zip(TASKS, (1, 1, 1, 2, 1, 1, 1, 1))),
+}
+# Of the machine and the times, which nobody recorded.
+UNKNOWN = ("processor", "devices", "threads", "concurrent_runs", "replicas")
+
+
+def write_all(lines: Iterable[dict[str, str]], out: str) -> int:
+    """Writes a run directory for each trial; returns how many.
+
+    Args:
+        lines: of the table, by column.
+        out: folder of the run directories.
+    """
+    paper_file = claims.find_file("experiments", "freezing")
+    assert paper_file is not None  # it is part of the checkout
+    paper = claims.read(paper_file)
+    parts = claims.read_published("experiments", "freezing")["parameters"]
+    count = 0
+    for line, metrics in _join_development_sets(lines):
+        sizes = dict(paper.sizes[TASKS[line["task"]]])
+        sizes["train"] = sizes.pop("train_and_validation")
+        write(line, metrics, sizes, parts[line["model"]], out)
+        count += 1
+    return count
+
+
+def _join_development_sets(
+    lines: Iterable[dict[str, str]],
+) -> Iterator[tuple[dict[str, str], dict[str, float]]]:
+    """Each trial's line and its metrics; of MNLI both development sets."""
+    trials: dict[tuple[str, ...], dict[str, str]] = {}
+    mismatched: dict[tuple[str, ...], float] = {}
+    for line in lines:
+        trial = line["model"], line["trained_blocks"], line["seed"]
+        if line["task"] == MISMATCHED:
+            mismatched[trial] = float(line["score"])
+        else:
+            trials[line["task"], *trial] = line
+    for (task, *rest), line in trials.items():
+        metrics = {line["metric"]: float(line["score"])}
+        if task == "MNLI":
+            metrics["mismatched_accuracy"] = mismatched[tuple(rest)]
+        yield line, metrics
+
+
+def write(
+    line: dict[str, str],
+    metrics: dict[str, float],
+    sizes: dict[str, int],
+    parameters: list[int],
+    out: str,
+) -> None:
+    """Writes the run directory of one trial.
+
+    Args:
+        line: of the table.
+        metrics: after the last epoch, on the official development set.
+        sizes: examples of each split.
+        parameters: see `parameters` of `experiments/freezing/published.json`.
+        out: folder of the run directories.
+    """
+    settings = freezing.Settings(
+        model=PRESETS[line["model"]],
+        data=RECORDED_BY,
+        task=TASKS[line["task"]],
+        trainable_layers=line["trained_blocks"],
+        lr=RATES[line["model"]][line["task"]] * 1e-5,
+        seed=int(line["seed"]),
+        trial=True,
+        out=out,
+    ).resolve()
+    identities = {
+        "model_identity": f"{settings.model}, {RECORDED_BY}",
+        "data_identity": f"{line['task']}, {RECORDED_BY}",
+        "recorded_by": RECORDED_BY,
+    }
+    key = records.make_key(settings, "freezing", identities, replicas=1)
+    folder = os.path.join(
+        out,
+        "freezing",
+        settings.task,
+        settings.approach,
+        records.run_name(settings, key),
+    )
+    os.makedirs(folder, exist_ok=True)
+    embeddings, block, blocks, pooler, _ = parameters
+    files.write_json(
+        os.path.join(folder, "config.json"),
+        {
+            "settings": dataclasses.asdict(settings),
+            "key": key,
+            "parts": {
+                "embeddings": embeddings,
+                **{f"block {n + 1}": block for n in range(blocks // block)},
+                "pooler": pooler,
+            },
+            "split_sizes": sizes,
+            "git_commit": None,
+            "versions": {"transformers": "2.1.1", "torch": "1.2.0"},
+            **dict.fromkeys(UNKNOWN),
+            "starts": [],
+        },
+    )
+    scores = {"validation": None, "test": metrics}
+    last: dict[str, Any] = {
+        "epoch": settings.max_epochs,
+        "phase": 1,
+        "phase_epoch": settings.max_epochs,
+        **scores,
+        "elapsed_seconds": None,
+        "peak_memory_bytes": None,
+    }
+    with open(
+        os.path.join(folder, "epochs.jsonl"), "w", encoding="utf-8"
+    ) as file:
+        file.write(json.dumps(last) + "\n")
+    files.write_json(
+        os.path.join(folder, "result.json"),
+        {
+            "task": settings.task,
+            "approach": settings.approach,
+            "trainable_layers": settings.trainable_layers,
+            "lr": settings.lr,
+            "batch_size": settings.batch_size,
+            "seed": settings.seed,
+            "metric": line["metric"],
+            **scores,
+            "best_epoch": settings.max_epochs,
+            "epochs_run": settings.max_epochs,
+            "stop_reason": "max_epochs",
+            "phases": [],
+            **dict.fromkeys(
+                (
+                    "train_seconds",
+                    "seconds_per_epoch",
+                    "prefix_seconds",
+                    "prefix_build_seconds",
+                    "trainable_parameters",
+                    "total_parameters",
+                )
+            ),
+        },
+    )
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", help="such as elsa_trials.csv")
+    parser.add_argument("--out", default="runs_of_authors")
+    given = parser.parse_args()
+    with open(given.table, encoding="utf-8", newline="") as file:
+        count = write_all(csv.DictReader(file), given.out)
+    print(f"{count} trials in {given.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Run records in memory, with the scores that a test asks for."""
+
+import pandas as pd
+
+from tf_transfer.reports import claims
+from tf_transfer.reports import frames
+from tf_transfer.reports import study
+from tf_transfer.reports import verdicts
+from tf_transfer.reports.options import Options
+
+ENVIRONMENT = {
+    "processor": "a processor",
+    "devices": ["/device:CPU:0"],
+    "threads": 2,
+    "concurrent_runs": 1,
+    "replicas": 1,
+    "mixed": False,
+}
+
+
+def make_record(paper, task, settings, seed, score, seconds=100.0, **changes):
+    """The record of a run at a paper's settings, data sizes and encoder.
+
+    Args:
+        paper: `claims.Paper`.
+        task: such as `rte`.
+        settings: what differs from the paper's.
+        seed: of the run.
+        score: in points, after every epoch, or a list of them.
+        seconds: of an epoch.
+        changes: what else of the record differs.
+    """
+    sizes = dict(paper.sizes.get(task, {"train": 1000, "test": 100}))
+    whole = sizes.pop("train_and_validation", None)
+    if whole:
+        sizes |= {"validation": whole // 10, "train": whole - whole // 10}
+    settings = {**paper.settings, **settings}
+    scores = score if isinstance(score, list) else [score] * 3
+    layers = str(settings.get("trainable_layers", "all"))
+    model = settings.pop("model", paper.encoders[0])
+    max_epochs = settings.pop("max_epochs", 3)
+    record = {
+        "path": f"{task}/{sorted(map(str, settings.items()))}/{model}/{seed}",
+        "experiment": "glue",
+        "task": task,
+        "data": "folder",
+        "model": model,
+        "blocks": 12,
+        "parts": {
+            "embeddings": 500,
+            "pooler": 20,
+            **{f"block {number}": 100 for number in range(1, 13)},
+        },
+        "metric": "accuracy",
+        "approach": "fine_tuning" if layers == "all" else f"last_{layers}",
+        "cached": settings.get("frozen_prefix") == "cached",
+        "lr": float(settings.get("lr", 2e-5)),
+        "seed": seed,
+        "sizes": sizes,
+        "max_epochs": max_epochs,
+        "key": {
+            "module": "glue",
+            "task": task,
+            "seed": seed,
+            "data_identity": f"{task} files",
+            "model_identity": model,
+            "lr": 2e-5,
+            **settings,
+        },
+        "timing_environment": ENVIRONMENT,
+        "epochs": [
+            {
+                "validation": points / 100,
+                "test": points / 100,
+                "seconds": seconds * number,
+            }
+            for number, points in enumerate(scores, 1)
+        ],
+        "passes": [],
+        "folds": None,
+        "phases": [],
+        "validation": scores[-1] / 100,
+        "test": scores[-1] / 100,
+        "metrics": {"accuracy": scores[-1] / 100},
+        "majorities": {},
+        "one_answer": False,
+        "epochs_run": len(scores),
+        "best_epoch": len(scores),
+        "stop_reason": "patience",
+        "seconds": seconds * len(scores),
+        "seconds_per_epoch": seconds,
+        "prefix_seconds": 0.0,
+        "prefix_build_seconds": 0.0,
+        "memory": 1000,
+        "trainable_parameters": 1000,
+        "total_parameters": 1000,
+    }
+    return {**record, **changes}
+
+
+def make_runs(paper, task, settings, scores, **changes):
+    """A record for each score, with the seeds 0, 1, ..."""
+    return [
+        make_record(paper, task, settings, seed, score, **changes)
+        for seed, score in enumerate(scores)
+    ]
+
+
+def judge(paper, *groups):
+    """Verdicts by the claim's id, of records of one study."""
+    records = [record for group in groups for record in group]
+    runs = frames.runs_frame(records, paper.varied)
+    return {v.claim.id: v for v in verdicts.judge(runs, paper)}
+
+
+def make_paper(*entries, **changes):
+    """A paper with some claims, each a dict; all of them on `rte`."""
+    known = {
+        "text": "A claim.",
+        "source": "page 1",
+        "tasks": ("rte",),
+        "first": ({"trainable_layers": "2"},),
+        "second": ({"trainable_layers": "all"},),
+    }
+    made = [
+        claims.Claim(**{"id": f"claim_{number}", **known, **entry})
+        for number, entry in enumerate(entries, 1)
+    ]
+    return claims.Paper(
+        **{
+            "name": "A paper",
+            "settings": {
+                "batch_size": 1,
+                "max_epochs": 30,
+                "patience": 2,
+                "frozen_prefix": "live",
+                "lr": 2e-5,
+            },
+            "encoders": ("bert_base_en_uncased",),
+            "sizes": {
+                "rte": {"train_and_validation": 2490, "test": 277},
+                "mrpc": {"train_and_validation": 3668, "test": 408},
+                "cola": {"train_and_validation": 8551, "test": 1043},
+            },
+            "varied": (),
+            "rates": (),
+            "claims": tuple(made),
+            "notes": (),
+            **changes,
+        }
+    )
+
+
+def collect(paper, *groups, published=None, **options):
+    """The largest study of some records, without verdicts."""
+    runs = frames.runs_frame(
+        [record for group in groups for record in group], paper.varied
+    )
+    return study.Study(
+        runs.record.iloc[0]["experiment"],
+        "A",
+        runs[runs.study == "A"],
+        paper,
+        published or {},
+        (),
+        runs,
+        {"runs": list(runs.record), "paired": []},
+        Options(**options),
+    )
+
+
+def frame(records, varied=()) -> pd.DataFrame:
+    """See `frames.runs_frame`."""
+    return frames.runs_frame(records, varied)

@@ -1,0 +1,393 @@
+"""The page: what it says first, how sure it is, and that texts stay texts."""
+
+import glob
+import html
+import json
+import os
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests import commands
+from tests.reports import made_up
+from tf_transfer.reports import brief
+from tf_transfer.reports import frames
+from tf_transfer.reports import overview
+from tf_transfer.reports import page as page_lib
+from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import summary as summary_lib
+from tf_transfer.reports import verdicts
+
+EXPERIMENTS = os.path.join(commands.ROOT, "experiments")
+PAPER = made_up.make_paper(
+    {"text": "Two blocks lose five points.", "published": -5.0},
+    {"text": "Nobody ran it.", "tasks": ("cola",)},
+)
+HOSTILE = "<img src=x onerror=alert(1)>|`x` {{ 7 * 7 }}"
+
+
+def make_runs(scores, layers, task="rte", **changes):
+    trained = 1000 if layers == "all" else 70 * int(layers)
+    changes = {"trainable_parameters": trained, **changes}
+    return made_up.make_runs(
+        PAPER,
+        task,
+        {"trainable_layers": layers, **changes.pop("settings", {})},
+        scores,
+        **{"majorities": {"accuracy": 0.5}, "commit": None, **changes},
+    )
+
+
+def make_study(*groups, paper=PAPER):
+    runs = made_up.frame([run for group in groups for run in group])
+    judged = verdicts.judge(runs, paper) if paper else []
+    summary = {
+        "runs": list(runs.record),
+        "left_out": [],
+        "paired": [],
+        "made": {
+            "on": "2026-01-01",
+            "machine": "a machine",
+            "commits": [],
+            "versions": {},
+        },
+    }
+    return study_lib.Study("paper", "A", runs, paper, {}, judged, runs, summary)
+
+
+def make_page(*groups, paper=PAPER):
+    study = make_study(*groups, paper=paper)
+    return page_lib.make_page([study], study.summary)
+
+
+def shorten(*groups, paper=PAPER):
+    study = make_study(*groups, paper=paper)
+    return " ".join(brief.write(study, overview.make_rows(study.runs)))
+
+
+ALL = make_runs([80, 80.2, 79.8], "all")
+TWO = make_runs([79, 79.2, 78.8], "2", seconds=50.0)
+ONE = make_runs([60, 61, 59], "1", seconds=40.0)
+
+
+# === In short ===
+
+
+def test_the_first_sentence_says_what_fewer_blocks_keep_and_save():
+    first = brief.write(
+        study := make_study(ALL, TWO, ONE), overview.make_rows(study.runs)
+    )[0]
+    assert first.replace("\N{NO-BREAK SPACE}", " ") == (
+        "Training the last 2 of 12 blocks keeps 98.8 % (98.2 to 99.3) of the "
+        "score of training everything, in 50 % (50 to 50) of its time (rte, 3 "
+        "seeds)."
+    )
+
+
+def test_the_second_sentence_says_what_less_than_that_costs():
+    text = shorten(ALL, TWO, ONE)
+    assert "With less, last 1, it is 75.0\N{NO-BREAK SPACE}% (72.0 to" in text
+
+
+def test_one_seed_is_not_sure_and_has_no_interval():
+    text = shorten(ALL[:1], TWO[:1])
+    assert "98.8\N{NO-BREAK SPACE}% of the score" in text
+    assert "(rte, 1 seed: not sure)" in text
+
+
+def test_where_nothing_keeps_enough_that_is_said():
+    text = shorten(ALL, ONE)
+    assert text.startswith("Nothing that was tried keeps 95 %")
+
+
+def test_a_mean_is_over_the_tasks_that_every_approach_has():
+    """`last 1` was run on one of two tasks: it is not set beside the mean."""
+    text = shorten(
+        ALL,
+        TWO,
+        ONE,
+        make_runs([60, 60.2, 59.8], "all", "mrpc"),
+        make_runs([60, 60.2, 59.8], "2", "mrpc"),
+    )
+    assert "(mean of mrpc and rte, 3 seeds)" in text
+    assert "last 1" not in text.split("Of ")[0].split("With less")[-1] or (
+        "With less" not in text
+    )
+
+
+def test_a_part_of_the_data_is_in_no_mean():
+    def part(runs):
+        return [
+            {
+                **run,
+                "sizes": {"train": 100, "test": 277},
+                "path": run["path"] * 2,
+            }
+            | {"key": {**run["key"], "data_identity": "part"}}
+            for run in runs
+        ]
+
+    text = shorten(ALL, TWO, part(ALL), part(make_runs([70, 71, 72], "2")))
+    assert "98.8\N{NO-BREAK SPACE}%" in text and "(rte (2,767 texts)" in text
+
+
+def test_the_time_of_an_epoch_is_told_where_the_limit_ended_runs():
+    limited = [
+        make_runs(
+            [80, 80.2, 79.8], layers, seconds=seconds, stop_reason="max_epochs"
+        )
+        for layers, seconds in (("all", 100.0), ("2", 50.0))
+    ]
+    assert "50\N{NO-BREAK SPACE}% (50 to 50) of the time of an epoch" in (
+        shorten(*limited)
+    )
+    study = make_study(*limited)
+    advice = brief.suggest(study, overview.make_rows(study.runs))
+    assert any(
+        line.startswith("More epochs: in 2 of 2 rows") for line in advice
+    )
+
+
+def test_times_of_another_machine_are_not_in_the_sentence():
+    other = {**made_up.ENVIRONMENT, "threads": 64}
+    text = shorten(
+        ALL,
+        make_runs([79, 79.2, 78.8], "2", timing_environment=other),
+    )
+    assert "of its time" not in text and "98.8" in text
+
+
+def test_a_row_at_the_score_of_the_commonest_answer_is_not_compared():
+    failed = make_runs([50, 50, 50], "3")
+    study = make_study(ALL, TWO, failed)
+    rows = {row.trains: row for row in overview.make_rows(study.runs)}
+    assert rows["last 3"].failed and not rows["last 3"].kept.is_known
+    text = " ".join(brief.write(study, list(rows.values())))
+    assert "1 of 3 rows did not train, so they are not compared: last 3" in text
+    assert any(
+        "Another learning rate for last 3 on rte" in line
+        for line in brief.suggest(study, list(rows.values()))
+    )
+
+
+def test_runs_on_the_sample_mean_nothing():
+    runs = [{**run, "data": "sample"} for run in [*ALL, *TWO]]
+    assert shorten(runs).startswith("These runs are on the hand-written sample")
+
+
+def test_without_anything_to_compare_the_best_row_is_told():
+    text = shorten(TWO, ONE, paper=None)
+    assert "On rte, last 2 scores 79.0 (78.5 to 79.5), the best of 2" in text
+
+
+def test_claims_are_counted_by_their_words():
+    comparable = shorten(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))
+    assert "Of 1 claim of the paper: 1 agrees." in comparable
+    assert "Nothing was run for the other 1." in comparable
+    other = [{**run, "model": "minilm"} for run in [*ALL, *TWO]]
+    text = shorten(other)
+    assert "Not comparable with the paper: encoder minilm" in text
+
+
+# === Rates ===
+
+
+def rate(runs, lr):
+    return [
+        {**run, "lr": lr, "path": f"{run['path']} {lr}"}
+        | {"key": {**run["key"], "lr": lr}}
+        for run in runs
+    ]
+
+
+def test_a_row_has_the_rate_that_is_best_on_validation():
+    worse = rate(make_runs([70, 70.2, 69.8], "2"), 1e-4)
+    base = rate(make_runs([70, 70.2, 69.8], "all"), 1e-4)
+    rows = overview.make_rows(made_up.frame([*ALL, *base, *TWO, *worse]))
+    assert [row.trains for row in rows] == ["everything", "last 2"]
+    assert rows[1].lr == 2e-5 and rows[1].gain.value == pytest.approx(-1)
+
+
+def test_the_best_of_several_rates_is_not_compared_with_the_only_one():
+    better = rate(make_runs([85, 85.2, 84.8], "2"), 1e-4)
+    rows = overview.make_rows(made_up.frame([*ALL, *TWO, *better]))
+    assert not rows[1].gain.is_known
+    assert rows[1].note == (
+        "its rate is the best of 2, that of training everything of 1"
+    )
+
+
+def test_where_nothing_validates_each_rate_has_its_row():
+    def blind(runs):
+        return [
+            {**run, "validation": None}
+            | {"epochs": [{**e, "validation": None} for e in run["epochs"]]}
+            for run in runs
+        ]
+
+    runs = [*ALL, *TWO, *rate(TWO, 1e-4)]
+    rows = overview.make_rows(made_up.frame(blind(runs)))
+    assert [row.trains for row in rows] == [
+        "everything",
+        "last 2, lr 2e-05",
+        "last 2, lr 0.0001",
+    ]
+
+
+# === The page ===
+
+
+def parts_of(text, tag):
+    return re.findall(rf"<{tag}[ >].*?</{tag}>", text, re.S)
+
+
+def test_what_is_not_comparable_has_none_of_the_papers_words():
+    other = [{**run, "model": "minilm"} for run in [*ALL, *TWO]]
+    text = page_lib.to_html(make_page(other))
+    body = text[text.index("<main>") :]
+    words = re.findall(r'<p class="word"><span>(.*?)</span>', body, re.S)
+    assert [word.strip() for word in words] == ["lower"]
+    assert "On this encoder and data" in body
+    assert "agrees" not in body and "contradicts" not in body
+
+
+@pytest.mark.parametrize(
+    "low, high, runs, kind, expected",
+    [
+        (1, 2, 3, "difference", "higher"),
+        (-2, -1, 3, "difference", "lower"),
+        (-2, 1, 3, "difference", "unclear"),
+        (-0.5, 0.5, 3, "equal", "no difference beyond the margin"),
+        (-2, 0.5, 3, "equal", "unclear"),
+        (1, 2, 2, "difference", "too few seeds"),
+        (np.nan, np.nan, 3, "difference", "too few seeds"),
+    ],
+)
+def test_neutral_words_follow_the_interval(low, high, runs, kind, expected):
+    paper = made_up.make_paper({"kind": kind, "margin": 1.0, "sign": 1})
+    verdict = verdicts.Verdict(
+        paper.claims[0], "A", verdicts.NOT_COMPARABLE, "", 0, low, high, runs
+    )
+    assert page_lib.neutral_word(verdict) == expected
+
+
+def test_a_verdict_has_its_word_figures_and_reason():
+    text = page_lib.to_html(
+        make_page(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))
+    )
+    [claim] = parts_of(text[: text.index("Claims that nothing")], "li")[-1:]
+    claim = html.unescape(re.sub(r"<.*?>|\s+", " ", claim))
+    assert "✓ agrees" in claim and "-5 points" in claim
+    assert re.search(r"-5.00 points \(-5.\d+ to -4.\d+\), n = 3", claim)
+    assert "sign and size" in claim
+
+
+def test_a_hostile_text_in_a_run_stays_text():
+    runs = [
+        {**run, "model": HOSTILE, "approach": HOSTILE, "task": HOSTILE}
+        | {"stop_reason": HOSTILE, "path": f"{HOSTILE}{run['path']}"}
+        for run in [*ALL, *TWO]
+    ]
+    study = make_study(runs, paper=PAPER)
+    study.summary["left_out"].append((HOSTILE, HOSTILE))
+    study.summary["made"]["machine"] = HOSTILE
+    page = page_lib.make_page([study], study.summary)
+    text = page_lib.to_html(page)
+    assert "<img src=x" not in text and "&lt;img src=x" in text
+    assert "7 * 7" in text and "{{ 49 }}" not in text
+    markdown = page_lib.to_markdown(page)
+    assert "<img" not in markdown
+    rows = [line for line in markdown.splitlines() if line.startswith("| ")]
+    cells = {len(re.findall(r"(?<!\\)\|", row)) for row in rows[-2:]}
+    assert len(cells) == 1
+
+
+def test_nan_and_missing_values_do_not_break_the_page():
+    broken = [dict(run) for run in make_runs([79, 79.2, 78.8], "3")]
+    broken[0] |= {"test": float("nan"), "metrics": {"accuracy": float("nan")}}
+    broken[1] |= {"seconds": None, "seconds_per_epoch": None, "memory": None}
+    broken[2] |= {"trainable_parameters": None, "validation": None}
+    page = make_page(ALL, TWO, broken)
+    text = page_lib.to_html(page)
+    assert "last 3" in text and "nan" not in text[text.index("<main>") :]
+
+
+def test_each_table_of_a_page_has_a_name_and_few_columns():
+    page = make_page(ALL, TWO, ONE)
+    tables = page_lib.tables_of(page)
+    names = [table.name for table in tables]
+    assert len(set(names)) == len(names)
+    assert {"paper_A_overview", "runs", "epochs"} <= set(names)
+    assert len(page.parts[0].table.frame.columns) <= 8
+
+
+def test_every_run_of_the_study_is_in_a_table():
+    page = make_page(ALL, TWO, ONE)
+    [runs] = [t.frame for t in page_lib.tables_of(page) if t.name == "runs"]
+    assert set(runs["run"]) == {run["path"] for run in [*ALL, *TWO, *ONE]}
+
+
+def test_a_long_table_is_cut_on_the_page_and_says_so(monkeypatch):
+    monkeypatch.setattr(page_lib, "MOST_SHOWN", 4)
+    text = page_lib.to_html(make_page(ALL, TWO))
+    assert "The first 4 of 6 rows; all of them: tables/runs.csv" in text
+
+
+def test_an_interval_stands_apart_from_its_value():
+    shown = page_lib._split_interval("-1.23 (-2.00 to -0.46)")
+    assert shown == "-1.23 <small>(-2.00 to -0.46)</small>"
+    assert page_lib._split_interval("<b> (1)") == "&lt;b&gt; (1)"
+    assert page_lib.show_cell(float("nan")) == "" and (
+        page_lib.show_cell(np.True_) == "yes"
+    )
+
+
+def test_a_bootstrap_is_shown_with_the_runs_that_it_compares():
+    study = make_study(ALL[:1], TWO[:1])
+    study.summary["paired"].append(
+        {
+            "first": [TWO[0]["path"]],
+            "second": [ALL[0]["path"]],
+            "low": -0.02,
+            "high": 0.01,
+            "p": 0.3,
+        }
+    )
+    page = page_lib.make_page([study], study.summary)
+    [table] = [t for t in page.parts[0].tables if t.name.endswith("bootstrap")]
+    row = table.frame.iloc[0]
+    assert row["against everything"] == "-2.00 to +1.00"
+    assert (row.approach, row.p) == ("last_2", "0.300")
+
+
+# === The committed records ===
+
+
+@pytest.mark.parametrize(
+    "path", sorted(glob.glob(os.path.join(EXPERIMENTS, "*", "summary.json")))
+)
+def test_a_committed_summary_gives_a_page_that_answers(path):
+    summary = summary_lib.read(path)
+    studies = study_lib.collect(summary, EXPERIMENTS)
+    page = page_lib.make_page(studies, summary)
+    assert page.parts and page.parts[0].short
+    text = page_lib.to_html(page)
+    assert "nan" not in re.sub(
+        r"base64,\S+|[a-z]*nan[a-z]+", "", text[text.index("<main>") :]
+    )
+    shown = {
+        path
+        for table in page.tables
+        if table.name == "runs"
+        for path in table.frame["run"]
+    }
+    assert shown == {record["path"] for record in summary["runs"]}
+
+
+def test_frames_of_records_without_all_metrics_are_made():
+    record = {**ALL[0], "metrics": {"accuracy": 0.8, "f1": None}}
+    runs = frames.runs_frame([record])
+    assert pd.isna(runs.metrics.iloc[0]["f1"])
+    json.dumps(record)

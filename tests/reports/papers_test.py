@@ -1,0 +1,133 @@
+"""The claims of each paper: its settings, its figures, its grids."""
+
+import math
+import os
+
+import pytest
+
+from tests import commands
+from tf_transfer import multitask
+from tf_transfer import stacking
+from tf_transfer import tweets
+from tf_transfer.reports import claims
+from tf_transfer.reports import frames
+from tf_transfer.utils.errors import UserError
+
+FOLDER = os.path.join(commands.ROOT, "experiments")
+DEFAULTS = {
+    "tweets": tweets.Settings(data="train.csv"),
+    "sparse tweets": tweets.Settings(data="train.csv", features="count"),
+    "multitask": multitask.Settings(),
+    "ner": stacking.Settings(task="ner"),
+    "text": stacking.Settings(task="text"),
+    "pairs": stacking.Settings(task="pairs"),
+}
+EXPERIMENTS = {
+    "sparse tweets": "tweets",
+    **dict.fromkeys(("ner", "text", "pairs"), "stacking"),
+}
+# What says which run it is, or changes no number that a paper could have.
+OTHERS = {
+    *("task", "seed", "min_delta", "test_fraction", "features"),
+    *("text_column", "label_column", "head", "adaptation"),
+    *("strategy", "cpu_devices", "jit_compile", "deterministic"),
+}
+
+
+def read(experiment):
+    return claims.read(claims.find_file(FOLDER, experiment))
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_paper_s_settings_are_its_command_s_defaults(name):
+    settings = DEFAULTS[name].resolve()
+    paper = read(EXPERIMENTS.get(name, name))
+    ours = {**settings.hashed(), "max_epochs": settings.max_epochs}
+    theirs = {n: v for n, v in paper.settings.items() if n in ours}
+    assert theirs == {n: ours[n] for n in theirs}
+    if name != "sparse tweets":
+        preset = paper.encoder_of.get(name, paper.encoders[0])
+        assert settings.model == preset
+    if name == "multitask":  # the dev files validate
+        del ours["validation_fraction"], ours["split_seed"]
+    assert not set(ours) - set(paper.settings) - OTHERS
+
+
+@pytest.mark.parametrize("experiment", ["tweets", "multitask", "stacking"])
+def test_what_a_claim_asks_for_may_vary_in_a_study(experiment):
+    paper = read(experiment)
+    known = {*frames.VARIED, *paper.varied, "max_epochs"}
+    for claim in paper.claims:
+        for group in (claim.both, *claim.first, *claim.second):
+            assert set(group) <= known, claim.id
+        assert set(claim.tasks) <= set(paper.sizes), claim.id
+        assert claim.direction or claim.kind == "equal", claim.id
+        assert claim.margin_from or claim.kind != "equal", claim.id
+
+
+def _resolve(paper, *groups):
+    return {**paper.settings, **{n: v for g in groups for n, v in g.items()}}
+
+
+def test_a_difference_is_that_of_the_published_rows():
+    """Each side of a claim on the multitask tables is a row of theirs."""
+    paper = read("multitask")
+    published = claims.read_published(FOLDER, "multitask")
+    rows = [
+        (_resolve(paper, row["settings"]), row["figures"])
+        for table in published["tables"]
+        if table["number"] != 8  # of the test set
+        for row in table["rows"]
+    ]
+    checked = 0
+    for claim in paper.claims:
+        if not claim.published:
+            continue
+        measure = "overall" if claim.measure[0] == "score" else claim.measure[0]
+        column = published["metrics"].index(measure)
+        figures = []
+        for [group] in (claim.first, claim.second):
+            wanted = _resolve(paper, claim.both, group)
+            [*found] = {f[column] for s, f in rows if s == wanted}
+            assert len(found) == 1, claim.id
+            figures.append(found[0])
+        theirs = 100 * (figures[0] - figures[1])
+        assert math.isclose(claim.published, theirs, abs_tol=0.051), claim.id
+        checked += 1
+    assert checked == 20
+
+
+def test_hart_s_differences_are_those_of_his_own_runs():
+    paper = read("tweets")
+    rows = claims.read_published(FOLDER, "tweets")["rows"]
+
+    def mean(groups, key):
+        found = [r[key] for g in groups for r in rows if r["settings"] == g]
+        assert len(found) == len(groups)
+        return sum(found) / len(found)
+
+    by_id = {claim.id: claim for claim in paper.claims}
+    for name, key, alike in (
+        ("count_best", "accuracy", 0.01),
+        ("frozen_over_sparse", "accuracy", 0.06),
+        ("f1_over_sparse", "f1", 0.06),
+        ("accuracy_over_sparse", "accuracy", 0.6),  # "approximately 3"
+    ):
+        claim = by_id[name]
+        theirs = mean(claim.first, key) - mean(claim.second, key)
+        assert math.isclose(claim.published, theirs, abs_tol=alike), name
+    for name in ("frozen_as_unfrozen", "frozen_as_last_two"):
+        claim = by_id[name]
+        spreads = [
+            mean(side, "accuracy_deviation")
+            for side in (claim.first, claim.second)
+        ]
+        pooled = math.sqrt((spreads[0] ** 2 + spreads[1] ** 2) / 2)
+        assert math.isclose(claim.margin, pooled, abs_tol=0.06), name
+
+
+def test_an_entry_that_is_wrong_is_refused(tmp_path):
+    path = tmp_path / "claims.toml"
+    path.write_text('paper = "x"\n[[claim]]\nid = "a"\nkind = "bigger"\n')
+    with pytest.raises(UserError, match="a: kind is one of"):
+        claims.read(str(path))

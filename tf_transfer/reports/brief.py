@@ -1,0 +1,326 @@
+"""What a study found, how sure that is, and what to run next: sentences.
+
+An experiment's module may have its own `brief(study, rows) -> sentences` in
+place of the first ones.
+"""
+
+import collections
+from collections.abc import Iterable
+from collections.abc import Sequence
+
+from tf_transfer.reports import overview
+from tf_transfer.reports import verdicts
+from tf_transfer.reports.overview import Ranged
+from tf_transfer.reports.overview import Row
+from tf_transfer.reports.study import module_of
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.verdicts import FEWEST_SEEDS
+from tf_transfer.reports.verdicts import Verdict
+
+ENOUGH = 95.0  # percent of the score of training everything
+MOST_NAMED = 4
+SAMPLE = "sample"  # of `--data`
+
+
+def write(study: Study, rows: Sequence[Row]) -> list[str]:
+    """The sentences at the top of a study's part of the report."""
+    sentences = []
+    if set(study.runs.data) == {SAMPLE}:
+        sentences.append(
+            "These runs are on the hand-written sample: their scores mean "
+            "nothing."
+        )
+    own = getattr(module_of(study.experiment), "sum_up", None)
+    # A module may also import this one by its name.
+    tell = own if callable(own) else describe_rows
+    sentences += tell(study, rows)
+    sentences += describe_verdicts(study.verdicts)
+    return sentences
+
+
+# === What was found ===
+
+
+def describe_rows(study: Study, rows: Sequence[Row]) -> list[str]:
+    """What training fewer blocks keeps and saves, or which row is best."""
+    found = describe_fewer(study, rows)
+    if not found:
+        found = describe_best(rows)
+    failed = [row for row in rows if row.failed]
+    if failed:
+        found.append(
+            f"{len(failed)} of {len(rows)} rows did not train, so they are not "
+            f"compared: {name_rows(failed)}."
+        )
+    return found
+
+
+def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
+    """What the fewest blocks that are enough keep, and what one fewer does."""
+    approaches = _group_alike(overview.keep_largest(rows))
+    if not approaches:
+        return []
+    compared = [
+        (
+            _mean_over_tasks(members, "score"),
+            members,
+        )
+        for members in approaches
+    ]
+    enough = [pair for pair in compared if pair[0].value >= ENOUGH]
+    if not enough:
+        best = max(compared, key=lambda pair: pair[0].value)
+        return [
+            f"Nothing that was tried keeps {ENOUGH:g} % of the score of "
+            "training everything. " + _tell(study, *best)
+        ]
+    chosen = min(
+        enough, key=lambda pair: (pair[1][0].trained, -count_seeds(pair[1]))
+    )
+    sentences = [_tell(study, *chosen)]
+    fewer = [
+        pair
+        for pair in compared
+        if pair[1][0].trained < chosen[1][0].trained
+        and pair[1][0].cached == chosen[1][0].cached
+    ]
+    if fewer:
+        kept, members = max(fewer, key=lambda pair: pair[1][0].trained)
+        sentences.append(
+            f"With less, {members[0].trains}, it is {percent(kept)}"
+            f"{_how_sure(members, chosen[1])}."
+        )
+    return sentences
+
+
+def _group_alike(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows that are compared, of one approach on all tasks that it has.
+
+    Where some approaches have fewer tasks than others, only those with the
+    most are taken, so that means are over the same tasks.
+    """
+    groups: dict[str, list[Row]] = collections.defaultdict(list)
+    for row in rows:
+        if row.kept.is_known:
+            groups[row.trains].append(row)
+    most = max(map(len, groups.values()), default=0)
+    return [members for members in groups.values() if len(members) == most]
+
+
+def _mean_over_tasks(rows: Sequence[Row], measure: str) -> Ranged:
+    """Percent of training everything, the mean over tasks."""
+    pairs = []
+    for row in rows:
+        assert row.base is not None
+        sides = row.values[measure], row.base.values[measure]
+        if not all(sides):
+            return Ranged()
+        pairs.append(sides)
+    return overview.combine(pairs, "percent")
+
+
+def _tell(study: Study, kept: Ranged, rows: Sequence[Row]) -> str:
+    """One approach against training everything, as a sentence."""
+    first = rows[0]
+    name = first.trains
+    if first.blocks and name.startswith(f"last {first.blocks}"):
+        name = name.replace(
+            f"last {first.blocks}",
+            f"the last {first.blocks} of {study.blocks} blocks",
+            1,
+        )
+    elif name.startswith("last "):
+        name = f"the {name}"
+    sentence = (
+        f"Training {name} keeps {percent(kept)} of the score of training "
+        f"everything"
+    )
+    bases = [row.base for row in rows if row.base is not None]
+    stops = any(is_cut_off(row) for row in (*rows, *bases))
+    share = _mean_over_tasks(rows, "seconds_per_epoch" if stops else "seconds")
+    if share.is_known:
+        whole = "the time of an epoch" if stops else "its time"
+        sentence += f", in {percent(share, 0)} of {whole}"
+    return f"{sentence}{_how_sure(rows)}."
+
+
+def _how_sure(rows: Sequence[Row], told: Sequence[Row] = ()) -> str:
+    """On which tasks, from how many seeds; nothing that was just told."""
+    words = []
+    if not told:
+        tasks = [row.task for row in rows]
+        words = [tasks[0] if len(tasks) == 1 else f"mean of {join(tasks)}"]
+    seeds = count_seeds(rows)
+    if not told or seeds != count_seeds(told):
+        words.append(count(seeds, "seed"))
+        if seeds < FEWEST_SEEDS:
+            words[-1] += ": not sure"
+    return f" ({', '.join(words)})" if words else ""
+
+
+def count_seeds(rows: Sequence[Row]) -> int:
+    """The fewest of a side of the rows."""
+    return min(min(row.n, row.base.n) for row in rows if row.base is not None)
+
+
+def describe_best(rows: Sequence[Row]) -> list[str]:
+    """The row with the best score on each task, where nothing is compared."""
+    sentences = []
+    tasks = dict.fromkeys(row.task for row in rows)
+    for task in list(tasks)[:MOST_NAMED]:
+        known = [
+            r
+            for r in rows
+            if r.task == task and r.score.is_known and not r.failed
+        ]
+        if not known:
+            continue
+        best = max(known, key=lambda row: row.score.value)
+        others = f", the best of {len(known)} rows" if len(known) > 1 else ""
+        not_sure = ": not sure" if best.n < FEWEST_SEEDS else ""
+        sentences.append(
+            f"On {task}, {best.trains} scores {ranged(best.score, 1)}{others} "
+            f"({count(best.n, 'seed')}{not_sure})."
+        )
+    return sentences
+
+
+def is_cut_off(row: Row) -> bool:
+    """Whether `--max_epochs` ended runs that would stop by themselves."""
+    return any(
+        settings.get("patience") and reason == "max_epochs"
+        for settings, reason in zip(row.runs.settings, row.runs.stop_reason)
+    )
+
+
+# === What the claims come to ===
+
+
+def describe_verdicts(judged: Sequence[Verdict]) -> list[str]:
+    """How many claims have each word."""
+    tried = [verdict for verdict in judged if verdict.study]
+    if not judged:
+        return []
+    if not tried:
+        return [f"None of the paper's {len(judged)} claims can be asked here."]
+    comparable = [v for v in tried if v.word != verdicts.NOT_COMPARABLE]
+    others = len(tried) - len(comparable)
+    nothing = len(judged) - len(tried)
+    rest = f" Nothing was run for the other {nothing}." if nothing else ""
+    claims = count(len(tried), "claim")
+    if not comparable:
+        return [
+            f"Not comparable with the paper: {main_reason(tried)}. What these "
+            f"runs say of {claims} is of this encoder and data alone.{rest}"
+        ]
+    counts = verdicts.count_words(comparable)
+    words = ", ".join(f"{number} {word}" for word, number in counts.items())
+    sentence = f"Of {claims} of the paper: {words}"
+    if others:
+        sentence += f", {others} not comparable ({main_reason(tried)})"
+    return [f"{sentence}.{rest}"]
+
+
+def main_reason(judged: Iterable[Verdict]) -> str:
+    """What makes most claims not comparable, a clause."""
+    clauses = collections.Counter(
+        verdict.reason.split("; ")[0]
+        for verdict in judged
+        if verdict.word == verdicts.NOT_COMPARABLE
+    )
+    [(clause, _)] = clauses.most_common(1)
+    return clause
+
+
+# === What to do next ===
+
+
+def suggest(study: Study, rows: Sequence[Row]) -> list[str]:
+    """What to run next, the most needed first."""
+    advice = []
+    failed = [row for row in rows if row.failed and row.blocks != 0]
+    if failed:
+        advice.append(
+            f"Another learning rate for {name_rows(failed)}: what did not "
+            "train says nothing."
+        )
+    compared = [row for row in rows if row.is_base or row.kept.is_known]
+    few = [row for row in compared or rows if row.n < FEWEST_SEEDS]
+    if few:
+        advice.append(
+            f"More seeds, {FEWEST_SEEDS} at least, for {name_rows(few)}."
+        )
+    cut_off = sum(is_cut_off(row) for row in rows)
+    if cut_off:
+        advice.append(
+            f"More epochs: in {cut_off} of {len(rows)} rows --max_epochs came "
+            "before the patience ended, so their times to the stopping point "
+            "say little."
+        )
+    unlike = [row for row in rows if row.note]
+    if unlike:
+        advice.append(
+            "The same rates for both sides, where a row is not compared: "
+            f"{name_rows(unlike)} ({unlike[0].note})."
+        )
+    tasks = {row.task for row in rows}
+    without = sorted(
+        tasks - {row.task for row in rows if row.is_base and row.n}
+    )
+    if without and any(row.blocks is not None for row in rows):
+        advice.append(
+            f"Runs with --trainable_layers=all on {join(without)}: nothing is "
+            "there to compare with."
+        )
+    return advice
+
+
+# === Words ===
+
+
+def percent(value: Ranged, digits: int = 1) -> str:
+    """`98.4 % (97.1 to 99.7)`."""
+    text = f"{value.value:.{digits}f}\N{NO-BREAK SPACE}%"
+    if value.has_interval:
+        text += f" ({value.low:.{digits}f} to {value.high:.{digits}f})"
+    return text
+
+
+def ranged(value: Ranged, digits: int = 2, sign: str = "") -> str:
+    """`82.79 (81.20 to 84.38)`; empty where it is not known."""
+    if not value.is_known:
+        return ""
+    text = f"{value.value:{sign}z.{digits}f}"
+    if value.has_interval:
+        low, high = (f"{v:{sign}z.{digits}f}" for v in (value.low, value.high))
+        text += f" ({low} to {high})"
+    return text
+
+
+def count(number: int, noun: str) -> str:
+    """`1 seed`, `2 seeds`."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def join(words: Sequence[str]) -> str:
+    """`a, b and c`; of many, the first and how many more."""
+    if len(words) > MOST_NAMED + 1:
+        rest = len(words) - MOST_NAMED
+        return f"{', '.join(words[:MOST_NAMED])} and {rest} more"
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def name_rows(rows: Sequence[Row]) -> str:
+    """`last 1 and last 2 on cola, last 3 on rte`."""
+    by_task: dict[str, list[str]] = {}
+    for row in rows:
+        by_task.setdefault(row.task, []).append(row.trains)
+    by_names: dict[str, list[str]] = {}
+    for task, names in by_task.items():
+        by_names.setdefault(join(names), []).append(task)
+    named = [f"{names} on {join(tasks)}" for names, tasks in by_names.items()]
+    if len(named) > MOST_NAMED:
+        named[MOST_NAMED - 1 :] = [f"and {len(named) - MOST_NAMED + 1} more"]
+    return "; ".join(named)

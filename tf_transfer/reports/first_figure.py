@@ -1,0 +1,133 @@
+"""The figure at the top of a study: score kept against blocks trained."""
+
+from collections.abc import Sequence
+
+from tf_transfer.reports import overview
+from tf_transfer.reports import plots
+from tf_transfer.reports.overview import Ranged
+from tf_transfer.reports.overview import Row
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import module_of
+from tf_transfer.reports.study import Study
+
+FEWEST_POINTS = 3  # of a line
+MOST_ROWS = 20
+MARKERS = "os^Dv<>p"
+
+
+def draw(study: Study, rows: Sequence[Row]) -> Figure | None:
+    """The figure that shows what a study found; None of a single row.
+
+    An experiment's module may have its own `first_figure(study, rows)`.
+    """
+    own = getattr(module_of(study.experiment), "first_figure", None)
+    if own is not None:
+        return own(study, rows)
+    rows = overview.keep_largest(rows)
+    places = [
+        (row.task, row.cached, row.blocks) for row in rows if row.kept.is_known
+    ]
+    is_curve = len({*places}) == len(places)  # no rates side by side
+    if is_curve and len({place[2] for place in places}) >= FEWEST_POINTS:
+        return draw_kept(study, rows)
+    if len([row for row in rows if row.score.is_known]) > 1:
+        return draw_scores(rows)
+    return None
+
+
+def draw_kept(study: Study, rows: Sequence[Row]) -> Figure:
+    """Percent of the score of training everything, a line for each task."""
+    figure, [axis] = plots.make_panels(1)
+    figure.set_size_inches(5.4, 3.9)
+    axis.axhline(100, color="#7F7F7F", linewidth=1, linestyle=":")
+    tasks = sorted({row.task for row in rows if row.kept.is_known})
+    handles: plots.Handles = {}
+    for number, task in enumerate(tasks):
+        colour = plots.PALETTE[(number + 2) % len(plots.PALETTE)]
+        for cached in (False, True):
+            points = [
+                (row.blocks, row.kept)
+                for row in rows
+                if row.task == task
+                and row.cached == cached
+                and row.blocks is not None
+                and row.kept.is_known
+            ]  # the rows come in the order of their blocks
+            if not points:
+                continue
+            shift = (number - (len(tasks) - 1) / 2) * 0.06
+            line = axis.errorbar(
+                [blocks + shift for blocks, _ in points],
+                [kept.value for _, kept in points],
+                yerr=_reaches([kept for _, kept in points]),
+                color=colour,
+                marker=MARKERS[number % len(MARKERS)],
+                markersize=5,
+                markerfacecolor="white" if cached else colour,
+                linestyle="--" if cached else "-",
+                capsize=2,
+                elinewidth=1,
+            )
+            handles[f"{task}{' (cached)' if cached else ''}"] = line
+    plots.use_whole_numbers(axis)
+    axis.set_ylim(bottom=max(axis.get_ylim()[0], -20), top=None)
+    plots.add_frame(
+        axis,
+        "score, % of training everything",
+        f"trained blocks of {study.blocks}",
+    )
+    return plots.finish(
+        figure,
+        handles,
+        "kept",
+        "Test score as percent of that of training everything (the dotted "
+        "line), with 95 % intervals over seeds. Rows that did not train are "
+        "left out.",
+    )
+
+
+def draw_scores(rows: Sequence[Row]) -> Figure:
+    """The score of every row, with its interval and what a guess scores."""
+    scored = [row for row in rows if row.score.is_known]
+    known = scored[:MOST_ROWS]
+    figure, [axis] = plots.make_panels(1)
+    figure.set_size_inches(5.4, 1.2 + 0.22 * len(known))
+    several = len({row.task for row in known}) > 1
+    names = []
+    for height, row in enumerate(known):
+        colour = "#7F7F7F" if row.failed else plots.colour_of(row.approach)
+        axis.errorbar(
+            row.score.value,
+            -height,
+            xerr=_reaches([row.score]),
+            color=colour,
+            marker="x" if row.failed else "o",
+            markersize=5,
+            capsize=2,
+        )
+        if row.majority == row.majority:
+            axis.plot(row.majority, -height, "|", color="#7F7F7F")
+        name = f"{row.task}: {row.trains}" if several else row.trains
+        names.append(name if len(name) < 42 else f"{name[:40]}…")
+    axis.set_yticks([-height for height in range(len(known))], names)
+    plots.add_frame(axis, "", "score, points")
+    return plots.finish(
+        figure,
+        {},
+        "scores",
+        "Test score with 95 % intervals over seeds; the grey mark is what the "
+        "commonest answer scores, a cross a row that did not train."
+        + (
+            f" The first {len(known)} of {len(scored)} rows of the table."
+            if len(scored) > len(known)
+            else ""
+        ),
+    )
+
+
+def _reaches(values: Sequence[Ranged]) -> list[list[float]]:
+    """How far error bars reach below and above; 0 without an interval."""
+    return [
+        [v.value - v.low if v.has_interval else 0.0 for v in values],
+        [v.high - v.value if v.has_interval else 0.0 for v in values],
+    ]

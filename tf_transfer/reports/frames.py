@@ -1,0 +1,214 @@
+"""Run records as pandas frames: what tables, figures and claims are made from.
+
+A *group* is runs that differ by seed alone; a *study* is groups that may be
+compared: they differ in what is trained, in rate and seed, and in what their
+paper varies on purpose. Runs without an encoder, *baselines*, have few
+settings; they stand in every study that has nothing different in these.
+"""
+
+import json
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports.reading import Record
+from tf_transfer.reports.reading import TIMING_ENVIRONMENT
+
+# What may differ within every study; a paper varies more.
+VARIED = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
+# Of the key: what names a run, or says which texts and weights it has.
+IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
+# What runs of an encoder have whose keys do not say.
+NOT_IN_KEY = {"layer_decay": 1.0, "pairs": "cross", "select": "last"}
+
+# Of a record: what nobody may have recorded.
+COUNTS = (
+    "seconds_per_epoch",
+    "memory",
+    "trainable_parameters",
+    "total_parameters",
+)
+
+
+def runs_frame(
+    records: Sequence[Record], varied: Iterable[str] = ()
+) -> pd.DataFrame:
+    """One row for each run of one experiment.
+
+    Args:
+        records: see `reading`.
+        varied: settings that the paper varies, besides `VARIED`.
+
+    Returns:
+        Columns, scores and metrics in points and times in seconds:
+        `path experiment task data data_identity model blocks metric approach
+        cached lr seed`; `baseline` (whether it has no encoder, nor a `model`);
+        `settings` (dict: the key without `IDENTITIES`, and
+        `model` and `max_epochs`); `sizes` (dict); `metrics` (dict); `score`
+        (test, or validation where nothing is tested), `validation`, `majority`
+        (of the headline metric; nan where not known), `one_answer` (whether
+        all examples have the same answer); `seconds` (to the stopping point, a
+        cached prefix as if this run had built it), `seconds_per_epoch`,
+        `memory` (bytes), `trainable_parameters`, `total_parameters` (all nan
+        where not known),
+        `epochs_run`, `stop_reason`; `timed` (whether its times may be compared
+        with those of most runs on its texts); `study` (`A`, the largest, `B`,
+        ...; of a baseline that belongs to others an empty string, see
+        `studies`), `shared` (dict: settings that a study's runs have in
+        common) and `group` (a number).
+    """
+    frame = pd.DataFrame([_make_row(record) for record in records])
+    frame["shared"] = [
+        {n: v for n, v in s.items() if n not in {*VARIED, *varied}}
+        for s in frame.settings
+    ]
+    encoders = frame.shared[~frame.baseline]
+    distinct = [*{dump(shared): shared for shared in encoders}.values()]
+    belongs = [
+        baseline and any(_fits(shared, other) for other in distinct)
+        for shared, baseline in zip(frame.shared, frame.baseline)
+    ]
+    texts = frame.shared.map(dump).where(~np.array(belongs, dtype=bool))
+    sizes = texts.value_counts()
+    ranked = sorted(sizes.index, key=lambda text: (-sizes[text], text))
+    letters = {text: letters_of(rank) for rank, text in enumerate(ranked)}
+    frame["study"] = [letters.get(text, "") for text in texts]
+    columns = ["study", "task", "data_identity", "approach"]
+    frame["group"] = frame.groupby(
+        [frame[name] for name in columns]
+        + [frame.settings.map(dump).rename("settings_text")],
+        sort=True,
+    ).ngroup()
+    frame["timed"] = _is_timed(frame)
+    # Columns of a type lie together: rows are taken several times as fast.
+    texts = frame.select_dtypes(["string"]).columns
+    return frame.astype(dict.fromkeys(texts, object)).copy()
+
+
+def _fits(few: Mapping[str, Any], many: Mapping[str, Any]) -> bool:
+    return all(name in many and many[name] == few[name] for name in few)
+
+
+def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Each study's name and runs, baselines on the same tasks among them."""
+    baselines = runs[runs.study == ""]
+    for name, members in runs[runs.study != ""].groupby("study"):
+        shared = members.shared.iloc[0]
+        fits = [_fits(few, shared) for few in baselines.shared]
+        fitting = baselines[np.array(fits, dtype=bool)]
+        fitting = fitting[fitting.task.isin(members.task)]
+        yield str(name), pd.concat([members, fitting])
+
+
+def _make_row(record: Record) -> dict[str, Any]:
+    key = record["key"]
+    settings = {n: v for n, v in key.items() if n not in IDENTITIES}
+    baseline = not record["blocks"]
+    model = "" if baseline else record["model"]
+    if not baseline:
+        settings = {
+            **NOT_IN_KEY,
+            **settings,
+            "model": model,
+            "max_epochs": record["max_epochs"],
+        }
+    score = record["test"]
+    score = record["validation"] if score is None else score
+    unpaid = 0.0
+    if record["cached"]:  # as if it had built its prefix itself
+        unpaid = record["prefix_build_seconds"] - record["prefix_seconds"]
+    copied = (
+        "path experiment task data blocks metric approach cached lr seed"
+        " sizes epochs_run stop_reason"
+    )
+    return {
+        **{name: record[name] for name in copied.split()},
+        "model": model,
+        "baseline": baseline,
+        "data_identity": key["data_identity"],
+        "settings": settings,
+        "metrics": {n: points(v) for n, v in record["metrics"].items()},
+        "score": points(score),
+        "validation": points(record["validation"]),
+        "majority": points(record["majorities"].get(record["metric"])),
+        "one_answer": record["one_answer"],
+        "seconds": _number(record["seconds"]) + unpaid,
+        "unpaid_seconds": unpaid,
+        **{name: _number(record[name]) for name in COUNTS},
+        "environment": dump(
+            {n: record["timing_environment"][n] for n in TIMING_ENVIRONMENT}
+        ),
+        "mixed": record["timing_environment"]["mixed"],
+        "record": record,
+    }
+
+
+def _number(value: float | None) -> float:
+    """A number; nan where it is not known."""
+    return np.nan if value is None else float(value)
+
+
+def points(score: float | None) -> float:
+    """A score in points; nan where there is none."""
+    return np.nan if score is None else 100 * score
+
+
+def dump(value: Any) -> str:
+    """Equal texts for equal values."""
+    return json.dumps(value, sort_keys=True)
+
+
+def letters_of(number: int) -> str:
+    """`A`, `B`, ... `Z`, `AA`, ... for 0, 1, ..."""
+    more, last = divmod(number, 26)
+    return (letters_of(more - 1) if more else "") + chr(ord("A") + last)
+
+
+def _is_timed(frame: pd.DataFrame) -> pd.Series:
+    """Whether a run's environment is that of most runs of its study and texts.
+
+    Runs that were continued elsewhere are not timed.
+    """
+    whole = frame[~frame.mixed]
+    keys = ["study", "task", "data_identity"]
+    commonest = whole.groupby(keys).environment.agg(
+        lambda column: column.mode().iloc[0]
+    )
+    expected = pd.Series(
+        [
+            commonest.get(tuple(row), None)
+            for row in frame[keys].itertuples(index=False)
+        ],
+        index=frame.index,
+    )
+    return ~frame.mixed & (frame.environment == expected)
+
+
+def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each epoch of each run.
+
+    Returns:
+        Columns `path`, `epoch` (from 1), `validation`, `test` (points),
+        `seconds` (since the start, a cached prefix as if built by this run).
+    """
+    return pd.DataFrame(
+        [
+            {
+                "path": path,
+                "epoch": number,
+                "validation": points(epoch["validation"]),
+                "test": points(epoch["test"]),
+                "seconds": _number(epoch["seconds"]) + unpaid,
+            }
+            for path, unpaid, record in zip(
+                runs.path, runs.unpaid_seconds, runs.record
+            )
+            for number, epoch in enumerate(record["epochs"], 1)
+        ],
+        columns=["path", "epoch", "validation", "test", "seconds"],
+    )

@@ -1,0 +1,166 @@
+"""What is measured of the runs of a group: a number for each run."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import frames
+from tf_transfer.reports import operating
+
+# What each is called; any other name is a metric of the run.
+MEASURES = {
+    "score": ("the score", "points"),
+    "seconds": ("the time to the stopping point", "s"),
+    "seconds_per_epoch": ("the time of an epoch", "s"),
+    "epochs_run": ("the epochs to the stopping point", "epochs"),
+    "score_within": ("the score within a time", "points"),
+    "kept_score": ("the score, by the authors' averaging", "points"),
+    "deviation": ("the distance from the group's median", "points"),
+}
+PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
+TIMES = ("seconds", "seconds_per_epoch", "score_within")
+UNTIL_STOP = ("seconds", "epochs_run")  # what a limit of epochs cuts off
+
+Values = Sequence[float | None]
+
+
+def describe(measure: str) -> str:
+    """A measure in words."""
+    if measure.startswith(PASS):
+        _, task, metric = measure.split(":")
+        return f"the change of {metric} during a pass over {task}"
+    return MEASURES.get(measure, (measure, "points"))[0]
+
+
+def unit_of(measure: str) -> str:
+    """`points`, `s` or `epochs`."""
+    return MEASURES.get(measure, (measure, "points"))[1]
+
+
+def measure_sides(
+    names: Sequence[str], sides: Sequence[pd.DataFrame], at: float = 0.0
+) -> tuple[Values, ...]:
+    """A measure of each run of each side.
+
+    Args:
+        names: of the measure on each side.
+        sides: runs, see `frames.runs_frame`.
+        at: for `score_within`, the time in epochs of the last side: of its
+            own mean first epoch, on the timed runs.
+
+    Returns:
+        For each side its values; None where a run has none. Of times, only
+        those of timed runs; of runs tested in folds, one for each fold.
+    """
+    seconds = math.nan
+    if "score_within" in names:
+        seconds = at * _first_epoch(sides[-1])
+    return tuple(
+        measure_runs(name, side, seconds) for name, side in zip(names, sides)
+    )
+
+
+def measure_runs(
+    name: str, runs: pd.DataFrame, seconds: float = math.nan
+) -> Values:
+    """See `measure_sides`; `seconds` are those of `score_within`."""
+    if name in TIMES:
+        runs = runs[runs.timed]
+    if name == "deviation":
+        return list(np.abs(runs.score - runs.score.median()))
+    if name == "kept_score":
+        return operating.keep_as_authors(list(runs.score))
+    values: list[float | None] = []
+    if name in ("seconds", "seconds_per_epoch", "epochs_run"):
+        values = list(runs[name])
+    else:
+        for record, score in zip(runs.record, runs.score):
+            values += _measure(name, record, score, seconds)
+    return [
+        None if value is None or pd.isna(value) else value for value in values
+    ]
+
+
+def _measure(
+    name: str, record: frames.Record, score: float, seconds: float
+) -> Values:
+    """Of a run, or of each of its folds."""
+    if name == "score_within":
+        return [score_within(record, seconds)]
+    if name.startswith(PASS):
+        _, task, metric = name.split(":")
+        return [mean_change(record, task, metric)]
+    metric = record["metric"] if name == "score" else name
+    if record["folds"]:
+        return [frames.points(fold.get(metric)) for fold in record["folds"]]
+    if name == "score":
+        return [score]
+    return [frames.points(record["metrics"].get(name))]
+
+
+def _first_epoch(runs: pd.DataFrame) -> float:
+    """Mean seconds to the end of the first epoch, of the timed runs."""
+    timed = runs[runs.timed]
+    seconds = [record["epochs"][0]["seconds"] for record in timed.record]
+    known = [np.nan if value is None else value for value in seconds]
+    return float(np.mean(known + timed.unpaid_seconds)) if known else math.nan
+
+
+def score_within(record: frames.Record, seconds: float) -> float | None:
+    """The test score in points that a run has reached within a time.
+
+    That is the score of the epoch that is best on validation among those that
+    are over by then; of the last one, where runs select that, or where nothing
+    validates. None where none is over.
+    """
+    unpaid = 0.0
+    if record["cached"]:
+        unpaid = record["prefix_build_seconds"] - record["prefix_seconds"]
+    over = [
+        epoch
+        for epoch in record["epochs"]
+        if epoch["seconds"] is not None
+        and epoch["seconds"] + unpaid <= seconds
+        and epoch["test"] is not None
+    ]
+    if not over:
+        return None
+    if over[0]["validation"] is None or record["key"].get("select") == "last":
+        return 100 * over[-1]["test"]
+    return 100 * max(over, key=lambda epoch: epoch["validation"])["test"]
+
+
+def seconds_to_score(record: frames.Record, score: float) -> float | None:
+    """Seconds until a run's validation first reached a score in points.
+
+    It is measured alike on every side of a comparison, on validation; where
+    nothing validates, on test. None where it never did.
+    """
+    unpaid = 0.0
+    if record["cached"]:
+        unpaid = record["prefix_build_seconds"] - record["prefix_seconds"]
+    for epoch in record["epochs"]:
+        reached = epoch["validation"]
+        reached = epoch["test"] if reached is None else reached
+        if reached is not None and 100 * reached >= score:
+            seconds = epoch["seconds"]
+            return None if seconds is None else seconds + unpaid
+    return None
+
+
+def mean_change(record: frames.Record, task: str, metric: str) -> float | None:
+    """Mean change in points of a metric during passes over one task.
+
+    The first pass of a phase has no evaluation before it: it begins from the
+    selected weights of the phase before, not from its last.
+    """
+    passes = record["passes"]
+    changes = [
+        after["validation"][metric] - before["validation"][metric]
+        for before, after in itertools.pairwise(passes)
+        if after["task"] == task
+    ]
+    return 100 * float(np.mean(changes)) if changes else None

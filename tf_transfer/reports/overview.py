@@ -1,0 +1,340 @@
+"""The overview of a study: what each approach scores and costs.
+
+A row is an approach on a task, at its learning rate, against training
+everything with the same other settings. Of several rates, a row has the one
+that is best on validation; where nothing validates, each has its own row.
+"""
+
+import collections
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import estimates
+from tf_transfer.reports import frames
+from tf_transfer.reports import measures
+from tf_transfer.reports.claims import plain
+from tf_transfer.reports.verdicts import did_not_train
+
+EVERYTHING = "everything"
+MEASURES = ("score", "seconds", "seconds_per_epoch")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranged:
+    """A value with its 95 % interval; ends are nan where it has none."""
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is an interval."""
+        return not math.isnan(self.low)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """An approach on a task.
+
+    Attributes:
+        task: its name, with the size of its files where there are several.
+        trains: what is trained, in words.
+        approach, cached, lr: of its runs.
+        blocks: how many are trained; None of `everything`, and of what does
+            not say.
+        is_base: whether it trains everything.
+        runs: see `frames.runs_frame`.
+        values: of each measure, those of the runs that have one.
+        score: in points.
+        gain: over training everything, in points.
+        kept: percent of the score of training everything.
+        seconds: to the stopping point.
+        share: percent of the time of training everything.
+        epoch_share: the same of an epoch.
+        trained: percent of the parameters.
+        majority: what the commonest answer scores, in points.
+        failed: whether it did not train; see `verdicts.did_not_train`.
+        base: the row of training everything, where there is one.
+        rates: that were tried, one of which was chosen on validation.
+        note: why it is not compared, a clause; or an empty string.
+    """
+
+    task: str
+    trains: str
+    approach: str
+    cached: bool
+    lr: float
+    blocks: int | None
+    is_base: bool
+    runs: pd.DataFrame
+    values: dict[str, list[float]]
+    score: Ranged
+    seconds: Ranged
+    trained: float
+    majority: float
+    failed: bool
+    rates: tuple[float, ...] = ()
+    gain: Ranged = Ranged()
+    kept: Ranged = Ranged()
+    share: Ranged = Ranged()
+    epoch_share: Ranged = Ranged()
+    base: "Row | None" = None
+    note: str = ""
+
+    @property
+    def n(self) -> int:
+        """Scores that it stands on: seeds, or folds."""
+        return len(self.values["score"])
+
+
+def make_rows(runs: pd.DataFrame) -> list[Row]:
+    """The rows of a study, by task, what trains most first.
+
+    Args:
+        runs: of a study, see `frames.runs_frame`.
+    """
+    return [_compare(row) for row in match_rows(runs)]
+
+
+def keep_largest(rows: Sequence[Row]) -> list[Row]:
+    """Of each task the rows on its largest files alone.
+
+    Others have part of the data: they are in the table, not in a mean.
+    """
+    sizes: dict[str, dict[str, int]] = {}
+    for row in rows:
+        first = row.runs.iloc[0]
+        sizes.setdefault(first.task, {})[row.task] = sum(first.sizes.values())
+    largest = {max(texts, key=lambda t: texts[t]) for texts in sizes.values()}
+    return [row for row in rows if row.task in largest]
+
+
+def match_rows(runs: pd.DataFrame) -> list[Row]:
+    """The rows with what they are to be compared with, not yet compared."""
+    groups = _describe_groups(runs)
+    rows: list[Row] = []
+    for _, alike in groups.groupby(["text", "data_identity", "recipe"]):
+        rows += _match(alike, runs)
+    names = collections.Counter((row.task, row.trains) for row in rows)
+    rows = [
+        dataclasses.replace(row, trains=f"{row.trains}, lr {row.lr:g}")
+        if names[row.task, row.trains] > 1
+        else row
+        for row in rows
+    ]
+    return sorted(rows, key=_order)
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    blocks = math.inf if row.blocks is None else row.blocks
+    return (
+        row.task,
+        not row.is_base,
+        -blocks,
+        row.approach,
+        row.cached,
+        row.lr,
+        row.trains,
+    )
+
+
+def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
+    """A line for each group of runs, and what tells it from the others."""
+    first = runs.groupby("group", sort=True).first()
+    groups = first[["task", "data_identity", "approach", "cached", "lr"]].copy()
+    files = groups.groupby("task").data_identity.transform("nunique")
+    sizes = [f"{sum(s.values()):,} texts" for s in first.sizes]
+    groups["text"] = [
+        f"{task} ({size})" if count > 1 else task
+        for task, size, count in zip(groups.task, sizes, files)
+    ]
+    groups["settings"] = first.settings
+    groups["recipe"] = [
+        frames.dump({n: v for n, v in s.items() if n not in frames.VARIED})
+        for s in first.settings
+    ]
+    groups["dtype"] = [str(s.get("cache_dtype", "")) for s in first.settings]
+    groups["layers"] = [
+        str(s.get("trainable_layers", "")) for s in first.settings
+    ]
+    groups["is_base"] = (groups.layers == "all") & ~groups.cached
+    groups["varied"] = ""
+    alike = ["text", "data_identity", "approach", "cached"]
+    for _, members in groups.groupby(alike):
+        groups.loc[members.index, "varied"] = _tell_apart(members.recipe)
+    return groups
+
+
+def _tell_apart(recipes: pd.Series) -> list[str]:
+    """The settings in which some groups differ, in words."""
+    frame = pd.DataFrame([json.loads(text) for text in recipes])
+    texts = frame.map(lambda value: str(plain(value)))
+    differing = texts.columns[texts.nunique() > 1]
+    return [
+        "".join(f", {name} {row[name]}" for name in differing)
+        for _, row in texts.iterrows()
+    ]
+
+
+def _match(groups: pd.DataFrame, runs: pd.DataFrame) -> list[Row]:
+    """Rows of groups on the same texts that differ in what trains alone."""
+    rows = []
+    for _, alike in groups.groupby(["approach", "cached", "dtype"]):
+        members = runs[runs.group.isin(alike.index)]
+        chosen = list(alike.index)
+        if len(chosen) > 1 and not members.validation.isna().any():
+            chosen = [members.groupby("group").validation.mean().idxmax()]
+        for group in chosen:
+            row = _make_row(groups.loc[group], runs[runs.group == group])
+            tried = tuple(sorted(alike.lr)) if len(chosen) == 1 else (row.lr,)
+            rows.append(dataclasses.replace(row, rates=tried))
+    bases = [row for row in rows if row.is_base]
+    return [_against(row, bases) for row in rows]
+
+
+def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
+    values = {name: _known(runs, name) for name in MEASURES}
+    layers = str(group.layers)
+    return Row(
+        task=str(group.text),
+        trains=_name(group),
+        approach=str(group.approach),
+        cached=bool(group.cached),
+        lr=float(group.lr),
+        blocks=int(layers) if layers.isdigit() else None,
+        is_base=bool(group.is_base),
+        runs=runs,
+        values=values,
+        score=_mean_of(values["score"]),
+        seconds=_mean_of(values["seconds"]),
+        trained=100
+        * float((runs.trainable_parameters / runs.total_parameters).mean()),
+        majority=float(runs.majority.iloc[0]),
+        failed=bool(did_not_train(runs)),
+    )
+
+
+def _name(group: pd.Series) -> str:
+    return name_approach(group.approach, group.cached) + str(group.varied)
+
+
+def name_approach(approach: str, cached: bool) -> str:
+    """What is trained, in words: `everything`, `last 2 (cached)`."""
+    name = str(approach)
+    if name == "fine_tuning":
+        name = EVERYTHING
+    elif name == "last_0":
+        name = "the head alone"
+    else:
+        name = re.sub(r"^last_(\d+)", r"last \1", name).replace("_", " ")
+    return f"{name}{' (cached)' if cached else ''}"
+
+
+def _against(row: Row, bases: Sequence[Row]) -> Row:
+    """A row with its comparison with training everything.
+
+    The rates of both are chosen from equally many, or among those that both
+    were tried at.
+    """
+    if row.is_base or not bases:
+        return row
+    if len(bases) > 1:  # several rates, which nothing validates
+        bases = [base for base in bases if base.lr == row.lr]
+        if not bases:
+            return dataclasses.replace(
+                row, note="not everything was trained at its rate"
+            )
+    base = bases[0]
+    row = dataclasses.replace(row, base=base)
+    shared = {*row.rates} & {*base.rates}
+    if len(row.rates) != len(base.rates) and not {row.lr, base.lr} <= shared:
+        return dataclasses.replace(
+            row,
+            note=f"its rate is the best of {len(row.rates)}, that of training "
+            f"everything of {len(base.rates)}",
+        )
+    return row
+
+
+def _compare(row: Row) -> Row:
+    base = row.base
+    if base is None or row.note or row.failed or base.failed:
+        return row
+    return dataclasses.replace(
+        row,
+        gain=_compare_values(row, base, "score", "difference"),
+        kept=_compare_values(row, base, "score", "percent"),
+        share=_compare_values(row, base, "seconds", "percent"),
+        epoch_share=_compare_values(row, base, "seconds_per_epoch", "percent"),
+    )
+
+
+def _known(runs: pd.DataFrame, measure: str) -> list[float]:
+    return [v for v in measures.measure_runs(measure, runs) if v is not None]
+
+
+def _mean_of(values: Sequence[float]) -> Ranged:
+    if not values:
+        return Ranged()
+    if len(values) == 1:
+        return Ranged(float(values[0]))
+    groups = estimates.Groups()
+    return _ranged(groups, groups.mean("all", values))
+
+
+def _ranged(groups: estimates.Groups, value: Any) -> Ranged:
+    estimate = groups.estimate(value)
+    return Ranged(estimate.value, *map(float, estimate.interval()))
+
+
+def _compare_values(row: Row, base: Row, measure: str, kind: str) -> Ranged:
+    """The difference of two means, or one as percent of the other."""
+    ours, theirs = row.values[measure], base.values[measure]
+    if not ours or not theirs:
+        return Ranged()
+    return combine([(ours, theirs)], kind)
+
+
+def combine(
+    pairs: Sequence[tuple[Sequence[float], Sequence[float]]], kind: str
+) -> Ranged:
+    """The mean over pairs of groups of a difference, or of a percentage.
+
+    Args:
+        pairs: values of the runs of a group, and of those it is compared with.
+        kind: `difference` or `percent`.
+
+    Returns:
+        With an interval, where each group has two values or more.
+    """
+    has_interval = all(len(side) > 1 for pair in pairs for side in pair)
+    groups = estimates.Groups()
+    total: Any = 0.0
+    for number, pair in enumerate(pairs):
+        first, second = (
+            groups.mean((number, side), values)
+            if has_interval
+            else float(np.mean(values))
+            for side, values in enumerate(pair)
+        )
+        if kind == "difference":
+            total += first - second
+        else:
+            if not second:
+                return Ranged()
+            total += 100 * first / second
+    mean = total / len(pairs)
+    return _ranged(groups, mean) if has_interval else Ranged(float(mean))

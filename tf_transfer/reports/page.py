@@ -1,0 +1,558 @@
+"""The report as a page: what was found first, everything else folded away."""
+
+import base64
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+
+import jinja2
+import markupsafe
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import brief
+from tf_transfer.reports import first_figure
+from tf_transfer.reports import measures
+from tf_transfer.reports import overview
+from tf_transfer.reports import verdicts
+from tf_transfer.reports.overview import Row
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import module_of
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.study import Table
+from tf_transfer.reports.verdicts import Verdict
+
+MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
+FAILED, TOO_FEW = "did not train", "too few seeds"
+MARKS = {  # beside the word, for those who do not see its colour
+    verdicts.AGREES: "✓",
+    verdicts.IN_SIGN: "≈",
+    verdicts.CONTRADICTS: "✗",
+    verdicts.INCONCLUSIVE: "?",
+    verdicts.NOT_COMPARABLE: "–",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A verdict as it is shown: all texts.
+
+    Attributes:
+        word: one of `verdicts.WORDS`, or what is seen on this encoder alone.
+        kind: of the word, for its colour.
+    """
+
+    text: str
+    source: str
+    published: str
+    ours: str
+    word: str
+    mark: str
+    kind: str
+    reason: str
+    note: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """What the page shows of a study.
+
+    Attributes:
+        id: of the HTML element, and what its files' names begin with.
+        short: the sentences of *In short*.
+        advice: what to run next.
+        judged, local, few, unrun: claims with a verdict; those that are told
+            for this encoder and data alone; of these, those that the runs are
+            too few for; those that nothing was run for.
+        table: the overview.
+        tables, figures, notes: folded, the paper's own among them.
+    """
+
+    id: str
+    title: str
+    short: list[str]
+    advice: list[str]
+    figure: Figure | None
+    judged: list[Claim]
+    local: list[Claim]
+    few: list[Claim]
+    unrun: list[Claim]
+    table: Table
+    tables: list[Table]
+    figures: list[Figure]
+    notes: list[str]
+    differences: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """A report.
+
+    Attributes:
+        parts: of studies that compare something.
+        tables: of all runs.
+        left_out: (path, reason).
+        origin: when, where and by which code the runs were made.
+    """
+
+    parts: list[Part]
+    tables: list[Table]
+    left_out: list[tuple[str, str]]
+    origin: str
+    versions: dict[str, str]
+
+
+def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
+    """The page of some studies.
+
+    Args:
+        studies: see `study.collect`.
+        summary: see `summary.summarize`.
+    """
+    parts, alone = [], []
+    names = [study.experiment for study in studies]
+    for study in studies:
+        rows = overview.make_rows(study.runs)
+        told = any(verdict.study for verdict in study.verdicts)
+        compares = any(row.base is not None for row in rows)
+        if compares or told or study.name == "A":
+            several = names.count(study.experiment) > 1
+            parts.append(make_part(study, rows, several))
+        else:
+            alone += [(study, row) for row in rows]
+    tables = []
+    if alone:
+        tables.append(_list_alone(alone))
+    tables += [_list_studies(studies), *_list_runs(studies)]
+    return Page(
+        parts,
+        [table for table in tables if len(table.frame)],
+        [(str(path), str(why)) for path, why in summary["left_out"]],
+        describe_origin(summary),
+        summary["made"]["versions"],
+    )
+
+
+def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
+    """What the page shows of a study.
+
+    Args:
+        study: its runs.
+        rows: see `overview.make_rows`.
+        several: whether its experiment has other studies.
+    """
+    name = f"{study.experiment}_{study.name}"
+    title = f"{study.experiment}: {study.model}"
+    if study.blocks:
+        title += f", {brief.count(study.blocks, 'block')}"
+    if several:
+        title += f" (study {study.name})"
+    differences = study.differences
+    judged, local, few, unrun = _sort_verdicts(study.verdicts, differences)
+    figure = first_figure.draw(study, rows)
+    tables, figures, notes = [], [], []
+    module = module_of(study.experiment)
+    if module is not None:
+        tables += list(module.tables(study))
+        figures += list(module.figures(study))
+        notes += list(module.notes(study))
+    if study.paper is not None:
+        notes += study.paper.notes
+    tables += [table for table in [_list_paired(study)] if len(table.frame)]
+    return Part(
+        name,
+        title,
+        brief.write(study, rows),
+        brief.suggest(study, rows),
+        figure and dataclasses.replace(figure, name=f"{name}_{figure.name}"),
+        judged,
+        local,
+        few,
+        unrun,
+        tabulate(name, rows),
+        [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
+        [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
+        notes,
+        differences,
+    )
+
+
+# === Claims ===
+
+
+def _sort_verdicts(
+    judged: Iterable[Verdict], differences: Sequence[str]
+) -> tuple[list[Claim], list[Claim], list[Claim], list[Claim]]:
+    """See `Part`; `differences` are told once for all of its claims."""
+    known = {clause.split(" (paper:")[0] for clause in differences}
+    comparable: list[Claim] = []
+    local: list[Claim] = []
+    few: list[Claim] = []
+    unrun: list[Claim] = []
+    for verdict in judged:
+        if not verdict.study:
+            unrun.append(_show(verdict))
+        elif verdict.word == verdicts.NOT_COMPARABLE:
+            word = neutral_word(verdict)
+            own = [
+                clause
+                for clause in verdict.reason.split("; ")
+                if clause.split(" (paper:")[0] not in known
+                and not re.fullmatch(r"and \d+ more", clause)
+            ]
+            claim = dataclasses.replace(
+                _show(verdict),
+                word=word,
+                mark="",
+                kind="neutral",
+                reason="; ".join(own),
+            )
+            (few if word in (TOO_FEW, FAILED) else local).append(claim)
+        else:
+            comparable.append(_show(verdict))
+    return comparable, local, few, unrun
+
+
+def _show(verdict: Verdict) -> Claim:
+    claim = verdict.claim
+    return Claim(
+        claim.text,
+        claim.source,
+        describe_published(verdict),
+        describe_ours(verdict),
+        verdict.word,
+        MARKS[verdict.word],
+        verdict.word.replace(" ", "-"),
+        verdict.reason,
+        claim.note,
+    )
+
+
+def neutral_word(verdict: Verdict) -> str:
+    """What runs that are not comparable show, without the paper's words."""
+    if FAILED in verdict.reason:
+        return FAILED
+    if verdict.runs < verdicts.FEWEST_SEEDS or math.isnan(verdict.low):
+        return TOO_FEW
+    margin = verdict.claim.margin
+    if verdict.claim.kind == "spread":
+        if verdict.high <= margin:
+            return "within the margin"
+        return "beyond the margin" if verdict.low > margin else "unclear"
+    if verdict.claim.kind == "equal" and (
+        -margin <= verdict.low <= verdict.high <= margin
+    ):
+        return "no difference beyond the margin"
+    if verdict.low > 0:
+        return "higher"
+    return "lower" if verdict.high < 0 else "unclear"
+
+
+def describe_published(verdict: Verdict) -> str:
+    """What the paper claims, in figures."""
+    claim = verdict.claim
+    if claim.kind == "spread":
+        return f"a deviation of at most {claim.margin:g} {claim.unit}"
+    if claim.kind == "equal":
+        return f"no difference beyond {claim.margin:g} {claim.unit}"
+    if claim.published:
+        return f"{claim.published:+.4g} {claim.unit}"
+    return {1: "higher", -1: "lower"}.get(claim.direction, "")
+
+
+def describe_ours(verdict: Verdict) -> str:
+    """What the runs show: `+0.98 points (0.41 to 1.55), n = 3`."""
+    if not verdict.study:
+        return ""
+    runs = f"n = {verdict.runs}"
+    if math.isnan(verdict.value):
+        return runs
+    sign = "" if verdict.claim.kind == "spread" else "+"
+    value = overview.Ranged(verdict.value, verdict.low, verdict.high)
+    text = f"{verdict.value:{sign}.2f} {verdict.claim.unit}"
+    if value.has_interval:
+        text += f" ({value.low:{sign}.2f} to {value.high:{sign}.2f})"
+    if not math.isnan(verdict.beside):
+        measure = measures.describe(verdict.claim.beside)
+        text += f"; by {measure} {verdict.beside:{sign}.2f}"
+    return f"{text}, {runs}"
+
+
+# === Tables ===
+
+
+def tabulate(name: str, rows: Sequence[Row]) -> Table:
+    """The overview of a study."""
+    frame = pd.DataFrame(
+        [
+            {
+                "task": row.task,
+                "trains": row.trains,
+                "n": row.n,
+                "score": brief.ranged(row.score),
+                "against everything": FAILED
+                if row.failed
+                else row.note or brief.ranged(row.gain, sign="+"),
+                "time, s": brief.ranged(overview.Ranged(row.seconds.value), 0),
+                "of its time, %": brief.ranged(row.share, 0),
+                "trained, %": round(row.trained, 1),
+            }
+            for row in rows
+        ]
+    )
+    empty = [
+        column
+        for column in ("against everything", "time, s", "of its time, %")
+        if not frame[column].astype(bool).any()
+    ]
+    metrics = sorted({m for row in rows for m in row.runs.metric})
+    return Table(
+        f"{name}_overview",
+        f"Test scores in points ({', '.join(metrics)}): the mean over n seeds, "
+        "with 95 % intervals. Times are to the stopping point, of runs on the "
+        "same machine alone; a cached prefix counts as if the run had built it",
+        frame.drop(columns=empty),
+        open=True,
+    )
+
+
+def _list_paired(study: Study) -> Table:
+    """Bootstraps over test examples of this study's runs."""
+    runs = study.runs.set_index("path")
+    rows = []
+    for entry in study.summary["paired"]:
+        if not set(entry["first"]) <= set(runs.index):
+            continue
+        run = runs.loc[entry["first"][0]]
+        rows.append(
+            {
+                "task": run.task,
+                "approach": run.approach + (", cached" if run.cached else ""),
+                "lr": f"{run.lr:g}",
+                "runs": len(entry["first"]),
+                "against everything": brief.ranged(
+                    overview.Ranged(
+                        math.nan, 100 * entry["low"], 100 * entry["high"]
+                    )
+                )
+                or f"{100 * entry['low']:+.2f} to {100 * entry['high']:+.2f}",
+                "p": f"{entry['p']:.3f}",
+            }
+        )
+    return Table(
+        "bootstrap",
+        "Differences on these test examples, drawn with replacement: 95 % "
+        "intervals in points. They say whether these trained models differ, "
+        "not whether other seeds would",
+        pd.DataFrame(rows),
+    )
+
+
+def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:
+    return Table(
+        "alone",
+        "Runs that have nothing to be compared with",
+        pd.DataFrame(
+            [
+                {
+                    "experiment": study.experiment,
+                    "study": study.name,
+                    "task": row.task,
+                    "trains": row.trains,
+                    "n": row.n,
+                    "score": brief.ranged(row.score),
+                    "trained, %": round(row.trained, 1),
+                    "": FAILED if row.failed else "",
+                }
+                for study, row in alone
+            ]
+        ),
+    )
+
+
+def _list_studies(studies: Sequence[Study]) -> Table:
+    """In which settings the studies of an experiment differ."""
+    rows = []
+    for experiment in dict.fromkeys(study.experiment for study in studies):
+        members = [s for s in studies if s.experiment == experiment]
+        if len(members) < 2:
+            continue
+        settings = pd.DataFrame(
+            [study.runs.settings.iloc[0] for study in members]
+        ).map(lambda value: json.dumps(value, sort_keys=True))
+        differing = settings.columns[settings.nunique(dropna=False) > 1]
+        rows += [
+            {
+                "experiment": experiment,
+                "study": study.name,
+                "runs": len(study.runs),
+                "settings": ", ".join(
+                    f"{name}={row[name]}" for name in differing
+                ),
+            }
+            for study, (_, row) in zip(members, settings.iterrows())
+        ]
+    return Table(
+        "studies",
+        "Studies differ in more than approach, rate and seed: nothing is "
+        "averaged across them",
+        pd.DataFrame(rows),
+    )
+
+
+def _list_runs(studies: Sequence[Study]) -> list[Table]:
+    """All runs, and all epochs of all runs."""
+    runs = pd.concat([study.runs for study in studies])
+    shown = pd.DataFrame(
+        {
+            "experiment": runs.experiment,
+            "study": runs.study,
+            "task": runs.task,
+            "approach": runs.approach,
+            "cached": runs.cached,
+            "lr": runs.lr.map("{:g}".format),
+            "seed": runs.seed,
+            "validation": runs.validation.round(2),
+            "score": runs.score.round(2),
+            "epochs": runs.epochs_run,
+            "stopped by": runs.stop_reason,
+            "seconds": runs.seconds.round(1),
+            "timed": runs.timed,
+            "run": runs.path,
+        }
+    )
+    epochs = pd.concat([study.epochs for study in studies])
+    epochs = epochs[["epoch", "validation", "test", "seconds", "path"]]
+    epochs = epochs.rename(columns={"path": "run"}).round(2)
+    return [
+        Table("runs", "All runs, scores in points", shown),
+        Table("epochs", "Every epoch of every run, scores in points", epochs),
+    ]
+
+
+def describe_origin(summary: dict[str, Any]) -> str:
+    """When, where and by which code the runs were made, as a sentence."""
+    made = summary["made"]
+    packages = ", ".join(
+        f"{name} {made['versions'][name]}"
+        for name in ("tensorflow", "keras", "keras-hub")
+        if name in made["versions"]
+    )
+    commits = ", ".join(commit[:10] for commit in made["commits"])
+    return (
+        f"{brief.count(len(summary['runs']), 'run')}, reported on "
+        f"{made['on']}. Machine: {made['machine']}. {packages}."
+        + (f" Commit {commits}." if commits else "")
+    )
+
+
+# === Rendering ===
+
+
+def to_html(page: Page) -> str:
+    """The page as one HTML file, with its figures inside."""
+    return (
+        _environment(True)
+        .get_template("report.html.jinja")
+        .render(page=page, most_shown=MOST_SHOWN)
+    )
+
+
+def to_markdown(page: Page, figures: str = "") -> str:
+    """The headline part as Markdown.
+
+    Args:
+        page: what to show.
+        figures: folder of the figures, as the document links to them.
+    """
+    text = (
+        _environment(False)
+        .get_template("report.md.jinja")
+        .render(page=page, figures=figures)
+    )
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def tables_of(page: Page) -> list[Table]:
+    """All tables of a page."""
+    return [
+        table for part in page.parts for table in (part.table, *part.tables)
+    ] + page.tables
+
+
+def figures_of(page: Page) -> list[Figure]:
+    """All figures of a page."""
+    return [
+        figure
+        for part in page.parts
+        for figure in (part.figure, *part.figures)
+        if figure is not None
+    ]
+
+
+def _environment(escapes: bool) -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tf_transfer.reports"),
+        autoescape=escapes,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "cell": _split_interval if escapes else show_cell,
+        "inline": _inline,
+        "svg": lambda f: base64.b64encode(f.files["svg"]).decode(),
+        "markdown": _escape_markdown,
+        "numbers": _find_numbers,
+    }
+    return environment
+
+
+def show_cell(value: Any) -> str:
+    """A cell of a table as text; an unknown value is empty."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _split_interval(value: Any) -> markupsafe.Markup:
+    """A cell as HTML; an interval goes to a line of its own where it must."""
+    text = show_cell(value)
+    match = re.fullmatch(r"([-+\d.,]+) (\([-+\d., to]+\))", text)
+    if match:
+        return markupsafe.Markup("{} <small>{}</small>").format(*match.groups())
+    return markupsafe.escape(text)
+
+
+def _find_numbers(frame: pd.DataFrame) -> list[bool]:
+    """Of each column, whether its cells begin with numbers."""
+    return [
+        pd.api.types.is_numeric_dtype(column)
+        or bool(
+            column.head(MOST_SHOWN).map(show_cell).str.match(r"[-+]?\d|$").all()
+        )
+        for _, column in frame.items()
+    ]
+
+
+def _inline(text: str) -> markupsafe.Markup:
+    """Escaped text, with Markdown's `code` as HTML."""
+    pieces = str(markupsafe.escape(text)).split("`")
+    return markupsafe.Markup(
+        "".join(
+            f"<code>{piece}</code>" if number % 2 else piece
+            for number, piece in enumerate(pieces)
+        )
+    )
+
+
+def _escape_markdown(text: Any) -> str:
+    """A text that neither ends a table's cell nor begins a tag."""
+    text = show_cell(text).replace("&", "&amp;").replace("<", "&lt;")
+    return text.replace("|", "\\|").replace("\n", " ")

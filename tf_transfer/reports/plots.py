@@ -1,0 +1,111 @@
+"""What all figures have in common: panels, frames, colours, and their files.
+
+Colours are Okabe and Ito's, which people with any common kind of colour vision
+can tell apart.
+"""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+import matplotlib.figure
+import matplotlib.ticker
+from matplotlib.axes import Axes
+
+from tf_transfer.reports import overview
+from tf_transfer.reports import study
+
+APPROACH_COLOURS = {
+    "fine_tuning": "#000000",
+    "last_1": "#E69F00",
+    "last_2": "#56B4E9",
+    "last_3": "#009E73",
+    "last_4": "#D55E00",
+    "last_0": "#CC79A7",
+}
+OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
+PALETTE = (*APPROACH_COLOURS.values(), *OTHERS)
+DPI = 130
+
+Handles = dict[str, Any]  # what a legend shows, by its label
+
+
+def colour_of(approach: str) -> str:
+    """The colour of an approach, the same in all figures."""
+    name = approach.split(",")[0]
+    if name in APPROACH_COLOURS:
+        return APPROACH_COLOURS[name]
+    return OTHERS[sum(name.encode()) % len(OTHERS)]
+
+
+def make_panels(
+    count: int, height: float = 3.3
+) -> tuple[matplotlib.figure.Figure, list[Axes]]:
+    """A figure with so many panels of a height in inches, two to a row."""
+    columns = 1 if count == 1 else 2
+    rows = -(-count // columns)
+    figure = matplotlib.figure.Figure(
+        layout="constrained",
+        figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
+    )
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for spare in axes.flat[count:]:
+        spare.set_visible(False)
+    return figure, list(axes.flat[:count])
+
+
+def add_frame(
+    axis: Axes, ylabel: str, xlabel: str, title: str = "", pad: float = 6
+) -> None:
+    """Title, labels and grid of a panel; no lines above and on the right."""
+    if title:
+        axis.set_title(title, fontsize=11, pad=pad)
+    axis.set_ylabel(ylabel)
+    axis.set_xlabel(xlabel)
+    axis.grid(alpha=0.25)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def use_whole_numbers(axis: Axes) -> None:
+    """Ticks on the horizontal axis only at whole numbers."""
+    locator = matplotlib.ticker.AutoLocator()
+    locator.set_params(integer=True)
+    axis.xaxis.set_major_locator(locator)
+
+
+def reaches(values: Sequence[overview.Ranged]) -> list[list[float]]:
+    """How far error bars reach below and above; 0 without an interval."""
+    return [
+        [v.value - v.low if v.has_interval else 0.0 for v in values],
+        [v.high - v.value if v.has_interval else 0.0 for v in values],
+    ]
+
+
+def finish(
+    figure: matplotlib.figure.Figure, handles: Handles, name: str, caption: str
+) -> study.Figure:
+    """The part of the report, with a legend below the panels."""
+    if handles:
+        entry = max(1.8, 0.7 + 0.075 * max(map(len, handles)))  # inches
+        columns = max(1, int(figure.get_figwidth() // entry))
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=min(len(handles), columns),
+            frameon=False,
+        )
+    return study.Figure(name, caption, lambda: _render(figure, name))
+
+
+def _render(figure: matplotlib.figure.Figure, name: str) -> dict[str, bytes]:
+    """The figure as PNG and SVG, the same bytes from the same numbers."""
+    files = {}
+    for ending in ("png", "svg"):
+        buffer = io.BytesIO()
+        metadata = {"Date": None} if ending == "svg" else {"Software": None}
+        with matplotlib.rc_context({"svg.hashsalt": name}):
+            figure.savefig(buffer, format=ending, dpi=DPI, metadata=metadata)
+        files[ending] = buffer.getvalue()
+    return files

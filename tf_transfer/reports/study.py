@@ -1,0 +1,165 @@
+"""What a report says of one study, before it is put on a page.
+
+Each experiment may have a module of its name in this folder with
+
+    tables(study)  -> tables beside the overview, such as the paper's own
+    figures(study) -> figures beside the first one
+    notes(study)   -> what a reader must know, a sentence each
+    name_groups(runs) -> runs, with `approach` as this experiment calls it
+    sum_up(study, rows) -> the sentences at the top, in place of those on shares
+        of what training everything scores
+
+An experiment without one has the overview, its claims and all its runs.
+"""
+
+import dataclasses
+import functools
+import importlib
+import importlib.util
+from collections.abc import Callable
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+
+from tf_transfer.reports import claims
+from tf_transfer.reports import frames
+from tf_transfer.reports import verdicts
+from tf_transfer.reports.options import Options
+from tf_transfer.reports.reading import Record
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table as it is shown.
+
+    Attributes:
+        name: of its CSV file.
+        caption: what it shows, in which units.
+        frame: cells as text or numbers; nan and None are shown empty.
+        open: whether the page shows it unfolded.
+    """
+
+    name: str
+    caption: str
+    frame: pd.DataFrame
+    open: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A picture: `name`.png and `name`.svg.
+
+    Attributes:
+        render: returns the content of a file by its ending, `png` and `svg`.
+    """
+
+    name: str
+    caption: str
+    render: Callable[[], dict[str, bytes]]
+
+    @functools.cached_property
+    def files(self) -> dict[str, bytes]:
+        """What `render` returns; it is called when a file is first needed."""
+        return self.render()
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """Runs that may be compared, and what the report knows beside them.
+
+    Attributes:
+        experiment: such as `glue`.
+        name: `A`, the largest of the experiment, `B`, ...
+        runs: see `frames.runs_frame`.
+        paper: its claims, or None.
+        published: other figures of the paper, `published.json`; or {}.
+        verdicts: on the paper's claims.
+        all_runs: of the experiment, other studies included.
+        summary: what the runs were read into.
+        options: what the reader asks for.
+    """
+
+    experiment: str
+    name: str
+    runs: pd.DataFrame
+    paper: claims.Paper | None
+    published: dict[str, Any]
+    verdicts: Sequence[verdicts.Verdict]
+    all_runs: pd.DataFrame
+    summary: dict[str, Any]
+    options: Options = Options()
+
+    @functools.cached_property
+    def epochs(self) -> pd.DataFrame:
+        """See `frames.epochs_frame`."""
+        return frames.epochs_frame(self.runs)
+
+    @property
+    def model(self) -> str:
+        """What `--model` said; nothing, if all runs are baselines."""
+        return str(self.runs.model.max())
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of its encoder."""
+        return int(self.runs.blocks.max())
+
+    @property
+    def differences(self) -> list[str]:
+        """What of its runs is not as in the paper, a clause each."""
+        if self.paper is None:
+            return []
+        return claims.list_differences(self.runs, self.paper)
+
+
+def module_of(experiment: str) -> ModuleType | None:
+    """The module of an experiment in this folder, or None."""
+    name = f"tf_transfer.reports.{experiment}"
+    if experiment.isidentifier() and importlib.util.find_spec(name):
+        module = importlib.import_module(name)
+        if hasattr(module, "tables"):
+            return module
+    return None
+
+
+def collect(
+    summary: dict[str, Any],
+    folder: str = "experiments",
+    options: Options = Options(),
+) -> list[Study]:
+    """The studies of a summary, by experiment, the largest first.
+
+    Args:
+        summary: see `summary.summarize`.
+        folder: with the papers' claims and figures.
+        options: what the reader asks for.
+    """
+    studies = []
+    by_experiment: dict[str, list[Record]] = {}
+    for record in summary["runs"]:
+        by_experiment.setdefault(record["experiment"], []).append(record)
+    for experiment, records in sorted(by_experiment.items()):
+        path = claims.find_file(folder, experiment)
+        paper = claims.read(path) if path else None
+        runs = frames.runs_frame(records, paper.varied if paper else ())
+        module = module_of(experiment)
+        if module is not None and hasattr(module, "name_groups"):
+            runs = module.name_groups(runs)
+        judged = verdicts.judge(runs, paper) if paper else []
+        studies += [
+            Study(
+                experiment,
+                name,
+                members,
+                paper,
+                claims.read_published(folder, experiment),
+                [v for v in judged if v.study in (name, "")],
+                runs,
+                summary,
+                options,
+            )
+            for name, members in frames.studies(runs)
+        ]
+    return studies

@@ -1,0 +1,595 @@
+"""What runs say of the papers' claims.
+
+A verdict has one of four words, with its reason:
+
+- *agrees*, *contradicts*: what the runs show, at the paper's own settings, data
+  and encoder. A difference must be significant at 5 % after Holm's correction
+  over the paper's claims; "no difference" needs two one-sided tests within the
+  margin. Where the paper gives the size of a difference, the 95 % interval must
+  overlap half to twice of it; else it *agrees in sign*, or, if it excludes half
+  of it and has both signs, *contradicts*.
+- *inconclusive*: the interval has both signs, or something is missing: three
+  seeds a side, a task, a rate, a time that the limit of epochs did not cut off.
+- *not comparable*: something outside the claim is not the paper's, the encoder
+  has seen the data before, or a side did not train. The same statistics are
+  told for what they are: of this encoder and data.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import estimates
+from tf_transfer.reports import frames
+from tf_transfer.reports import measures
+from tf_transfer.reports.claims import Claim
+from tf_transfer.reports.claims import Group
+from tf_transfer.reports.claims import list_differences
+from tf_transfer.reports.claims import Paper
+from tf_transfer.reports.claims import size_of
+from tf_transfer.reports.claims import SIZES_ALIKE
+from tf_transfer.reports.claims import unlike_sizes
+from tf_transfer.reports.sides import choose_sides
+from tf_transfer.reports.sides import describe
+from tf_transfer.reports.sides import NotFound
+
+AGREES, IN_SIGN = "agrees", "agrees in sign"
+CONTRADICTS = "contradicts"
+INCONCLUSIVE, NOT_COMPARABLE = "inconclusive", "not comparable"
+WORDS = (AGREES, IN_SIGN, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
+
+FEWEST_SEEDS = 3
+FEWEST_POINTS = 3  # tasks of a trend
+ALPHA = 1 - estimates.LEVEL
+# What an encoder was trained on before, as tasks are called here: Quora's
+# questions, both NLI sets, and SQuAD, of which QNLI is made.
+SEEN = {"minilm": ("qqp", "paraphrase", "pairs", "mnli", "qnli")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What some runs say of a claim.
+
+    Attributes:
+        claim: what was judged.
+        study: of the runs.
+        word: one of `WORDS`.
+        reason: a clause.
+        value, low, high: ours, with its 95 % interval; nan where not known.
+        runs: the fewest of a side on a task.
+        beside: the value by the claim's other measure, or nan.
+        p: of the test that the word rests on; nan where none was made.
+        outcome: what the word would be if `p` is small enough.
+    """
+
+    claim: Claim
+    study: str
+    word: str
+    reason: str
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    runs: int = 0
+    beside: float = math.nan
+    p: float = math.nan
+    outcome: str = ""
+
+
+def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
+    """A verdict on each claim by each study that has runs for it.
+
+    Holm's correction is over the claims that a study's runs could be tested
+    on. Claims that no study has runs for have one verdict, without a study.
+
+    Args:
+        runs: of the paper's experiment, see `frames.runs_frame`.
+        paper: its claims.
+    """
+    verdicts = []
+    for study, members in frames.studies(runs):
+        judged = [
+            verdict
+            for claim in paper.claims
+            if (verdict := judge_claim(members, paper, claim)) is not None
+        ]
+        verdicts += [
+            dataclasses.replace(verdict, study=study)
+            for verdict in correct_for_many(judged)
+        ]
+    seen = {verdict.claim.id for verdict in verdicts}
+    return verdicts + [
+        Verdict(claim, "", INCONCLUSIVE, "nothing was run for it")
+        for claim in paper.claims
+        if claim.id not in seen
+    ]
+
+
+def correct_for_many(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The verdicts after Holm's correction over those with a test."""
+    tested = [v for v in verdicts if v.outcome]
+    p_values = [v.p for v in tested]
+    if len(tested) > 1:
+        from statsmodels.stats import multitest  # takes a second to load
+
+        _, p_values, _, _ = multitest.multipletests(p_values, ALPHA, "holm")
+    adjusted = {id(v): float(p) for v, p in zip(tested, p_values)}
+    return [
+        _conclude(verdict, adjusted[id(verdict)])
+        if verdict.outcome
+        else verdict
+        for verdict in verdicts
+    ]
+
+
+def _conclude(verdict: Verdict, p: float) -> Verdict:
+    if p <= ALPHA:
+        return dataclasses.replace(verdict, word=verdict.outcome, p=p)
+    reason = verdict.reason
+    if verdict.p <= ALPHA:
+        reason = "not significant after Holm's correction"
+    elif verdict.claim.kind == "equal" and verdict.claim.over == "mean":
+        reason = "the runs do not show that it is within the margin"
+    elif verdict.claim.direction and verdict.claim.over == "mean":
+        reason = "the interval has both signs"
+    return dataclasses.replace(verdict, word=INCONCLUSIVE, reason=reason, p=p)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Both sides of a claim on one task.
+
+    Attributes:
+        sides: runs of the first and, where there is one, of the second.
+        groups: the settings by which each side was chosen.
+        values: of each side, the measure of each run; see `measures`.
+        at: of a time, in epochs of the last side.
+    """
+
+    task: str
+    sides: tuple[pd.DataFrame, ...]
+    groups: tuple[Group, ...]
+    values: tuple[measures.Values, ...]
+    at: float = 0.0
+
+    @property
+    def fewest(self) -> int:
+        """Known values of the side that has fewer."""
+        return min(
+            sum(value is not None for value in values) for values in self.values
+        )
+
+
+def judge_claim(
+    runs: pd.DataFrame, paper: Paper, claim: Claim
+) -> Verdict | None:
+    """What the runs of a study say of a claim; None if they are not for it.
+
+    The word is not yet corrected for other claims.
+    """
+    if claim.encoder and claim.encoder not in set(runs.model):
+        # Another of the paper's encoders; on one that it does not have, what
+        # it says of its first one is told.
+        if set(runs.model) & {*paper.encoders}:
+            return None
+        if claim.encoder != paper.encoders[0]:
+            return None
+    comparisons, missing = _compare(runs, paper, claim)
+    if not comparisons:
+        return None
+    fewest = min(comparison.fewest for comparison in comparisons)
+    problem = _find_problem(claim, comparisons, missing, fewest)
+    told = Verdict(claim, "", INCONCLUSIVE, problem, runs=fewest)
+    if fewest > 1:
+        told = _test(claim, comparisons, told)
+        if claim.beside:
+            told = _tell_beside(claim, comparisons, told)
+    if problem:
+        told = dataclasses.replace(
+            told, word=INCONCLUSIVE, reason=problem, outcome=""
+        )
+    of_sides = [
+        difference
+        for comparison in comparisons
+        for side, group in zip(comparison.sides, comparison.groups)
+        for difference in list_differences(side, paper, group, claim.encoder)
+    ]
+    incomparable = _find_incomparable(claim, comparisons)
+    differences = [*dict.fromkeys([*incomparable, *of_sides])]
+    if differences:
+        reason = "; ".join(differences[:3])
+        if len(differences) > 3:
+            reason += f"; and {len(differences) - 3} more"
+        told = dataclasses.replace(
+            told, word=NOT_COMPARABLE, reason=reason, outcome=""
+        )
+    return told
+
+
+def _compare(
+    runs: pd.DataFrame, paper: Paper, claim: Claim
+) -> tuple[list[Comparison], list[str]]:
+    """The claim's comparisons, and what is missing for others, in words."""
+    comparisons, missing = [], []
+    for task in claim.tasks:
+        of_task = runs[runs.task == task]
+        if of_task.empty:
+            missing.append(f"no runs on {task}")
+            continue
+        if of_task.data_identity.nunique() > 1:
+            of_task = _choose_files(of_task, paper.sizes.get(task))
+        for pair in _pairs(claim):
+            wanted = tuple(
+                {**claim.both, **group} for group in pair if group is not None
+            )
+            try:
+                sides = choose_sides(of_task, paper, wanted)
+            except NotFound as error:
+                missing.append(f"{error} on {task}")
+                continue
+            for at in claim.at or (0.0,):
+                values = measures.measure_sides(claim.measure, sides, at)
+                comparisons.append(Comparison(task, sides, wanted, values, at))
+    return comparisons, missing
+
+
+def _pairs(claim: Claim) -> Iterable[tuple[Group | None, ...]]:
+    """The groups that are compared; see `Claim`."""
+    if claim.paired:
+        return zip(claim.first, claim.second, strict=True)
+    return itertools.product(claim.first, claim.second or (None,))
+
+
+def _choose_files(
+    runs: pd.DataFrame, official: dict[str, int] | None
+) -> pd.DataFrame:
+    """The runs on a task's official files, else on those of most runs.
+
+    Runs in folds have an identity of their own; those with as many texts stay.
+    """
+    folded = runs.record.map(lambda record: bool(record["folds"]))
+    whole = runs if folded.all() else runs[~folded]
+    chosen = max(
+        (members for _, members in whole.groupby("data_identity")),
+        key=lambda members: (not unlike_sizes(members, official), len(members)),
+    )
+    tested = chosen.sizes.iloc[0].get("test", 0)
+    alike = runs.sizes.map(
+        lambda sizes: abs(sizes.get("test", 0) - tested) <= SIZES_ALIKE * tested
+    )
+    return runs[runs.index.isin(chosen.index) | (folded & alike)]
+
+
+def _find_problem(
+    claim: Claim,
+    comparisons: Sequence[Comparison],
+    missing: Sequence[str],
+    fewest: int,
+) -> str:
+    """Why nothing can be concluded, or an empty string."""
+    if missing:
+        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
+        return missing[0] + more
+    if {*measures.UNTIL_STOP} & {*claim.measure}:
+        for comparison in comparisons:
+            if any(map(_is_cut_off, comparison.sides)):
+                return (
+                    "the limit of epochs cut off the time to the stopping "
+                    f"point on {comparison.task}"
+                )
+    for comparison in comparisons:
+        for name, values in zip(claim.measure, comparison.values):
+            if len(values) > FEWEST_SEEDS and None in values:
+                return (
+                    f"{measures.describe(name)} is not known of all runs on "
+                    f"{comparison.task}"
+                )
+    if fewest < FEWEST_SEEDS:
+        runs = "1 run" if fewest == 1 else f"{fewest} runs"
+        task = next(c.task for c in comparisons if c.fewest == fewest)
+        return f"{runs} on a side on {task}; {FEWEST_SEEDS} are needed"
+    return ""
+
+
+def _is_cut_off(side: pd.DataFrame) -> bool:
+    """Whether a run that stops by itself was ended by `--max_epochs`."""
+    return any(
+        settings.get("patience") and reason == "max_epochs"
+        for settings, reason in zip(side.settings, side.stop_reason)
+    )
+
+
+def _find_incomparable(
+    claim: Claim, comparisons: Sequence[Comparison]
+) -> Iterator[str]:
+    """Why a comparison is none, apart from settings: known data, collapse."""
+    told: set[tuple[str, str]] = set()
+    for comparison in comparisons:
+        for name, side in zip(("first", "second"), comparison.sides):
+            seen = {
+                (model, task)
+                for model in set(side.model)
+                for task in claim.uses or (comparison.task,)
+                if task in SEEN.get(model, ())
+            }
+            for model, task in sorted(seen - told):
+                yield f"{model} has seen {task} before"
+            told |= seen
+            if name not in claim.may_fail and did_not_train(side):
+                yield (
+                    f"{side.approach.iloc[0]} at {side.lr.iloc[0]:g} did not "
+                    f"train on {comparison.task}"
+                )
+
+
+def did_not_train(side: pd.DataFrame) -> bool:
+    """Whether half of the runs or more score as the commonest answer does."""
+    failed = (side.score <= side.majority + 1e-9) | side.one_answer
+    return failed.mean() >= 0.5
+
+
+# === Tests ===
+
+
+def _test(
+    claim: Claim, comparisons: Sequence[Comparison], told: Verdict
+) -> Verdict:
+    """The verdict with value, interval, p and what it would conclude."""
+    if claim.kind == "spread":
+        return _test_spread(claim, comparisons, told)
+    if claim.kind == "maximum":
+        return _test_maximum(claim, comparisons, told)
+    if claim.kind == "trend" and len(comparisons) < FEWEST_POINTS:
+        return told  # a line goes through any two points
+    groups = estimates.Groups()
+    values = [_value(claim, comparison, groups) for comparison in comparisons]
+    if claim.kind == "trend":
+        if len({comparison.task for comparison in comparisons}) < 2:
+            return told
+        value = _slope(comparisons, values)
+    else:
+        value = sum(values) / len(values)
+    estimate = groups.estimate(value)
+    low, high = estimate.interval()
+    told = dataclasses.replace(
+        told, value=estimate.value, low=float(low), high=float(high)
+    )
+    if not estimate.error:
+        return dataclasses.replace(
+            told, reason="all seeds score the same", outcome=""
+        )
+    if claim.over == "mean" or claim.kind == "trend":
+        return _conclude_on_mean(claim, estimate, told)
+    parts = [groups.estimate(value) for value in values]
+    return _conclude_on_parts(claim, comparisons, parts, told)
+
+
+def _value(
+    claim: Claim, comparison: Comparison, groups: estimates.Groups
+) -> Any:
+    """What a claim is about on one task, from means of groups."""
+    means = []
+    for measure, side, values in zip(
+        claim.measure, comparison.sides, comparison.values
+    ):
+        known = [value for value in values if value is not None]
+        name = (measure, comparison.at, *sorted(side.path))
+        means.append(groups.mean(name, known))
+    return _difference(claim, means)
+
+
+def _difference(claim: Claim, means: Sequence[Any]) -> Any:
+    """What a claim is about, of one or two means."""
+    if len(means) == 1:
+        return means[0]
+    first, second = means
+    if claim.relative:
+        return 100 * (first / second - 1)
+    return first - claim.factor * second
+
+
+def _slope(comparisons: Sequence[Comparison], values: Sequence[Any]) -> Any:
+    """Of the values, per tenfold training set; least squares."""
+    sizes = np.log10(
+        [
+            size_of(c.sides[0].sizes.iloc[0], "train_and_validation")
+            for c in comparisons
+        ]
+    )
+    centred = sizes - sizes.mean()
+    return sum(
+        x / float((centred**2).sum()) * value
+        for x, value in zip(centred, values)
+    )
+
+
+def _conclude_on_mean(
+    claim: Claim, estimate: estimates.Estimate, told: Verdict
+) -> Verdict:
+    low, high = told.low, told.high
+    if claim.kind == "equal":
+        within = estimate.p_within(claim.margin)
+        outside = estimate.p_outside(claim.margin)
+        p, outcome = min((within, AGREES), (outside, CONTRADICTS))
+        reason = f"within {claim.margin:g} {claim.unit}"
+        if outcome == CONTRADICTS:
+            reason = f"not within {claim.margin:g} {claim.unit}"
+        return dataclasses.replace(told, p=p, outcome=outcome, reason=reason)
+    direction = claim.direction
+    p = min(1.0, 2 * min(estimate.p_above(), estimate.p_below()))
+    has_sign = np.sign(estimate.value) == direction
+    outcome = AGREES if has_sign else CONTRADICTS
+    reason = "the same sign" if has_sign else "the other sign"
+    size = claim.published * direction  # positive; 0 where it is not known
+    if size and has_sign:
+        reason = "sign and size"
+        if not _is_of_size((low, high), claim.published):
+            smaller = max(low * direction, high * direction) < size / 2
+            outcome = IN_SIGN
+            reason = (
+                f"but {'less than half' if smaller else 'more than twice'} as "
+                "large as published"
+            )
+    half = estimates.Estimate(
+        estimate.value * direction - size / 2, estimate.error, estimate.freedom
+    )
+    if size and p > ALPHA and half.p_below() <= ALPHA / 2:
+        # Both signs, but nothing near the published size.
+        return dataclasses.replace(
+            told,
+            p=2 * half.p_below(),
+            outcome=CONTRADICTS,
+            reason="any difference is below half of the published one",
+        )
+    return dataclasses.replace(told, p=p, outcome=outcome, reason=reason)
+
+
+def _conclude_on_parts(
+    claim: Claim,
+    comparisons: Sequence[Comparison],
+    parts: Sequence[estimates.Estimate],
+    told: Verdict,
+) -> Verdict:
+    """Of each, most or some of several comparisons; told which do not agree."""
+    count = len(parts)
+    needed = {"each": count, "most": count // 2 + 1, "some": 1}[claim.over]
+    refuted = count - needed + 1  # so many on the other side refute it
+    if claim.kind == "equal":
+        right = [part.p_within(claim.margin) for part in parts]
+        wrong = [part.p_outside(claim.margin) for part in parts]
+    else:
+        right = [_p_of_sign(part, claim.direction) for part in parts]
+        wrong = [_p_of_sign(part, -claim.direction) for part in parts]
+    p, outcome = min(
+        (estimates.partial_conjunction(right, needed), AGREES),
+        (estimates.partial_conjunction(wrong, refuted), CONTRADICTS),
+    )
+    names = [_name_part(claim, comparison) for comparison in comparisons]
+    yes = sum(q <= ALPHA for q in right)
+    against = [name for name, q in zip(names, wrong) if q <= ALPHA]
+    others = [name for name, *ps in zip(names, right, wrong) if min(ps) > ALPHA]
+    reason = f"{yes} of {count} significantly so, {len(against)} the other way"
+    if against:
+        reason += f" ({_list_some(against)})"
+    if others:
+        reason += f", open {_list_some(others)}"
+    if outcome == AGREES and claim.published and claim.kind == "difference":
+        unlike = [
+            name
+            for name, part in zip(names, parts)
+            if not _is_of_size(part.interval(), claim.published)
+        ]
+        if len(unlike) > count - needed:
+            outcome = IN_SIGN
+            reason = f"but not of the published size: {_list_some(unlike)}"
+    return dataclasses.replace(told, p=p, outcome=outcome, reason=reason)
+
+
+def _list_some(names: Sequence[str], most: int = 4) -> str:
+    """The first few of some names."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def _is_of_size(interval: tuple[float, float], published: float) -> bool:
+    """Whether an interval overlaps half to twice of a published value."""
+    sign = math.copysign(1.0, published)
+    near, far = sorted(sign * end for end in interval)
+    return far >= abs(published) / 2 and near <= 2 * abs(published)
+
+
+def _p_of_sign(part: estimates.Estimate, sign: int) -> float:
+    """Two-sided p-value where the sign is this one, else 1."""
+    p = part.p_above() if sign > 0 else part.p_below()
+    return min(1.0, 2 * p)
+
+
+def _name_part(claim: Claim, comparison: Comparison) -> str:
+    """`last_4 on rte at 1.1`, of which what all parts share is left out."""
+    name = comparison.task
+    if len(claim.first) > 1:
+        name = f"{comparison.sides[0].approach.iloc[0]} on {name}"
+    if len(claim.at) > 1:
+        name += f" at {comparison.at:g} epochs"
+    if len(claim.second) > 1 and not claim.paired:
+        name += f" against {describe(comparison.groups[1])}"
+    return name
+
+
+def _tell_beside(
+    claim: Claim, comparisons: Sequence[Comparison], told: Verdict
+) -> Verdict:
+    """The verdict with the value by the claim's other measure."""
+    values = [
+        _difference(
+            claim,
+            [
+                float(np.mean(known)) if known else 0.0
+                for known in (
+                    [v for v in column if v is not None]
+                    for column in measures.measure_sides(
+                        (claim.beside,) * len(comparison.sides),
+                        comparison.sides,
+                        comparison.at,
+                    )
+                )
+            ],
+        )
+        for comparison in comparisons
+    ]
+    return dataclasses.replace(told, beside=float(np.mean(values)))
+
+
+def _test_spread(
+    claim: Claim, comparisons: Sequence[Comparison], told: Verdict
+) -> Verdict:
+    value, low, high = estimates.spread_interval(
+        [v for v in values if v is not None]
+        for comparison in comparisons
+        for values in comparison.values
+    )
+    told = dataclasses.replace(told, value=value, low=low, high=high)
+    if high <= claim.margin:
+        return dataclasses.replace(
+            told, word=AGREES, reason=f"at most {claim.margin:g} {claim.unit}"
+        )
+    if low > claim.margin:
+        return dataclasses.replace(
+            told,
+            word=CONTRADICTS,
+            reason=f"more than {claim.margin:g} {claim.unit}",
+        )
+    return dataclasses.replace(
+        told, reason=f"the interval has {claim.margin:g} in it"
+    )
+
+
+def _test_maximum(
+    claim: Claim, comparisons: Sequence[Comparison], told: Verdict
+) -> Verdict:
+    """Of one comparison; there is no interval of a difference of maxima."""
+    [comparison] = comparisons
+    first, second = (
+        np.array([v for v in values if v is not None])
+        for values in comparison.values
+    )
+    value = float(first.max() - second.max())
+    has_sign = np.sign(value) == claim.direction
+    return dataclasses.replace(
+        told,
+        value=value,
+        p=estimates.p_of_maxima(first, second),
+        outcome=AGREES if has_sign else CONTRADICTS,
+        reason="the same sign" if has_sign else "the other sign",
+    )
+
+
+def count_words(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """How many verdicts have each word, those with none left out."""
+    counts = pd.Series([v.word for v in verdicts]).value_counts()
+    return {word: int(counts[word]) for word in WORDS if word in counts}
