@@ -134,8 +134,8 @@ def test_it_is_reported(trained, tmp_path):
         f"--out={tmp_path}",
     )
     assert code == 0
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "head_first" in text and "head first last 1" in text
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "head_first: tiny" in page and "head first last 1" in page
 
 
 def test_a_name_without_an_experiment_lists_those_there_are():
