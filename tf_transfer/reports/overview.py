@@ -130,12 +130,20 @@ def match_rows(runs: pd.DataFrame) -> list[Row]:
         rows += _match(alike, runs)
     names = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
-        dataclasses.replace(row, trains=f"{row.trains}, lr {row.lr:g}")
+        dataclasses.replace(row, trains=f"{row.trains}, {_rate_or_folds(row)}")
         if names[row.task, row.trains] > 1
         else row
         for row in rows
     ]
     return sorted(rows, key=_order)
+
+
+def _rate_or_folds(row: Row) -> str:
+    """What tells rows apart that train the same."""
+    if row.lr:
+        return f"lr {row.lr:g}"
+    folds = row.runs.settings.iloc[0].get("folds")
+    return f"{folds} folds" if folds else "held-out test"
 
 
 def _order(row: Row) -> tuple[Any, ...]:
