@@ -66,6 +66,20 @@ def test_check_names_what_is_damaged(store, tmp_path, capsys):
     assert f"{cut.name}: 1 of 3 texts and 0 lists" in said
 
 
+def test_check_sees_exchanged_and_damaged_entries(store, tmp_path, capsys):
+    one, other, bad = (entry(store, name) for name in ("a", "b", "c"))
+    os.rename(one.folder, f"{one.folder}.away")
+    os.rename(other.folder, one.folder)
+    os.rename(f"{one.folder}.away", other.folder)
+    with open(bad.file("entry.json"), "w") as file:
+        file.write("[]")
+    assert call(tmp_path, "--check") == 0
+    said = capsys.readouterr().out
+    assert f"{one.name}: is damaged, holds the entry {other.name}." in said
+    assert f"{other.name}: is damaged, holds the entry {one.name}." in said
+    assert f"{bad.folder}: entry.json is damaged." in said
+
+
 def test_clear_removes_all_but_what_a_run_uses(store, tmp_path, capsys):
     free, used = entry(store, "free"), entry(store, "used")
     used.mark_used()

@@ -10,6 +10,7 @@ what does not fit `--cache_limit_gb`, so nothing here needs to be done by hand.
 """
 
 import datetime
+import os
 import time
 from collections.abc import Sequence
 
@@ -32,6 +33,7 @@ COLUMNS = (
     "size",
     "last used",
 )
+REBUILT = "The next run that needs it builds it again."
 
 
 def define_flags() -> None:
@@ -90,6 +92,11 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
 
 def check(entry: store_lib.Entry) -> str:
     """Reads an entry; returns a line on what is damaged in it."""
+    if entry.is_misplaced:
+        return (
+            f"{entry.name}: is damaged, holds the entry "
+            f"{store_lib.name_of(entry.key)}. {REBUILT}"
+        )
     entry.load()
     indices = np.array(sorted(entry.rows.values()), np.int64)
     damaged = entry.find_damaged(indices)
@@ -97,8 +104,7 @@ def check(entry: store_lib.Entry) -> str:
         return f"{entry.name}: intact, {len(entry.rows):,} texts."
     return (
         f"{entry.name}: {len(damaged):,} of {len(entry.rows):,} texts and "
-        f"{len(entry.unreadable)} lists of texts are damaged. The next run "
-        "that needs them builds them again."
+        f"{len(entry.unreadable)} lists of texts are damaged. {REBUILT}"
     )
 
 
@@ -118,6 +124,9 @@ def main() -> None:
     entries = select(store, values.entry, values.unused_days)
     if values.check and values.clear:
         raise UserError("Give one of --check and --clear.")
+    if values.check and os.path.isdir(store.folder):
+        for folder in store.find_unreadable():
+            print(f"{folder}: entry.json is damaged. {REBUILT}")
     if not entries:
         print(f"{store.folder}: nothing stored.")
     elif values.check or values.clear:

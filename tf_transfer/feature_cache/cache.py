@@ -410,7 +410,10 @@ def _find_missing(
     """
     indices, num_damaged = entry.find_intact(texts.hashes)
     damage = ""
-    if num_damaged or entry.unreadable:
+    if entry.was_replaced:
+        damage = "entry.json is damaged or another entry's."
+        entry.was_replaced = False
+    elif num_damaged or entry.unreadable:
         damage = (
             f"{num_damaged:,} rows and {len(entry.unreadable)} lists of rows "
             "are damaged."
