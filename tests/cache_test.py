@@ -19,7 +19,7 @@ def store(tmp_path):
 def entry(store, weights, rows=3):
     key = {
         "weights": weights,
-        "cuts": [4, 5],
+        "cut": 5,
         "output": "tokens",
         "dtype": "float16",
         "hidden": 8,
@@ -47,7 +47,7 @@ def test_it_lists_what_is_stored_the_least_recently_used_first(
     _, header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == " ".join(cache.COLUMNS).split()
     assert [line.split()[:6] for line in lines] == [
-        [e.name, "minilm", "4+5", "tokens", "float16", rows]
+        [e.name, "minilm", "5", "tokens", "float16", rows]
         for e, rows in ((old, "4"), (new, "3"))
     ]
 

@@ -79,8 +79,8 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
                 entry.name,
                 entry.model,
                 # An entry of an older version has other keys: no run reads it.
-                "+".join(map(str, entry.key.get("cuts", "?"))),
-                entry.key.get("output", "?"),
+                str(entry.key.get("cut", "?")),
+                str(entry.key.get("output", "?")),
                 entry.key["dtype"],
                 f"{len(entry.rows):,}",
                 formatting.size(entry.num_bytes),

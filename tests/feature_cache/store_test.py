@@ -17,7 +17,7 @@ HIDDEN = 8
 KEY = {
     "code": "1",
     "weights": "w",
-    "cuts": [2],
+    "cut": 2,
     "output": "tokens",
     "dtype": "float16",
     "precision": "float32",

@@ -459,7 +459,7 @@ class Store:
                 if entry is None or entry.key != key:
                     was_replaced = True
                     for name in entry._segment_names() if entry else ():
-                        os.remove(entry.file(name))
+                        os.remove(os.path.join(folder, name))
                     os.remove(path)
                     continue
                 entry.was_replaced = was_replaced
