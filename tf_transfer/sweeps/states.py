@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import enum
-import json
 import os
 import signal
 import socket
@@ -162,8 +161,7 @@ def _reason(exit_code: int) -> str:
 def read_last_epoch(run: Planned) -> dict[str, Any] | None:
     """Returns the last evaluation of a run, or None before the first."""
     try:
-        with open(run.directory.file("epochs.jsonl"), encoding="utf-8") as file:
-            lines = file.read().splitlines()
-        return json.loads(lines[-1]) if lines else None
-    except (OSError, ValueError):
+        lines = run.directory.epochs()
+        return lines[-1] if lines else None
+    except (OSError, UserError):
         return None
