@@ -17,11 +17,11 @@ from typing import Any
 from typing import Self
 
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 # Seeds, counts and sizes end in NumPy's and TensorFlow's 32-bit integers.
 LARGEST_INT = 2**31 - 1
 LARGEST_BATCH = 2**16
-MOST_QUOTED = 60  # characters of a value that a message quotes
 # What may be part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
 
@@ -362,13 +362,13 @@ class Settings:
             _check_field(field, getattr(self, field.name))
         if not re.fullmatch(r"all|0|[1-9][0-9]{0,3}", self.trainable_layers):
             raise UserError(
-                f"--trainable_layers={quote(self.trainable_layers)}: give "
+                f"--trainable_layers={cut(self.trainable_layers)}: give "
                 "`all` or the number of blocks to train, such as 4."
             )
         number = "[1-9][0-9]{0,3}"
         if self.blocks and not re.fullmatch(f"{number}-{number}", self.blocks):
             raise UserError(
-                f"--blocks={quote(self.blocks)}: give a range such as 7-8."
+                f"--blocks={cut(self.blocks)}: give a range such as 7-8."
             )
         if self.blocks and self.trainable_layers != "all":
             raise UserError(
@@ -404,13 +404,14 @@ class Settings:
 def _check_field(field: dataclasses.Field, value: Any) -> None:
     """Raises `UserError` for a value outside of what its field allows."""
     allowed = field.metadata
-    flag = f"--{field.name}={quote(value)}"
+    flag = f"--{field.name}={cut(value)}"
     if value is None:
         return
-    expected = (int, float) if field.type is float else field.type
+    kind: Any = field.type
+    expected = (int, float) if kind is float else kind
     is_bool = isinstance(value, bool)
-    if is_bool != (field.type is bool) or not isinstance(value, expected):
-        raise UserError(f"{flag}: give {_TYPES[field.type]}.")
+    if is_bool != (kind is bool) or not isinstance(value, expected):
+        raise UserError(f"{flag}: give {_TYPES[kind]}.")
     if allowed["choices"] and value not in allowed["choices"]:
         raise UserError(f"{flag}: pick one of {', '.join(allowed['choices'])}.")
     if isinstance(value, float) and not math.isfinite(value):
@@ -464,16 +465,6 @@ def _check_text(flag: str, value: str, allowed: Mapping[str, Any]) -> None:
             raise UserError(
                 f"{flag}: no such encoding. Give utf-8, latin-1, cp1252, ..."
             ) from None
-
-
-def quote(value: Any) -> str:
-    """A value as a message quotes it: cut, and in one line."""
-    text = str(value)
-    if not text.isprintable():
-        text = ascii(text)
-    if len(text) > MOST_QUOTED:
-        return f"{text[:MOST_QUOTED]}... ({len(text):,} characters)"
-    return text
 
 
 def pick(cls: type, settings: Any, **values: Any) -> Any:
