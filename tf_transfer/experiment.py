@@ -460,6 +460,11 @@ class Experiment:
         _ = self.examples  # a wrong line is reported before weights are loaded
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
+        self.warnings = [
+            warning
+            for name, texts in self.examples.items()
+            for warning in splits.find_warnings(self.tasks[name], texts)
+        ]
         del self.examples
         return network, phases, sizes
 
@@ -555,6 +560,7 @@ class Experiment:
                 "batch_size": settings.batch_size,
                 "seed": settings.seed,
                 **trainer.train(),
+                "warnings": self.warnings,
             }
             if devices.is_chief:
                 directory.end(record)
