@@ -423,3 +423,31 @@ def test_a_folder_that_was_removed_while_it_was_opened_is_made_anew(
     monkeypatch.setattr(store_lib.fcntl, "flock", flock)
     again = store.open(entry.key, "tiny")
     assert os.path.exists(again.file("entry.json")) and not again.rows
+
+
+# === A read-only cache, and litter ===
+
+
+def test_a_read_only_cache_is_read_and_adds_nothing(store, monkeypatch):
+    key = fill(store, "one", size=3).key
+    opened = open
+
+    def refuse(path, mode="r", **options):
+        if set(mode) & set("aw+x"):
+            raise PermissionError(errno.EROFS, "Read-only file system", path)
+        return opened(path, mode, **options)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    entry = store.open(key, "tiny")
+    hashes, _, vectors = rows(3)
+    assert_rows(entry, hashes, vectors)
+    with pytest.raises(store_lib.DiskFull), entry.build_lock(pytest.fail):
+        pass
+
+
+def test_who_builds_sweeps_what_killed_processes_left(entry):
+    litter = entry.file("rows-00000.npz.tmp-1")
+    with open(litter, "w"):
+        pass
+    with entry.build_lock(pytest.fail):
+        assert not os.path.exists(litter)

@@ -221,14 +221,18 @@ class FeatureCache:
         missing, damage = _find_missing(entry, texts)
         if not len(missing) and not damage:
             return False
-        with entry.build_lock(self._print):
-            entry.load()  # another process may have built them meanwhile
-            missing, damage = _find_missing(entry, texts)
-            if damage:
-                self._print(f"{entry.folder}: {damage} Built again.")
-                entry.remove_unreadable()
-            if len(missing):
-                self._build_what_fits(entry, prefix, texts, missing)
+        try:
+            with entry.build_lock(self._print):
+                entry.load()  # another process may have built them meanwhile
+                missing, damage = _find_missing(entry, texts)
+                if damage:
+                    self._print(f"{entry.folder}: {damage} Built again.")
+                    entry.remove_unreadable()
+                if len(missing):
+                    self._build_what_fits(entry, prefix, texts, missing)
+        except store_lib.DiskFull:
+            self._print(f"{entry.folder}: {damage} It is read-only.")
+            return False
         return True
 
     def _build_what_fits(

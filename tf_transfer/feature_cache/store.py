@@ -80,7 +80,7 @@ def name_of(key: dict[str, Any]) -> str:
 
 
 class DiskFull(Exception):
-    """The disk is full: what was committed before is still whole."""
+    """Nothing can be added: what was committed before is still whole."""
 
 
 class Entry:
@@ -269,8 +269,17 @@ class Entry:
 
         Args:
             report: called with a line of text if it has to wait.
+
+        Raises:
+            DiskFull: the cache is read-only.
         """
-        with open(self.file("building.lock"), "a") as lock:
+        try:
+            lock_file = open(self.file("building.lock"), "a")
+        except OSError as error:
+            if error.errno in files.READ_ONLY:
+                raise DiskFull from error
+            raise
+        with lock_file as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -279,6 +288,7 @@ class Entry:
                     f"({self.folder}): waiting for it."
                 )
                 fcntl.flock(lock, fcntl.LOCK_EX)
+            files.remove_litter(self.folder)
             yield
 
     def remove_unreadable(self) -> None:
@@ -355,10 +365,18 @@ class Entry:
 
     def mark_used(self) -> None:
         """Marks it used now, and in use until `close` or the process ends."""
-        if self._using is None:
-            self._using = open(self.file("using.lock"), "a")
+        path = self.file("using.lock")
+        try:
+            if self._using is None:
+                self._using = open(path, "a")
+            os.utime(path)
+        except OSError as error:
+            if error.errno not in files.READ_ONLY:
+                raise
+            if self._using is None and os.path.exists(path):
+                self._using = open(path)
+        if self._using is not None:
             fcntl.flock(self._using, fcntl.LOCK_SH)
-        os.utime(self.file("using.lock"))
 
     def close(self) -> None:
         """Marks it no longer in use."""

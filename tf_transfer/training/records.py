@@ -306,6 +306,8 @@ class RunDirectory:
         self._lock.truncate(0)
         self._lock.write(f"process {os.getpid()} on {socket.gethostname()}")
         self._lock.flush()
+        for folder in ((), ("checkpoint",), ("model",)):
+            files.remove_litter(self.file(*folder))
         self.check_key()
 
     def is_locked(self) -> bool:
@@ -395,6 +397,8 @@ class RunDirectory:
 
     def end(self, result: dict[str, Any]) -> None:
         """Writes `result.json`, last of all, and prints it."""
+        for warning in result.get("warnings", []):
+            print(f"Warning: {warning}", file=sys.stderr)
         result |= {"key_sha256": hash_key(self.key), "sha256": self._sha256}
         files.write_json(self.file("result.json"), result)
         print(f"{summarize(result)}\nWritten to {self.path}")

@@ -1,16 +1,19 @@
 """Files: written whole or not at all, and hashed once while unchanged."""
 
+import contextlib
 import errno
 import functools
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from tf_transfer.utils.errors import UserError
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 # === Writing ===
@@ -56,6 +59,18 @@ def write_json(path: str, value: Any) -> None:
     """
     text = json.dumps(value, indent=2, allow_nan=False)
     write_atomically(path, (text + "\n").encode())
+
+
+def remove_litter(folder: str) -> None:
+    """Removes what `write_atomically` left in a folder when it was killed.
+
+    Call it as the only process of any machine that writes there.
+    """
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        match = re.search(r"\.tmp-(\d+)$", name)
+        if match and int(match[1]) != os.getpid():
+            with contextlib.suppress(OSError):
+                os.remove(os.path.join(folder, name))
 
 
 def raise_if_full(path: str, error: OSError) -> None:
