@@ -57,12 +57,12 @@ RESULT = {
             "stop_reason": str,
         }
     ],
-    "train_seconds": float,
+    "train_seconds": (float, None),
     "seconds_per_epoch": (float, None),
     "prefix_seconds": (float, None),
     "prefix_build_seconds": (float, None),
-    "trainable_parameters": int,
-    "total_parameters": int,
+    "trainable_parameters": (int, None),
+    "total_parameters": (int, None),
     "warnings?": [str],
     "key_sha256?": str,
     "sha256?": {str: str},
@@ -70,8 +70,8 @@ RESULT = {
 START = {
     "started?": str,
     "versions?": {str: (str, None)},
-    "devices?": [str],
-    "threads?": int,
+    "devices?": ([str], None),
+    "threads?": (int, None),
     "processor?": (str, None),
     "concurrent_runs?": (int, None),
 }
@@ -82,7 +82,7 @@ CONFIG = {
     "tasks?": {str: {str: object}},
     "parts?": {str: int},
     "split_sizes?": {str: int},
-    "replicas?": int,
+    "replicas?": (int, None),
     "git_commit?": (str, None),
     "starts?": [START],
 }
@@ -97,14 +97,10 @@ EPOCH = {
     "epoch": int,
     "phase": int,
     "phase_epoch": int,
-    "task": (str, None),
-    "train_loss": (float, None),
+    "task?": (str, None),
     "validation": SCORES,
     "test": SCORES,
-    "train_seconds": float,
-    "eval_seconds": float,
-    "elapsed_seconds": float,
-    "examples_per_second": float,
+    "elapsed_seconds": (float, None),
     "peak_memory_bytes?": (int, None),
 }
 
