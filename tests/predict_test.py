@@ -41,7 +41,7 @@ def open_predictor(directory):
 def untrained(task):
     """What answers for a task of GLUE with random weights."""
     with quick.eagerly():
-        run = glue.Glue(tiny_settings("", task=task))
+        run = glue.Glue(tiny_settings("nowhere", task=task))
         network = run.build_network(strategy.single_device())
         return trained.Predictor(trained.Result(run, "", {}, network))
 

@@ -458,8 +458,8 @@ class RunDirectory:
         files.write_atomically(self.file("epochs.jsonl"), lines.encode())
 
     def write_predictions(self, arrays: dict[str, np.ndarray]) -> None:
-        """Writes `predictions.npz`."""
-        content = compressed(arrays)
+        """Writes `predictions.npz`: the same bytes for the same arrays."""
+        content = compressed(dict(sorted(arrays.items())))
         files.write_atomically(self.file("predictions.npz"), content)
         self._sha256["predictions.npz"] = hashlib.sha256(content).hexdigest()
 
