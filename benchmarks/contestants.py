@@ -147,12 +147,10 @@ class Contestants:
                 dtype=settings.cache_dtype,
             ),
         )
-        prefix, splits, _ = cache.attach(
-            self.network.prefix(
-                self.task.name, self.trainable, settings.cache_dtype
-            ),
-            {"train": self.objective.train},
+        prefix = self.network.prefix(
+            self.task.name, self.trainable, settings.cache_dtype
         )
+        splits, _ = cache.attach(prefix, {"train": self.objective.train})
         objective = dataclasses.replace(self.objective, train=splits["train"])
         seconds = time.perf_counter() - start
         [entry] = cache.store.entries()

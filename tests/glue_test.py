@@ -37,6 +37,9 @@ EPOCH_KEYS = {
 }
 
 RESULT_KEYS = {
+    "warnings",
+    "key_sha256",
+    "sha256",
     "task",
     "approach",
     "trainable_layers",

@@ -460,6 +460,11 @@ class Experiment:
         _ = self.examples  # a wrong line is reported before weights are loaded
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
+        self.warnings = [
+            warning
+            for name, texts in self.examples.items()
+            for warning in splits.find_warnings(self.tasks[name], texts)
+        ]
         del self.examples
         return network, phases, sizes
 
@@ -555,6 +560,7 @@ class Experiment:
                 "batch_size": settings.batch_size,
                 "seed": settings.seed,
                 **trainer.train(),
+                "warnings": self.warnings,
             }
             if devices.is_chief:
                 directory.end(record)
@@ -733,21 +739,22 @@ def open_run(
             file never says which code is loaded.
 
     Raises:
-        UserError: it is not finished, keeps no model, or was trained on
-            another encoder than there is now.
+        UserError: it is not finished, damaged, keeps no model, or was trained
+            on another encoder than there is now.
     """
     directory = records.RunDirectory(path, None)
-    config, record = directory.config(), directory.result()
+    record = directory.result()
     if record is not None and not record["best_epoch"]:
         raise UserError(
-            f"--run={path}: is a baseline tested in folds, which keeps no "
-            "model. Give a run of an encoder."
+            f"--run={path}: is a baseline, which keeps no model. Give a run of "
+            "an encoder."
         )
+    config = directory.config(records.TRAINED)
     if config is None or record is None:
+        missing = "config.json" if config is None else "result.json"
         raise UserError(
-            f"--run={path}: has no "
-            f"{'config.json' if config is None else 'result.json'}. Give "
-            "the folder of a finished run."
+            f"--run={path}: has no {missing}. Give the folder of a finished "
+            "run."
         )
     name = config["key"]["module"]
     cls = None
@@ -755,7 +762,7 @@ def open_run(
         cls = load(experiment_name or name)
     if cls is None or cls.name != name:
         raise UserError(
-            f"--run={path}: is a run of the experiment {name!r}. Give its "
+            f"--run={path}: is a run of the experiment {name[:40]!r}. Give its "
             "module as --experiment."
         )
     experiment = cls.of_run(config, cache_dir)

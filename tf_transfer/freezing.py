@@ -61,7 +61,10 @@ class Settings(experiment.TaskSettings):
         above=0,
     )
     batch_size: int = setting(
-        16, "Examples a step, over all replicas.", at_least=1
+        16,
+        "Examples a step, over all replicas.",
+        at_least=1,
+        at_most=settings_lib.LARGEST_BATCH,
     )
     max_epochs: int = setting(
         None,

@@ -13,6 +13,7 @@ Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
 
 import datetime
+import math
 import os
 import sys
 
@@ -62,6 +63,9 @@ def define_flags() -> None:
         False,
         "Try runs again that have failed before.",
     )
+    flags.DEFINE_bool(
+        "yes", False, f"Expand a grid of more than {grid_lib.MOST_RUNS:,} runs."
+    )
 
 
 def main(argv: list[str]) -> None:
@@ -73,7 +77,11 @@ def main(argv: list[str]) -> None:
         )
     path = argv[1]
     runs = grid_lib.expand(
-        path, grid_lib.read(path), values.out, values.cache_dir
+        path,
+        grid_lib.read(path),
+        values.out,
+        values.cache_dir,
+        math.inf if values.yes else grid_lib.MOST_RUNS,
     )
     runs = grid_lib.select(path, runs, values.only)
     run_states = RunStates(values.out, runs)

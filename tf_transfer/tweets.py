@@ -76,15 +76,21 @@ class Settings(experiment.TaskSettings):
     """The shared settings with Hart's defaults, and the table's own."""
 
     # === The table ===
-    task: str = setting("tweets", "What folders and tables call the task.")
+    task: str = setting(
+        "tweets", "What folders and tables call the task.", is_name=True
+    )
     data: str = setting(
         "",
         "The CSV or TSV file with a text and a label a row; its first line "
         "names the columns.",
         hashed=False,  # its identity is
     )
-    text_column: str = setting("text", "The column of the texts.")
-    label_column: str = setting("target", "The column of the labels.")
+    text_column: str = setting(
+        "text", "The column of the texts.", may_be_empty=False
+    )
+    label_column: str = setting(
+        "target", "The column of the labels.", may_be_empty=False
+    )
     id_column: str = setting(
         None,
         "The column that --test_ids and --row_order speak of. Unset: `id`, "
@@ -94,7 +100,9 @@ class Settings(experiment.TaskSettings):
     keyword_column: str = setting(
         "", "A column that is put before each text, such as `keyword`."
     )
-    encoding: str = setting("utf-8", "Of the file.", hashed=False)
+    encoding: str = setting(
+        "utf-8", "Of the file.", hashed=False, is_encoding=True
+    )
     clean: str = setting(
         "none",
         "`basic` resolves HTML entities and replaces links by `http` and "
@@ -138,7 +146,7 @@ class Settings(experiment.TaskSettings):
         "of the encoder do.",
         at_least=0,
     )
-    fold_seed: int = setting(57, "Seed of the folds.")
+    fold_seed: int = setting(57, "Seed of the folds.", at_least=0)
     row_order: str = setting(
         "",
         "File with all ids, one a line, in the order that the folds are drawn "
@@ -167,7 +175,10 @@ class Settings(experiment.TaskSettings):
     )
     lr: float = setting(None, f"Learning rate. Unset: {LR:g}.", above=0)
     batch_size: int = setting(
-        32, "Examples a step, over all replicas.", at_least=1
+        32,
+        "Examples a step, over all replicas.",
+        at_least=1,
+        at_most=settings_lib.LARGEST_BATCH,
     )
     max_epochs: int = setting(3, "Epochs.", at_least=1)
     schedule: str = setting(
@@ -204,6 +215,7 @@ class Settings(experiment.TaskSettings):
         "Runs of seeds --seed, --seed + 1, and so on.",
         hashed=False,
         at_least=1,
+        at_most=10_000,
     )
     jobs: int = setting(1, "Runs side by side.", hashed=False, at_least=1)
     retry_failed: bool = setting(

@@ -110,6 +110,9 @@ def write(
     scores = scores or [0.0] * len(lines or [0])
     lines = lines or [
         {
+            "epoch": number,
+            "phase": 1,
+            "phase_epoch": number,
             "validation": {task.metric: score},
             "test": {task.metric: score},
             "elapsed_seconds": paid + seconds * number,

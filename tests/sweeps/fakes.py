@@ -6,6 +6,7 @@ import json
 import os
 import types
 
+from tests import run_files
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.utils import files
 
@@ -30,7 +31,7 @@ def write_finished(path, key, **result):
     os.makedirs(path, exist_ok=True)
     for name, content in (
         ("config.json", {"key": key, "starts": []}),
-        ("result.json", {"stop_reason": "patience", "epochs_run": 1, **result}),
+        ("result.json", run_files.finished(**result)),
     ):
         files.write_json(os.path.join(path, name), content)
 

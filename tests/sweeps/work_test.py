@@ -10,6 +10,7 @@ import time
 import pytest
 
 from tests import commands
+from tests import run_files
 from tests.sweeps.fakes import FakeProcess
 from tests.sweeps.fakes import finish
 from tests.sweeps.fakes import make_start
@@ -232,8 +233,8 @@ def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
     [run] = plan_runs(tmp_path, 1)
     finish(run)
     with open(run.directory.file("result.json"), "w") as file:
-        phases = [{"epochs": 2}]
-        json.dump({"stop_reason": "max_epochs", "phases": phases}, file)
+        changes = {"stop_reason": "max_epochs", "phases": [run_files.phase(2)]}
+        json.dump(run_files.finished(**changes), file)
     run_states = RunStates(str(tmp_path), [run])
     assert run_states.read()[run.name] == State.PENDING  # of 30 epochs
 

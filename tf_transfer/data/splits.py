@@ -1,6 +1,12 @@
 """Which examples train, validate or are sampled, each drawn by a seed."""
 
+from typing import Any
+
 import numpy as np
+
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Task
+from tf_transfer.utils.formatting import cut
 
 
 def split_train_validation(
@@ -51,6 +57,38 @@ def draw_sample(count: int, size: int, seed: int) -> np.ndarray:
     """
     rng = np.random.default_rng([seed, 17])
     return np.sort(rng.permutation(count)[:size])
+
+
+def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
+    """What makes the scores of a classifier mean little, a sentence each.
+
+    Args:
+        task: says which classes there are.
+        texts: `train` and `test`, by split name.
+    """
+    train, test = texts["train"][""], texts["test"].values()
+    if task.labels is None or not isinstance(train, Examples):  # but words
+        return []
+    found = []
+    present = np.unique(np.asarray(train.labels))
+    if len(present) == 1:
+        found.append(
+            f"{task.name}: all {len(train)} training examples are of one class."
+        )
+    if len(train) < task.units:
+        found.append(
+            f"{task.name}: has {len(train)} training examples, fewer than the "
+            f"{task.units} outputs of its head."
+        )
+    for examples in test:
+        lacking = sorted(set(range(len(task.labels))) - {*examples.labels})
+        if lacking:
+            names = ", ".join(cut(task.labels[label]) for label in lacking[:5])
+            found.append(
+                f"{task.name}: a test set of {len(examples)} examples lacks "
+                f"{len(lacking)} of {len(task.labels)} classes ({names})."
+            )
+    return found
 
 
 def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:

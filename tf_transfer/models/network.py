@@ -67,7 +67,7 @@ class Network:
         if trainable.cut == len(self.encoder.blocks):
             output = PREFIX_OUTPUTS[pooling]
         return FrozenPrefix(
-            (trainable.cut,), output, dtype, self._cls_from(pooling)
+            trainable.cut, output, dtype, self._cls_from(pooling)
         )
 
     def _cls_from(self, pooling: str) -> int:

@@ -6,12 +6,12 @@ whole is left out, with the reason.
 """
 
 import json
-import math
 import os
 from typing import Any
 
 from tf_transfer.training import records
 from tf_transfer.training.progress import SAMPLE
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 Record = dict[str, Any]
@@ -28,6 +28,17 @@ TIMING_ENVIRONMENT = (
     "concurrent_runs",
     "replicas",
 )
+# What a report needs of `config.json`, besides.
+REPORTED = {
+    **records.CONFIG,
+    "key": {"module": str, "data_identity": str},
+    "settings": {"max_epochs": int, "model": str, "data": str},
+    "parts": {str: int},
+    "split_sizes": {str: int},
+    "versions": {str: (str, None)},
+    "git_commit": (str, None),
+    "starts": [records.START],
+}
 
 
 class LeftOut(Exception):
@@ -86,29 +97,56 @@ def read_run(folder: str, path: str) -> Record:
     """
     directory = records.RunDirectory(folder, None)
     try:
-        config, result = directory.config(), directory.result()
-    except UserError as error:
-        file_name = os.path.basename(str(error).split(":")[0])
-        raise LeftOut(f"is damaged: {file_name}") from None
-    except OSError as error:
-        raise LeftOut(f"cannot be read: {error.strerror}") from None
-    if config is None:
-        raise LeftOut("has no config.json")
-    if result is None:
-        raise LeftOut("is not finished")
-    try:
-        with open(directory.file("epochs.jsonl"), encoding="utf-8") as file:
-            epochs = [json.loads(line) for line in file]
+        config, result = directory.config(REPORTED), directory.result()
+        if config is None:
+            raise LeftOut("has no config.json")
+        if result is None:
+            raise LeftOut("is not finished")
+        epochs = directory.epochs()
+        _check_scores(directory, result, epochs)
     except FileNotFoundError:
         raise LeftOut("has no epochs.jsonl") from None
-    except (OSError, ValueError):
-        raise LeftOut("is damaged: epochs.jsonl") from None
-    try:
-        return _make_record(config, result, epochs, path)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise LeftOut(
-            f"is of another version: {type(error).__name__} {error}"
-        ) from None
+    except OSError as error:
+        raise LeftOut(f"cannot be read: {error.strerror}") from None
+    except json_files.Damaged as error:
+        reason = str(error).removeprefix(folder + os.sep).removesuffix(".")
+        raise LeftOut(reason) from None
+    return _make_record(config, result, epochs, path)
+
+
+def _check_scores(
+    directory: records.RunDirectory,
+    result: dict[str, Any],
+    epochs: list[dict[str, Any]],
+) -> None:
+    """Raises `Damaged` for scores without the metric that the run names."""
+    metric = result["metric"]
+    lines = [("result.json", result)]
+    lines += [
+        (f"epochs.jsonl, line {number}", line)
+        for number, line in enumerate(_last_lines_of_epochs(epochs), 1)
+    ]
+    for where, line in lines:
+        for split in ("validation", "test"):
+            if line[split] and metric not in line[split]:
+                raise json_files.Damaged(
+                    f"{directory.file(where)}: is damaged ({split}.{metric}: "
+                    "is missing)."
+                )
+        if not (line["validation"] or line["test"]):
+            raise json_files.Damaged(
+                f"{directory.file(where)}: is damaged (it has no scores)."
+            )
+    for number, line in enumerate(epochs, 1):
+        if line.get("task") and not 1 <= line["phase"] <= len(result["phases"]):
+            raise json_files.Damaged(
+                f"{directory.file('epochs.jsonl')}, line {number}: is damaged "
+                f"(phase: the run has no phase {line['phase']})."
+            )
+    if not epochs:
+        raise json_files.Damaged(
+            f"{directory.file('epochs.jsonl')}: is damaged (has no line)."
+        )
 
 
 def _make_record(
@@ -120,13 +158,9 @@ def _make_record(
     key, metric = config["key"], result["metric"]
     cached = result["prefix_seconds"] is not None
 
-    def headline(scores: dict[str, float | None] | None) -> float | None:
-        if not scores:
-            return None
-        return math.nan if scores[metric] is None else scores[metric]
+    def headline(scores: dict[str, float] | None) -> float | None:
+        return scores[metric] if scores else None
 
-    if not epochs:
-        raise KeyError("no epoch")
     starts = config["starts"]
     environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
     mixed = any(
@@ -180,10 +214,7 @@ def _make_record(
         else [line["test"] for line in epochs],
         "validation": headline(result["validation"]),
         "test": headline(result["test"]),
-        "metrics": {
-            name: math.nan if value is None else value
-            for name, value in (result["test"] or result["validation"]).items()
-        },
+        "metrics": result["test"] or result["validation"],
         "epochs_run": result["epochs_run"],
         "best_epoch": result["best_epoch"],
         "stop_reason": result["stop_reason"],

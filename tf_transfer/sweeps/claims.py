@@ -17,8 +17,16 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from tf_transfer.utils import json_files
+
 STALE_SECONDS = 600
 HEARTBEAT_SECONDS = 30
+HOLDER = {
+    "machine": str,
+    "process": int,
+    "process_started": (str, None),
+    "token": str,
+}
 
 
 class Claims:
@@ -98,8 +106,8 @@ class Claims:
             return False
         if silent_seconds > self.stale_seconds:
             return False
-        holder = read_json(path)
-        if not holder or holder.get("machine") != _machine():
+        holder = _read_holder(path)
+        if not holder or holder["machine"] != _machine():
             return True  # still being written, or on another machine
         return _start_time(holder["process"]) == holder["process_started"]
 
@@ -118,8 +126,8 @@ class Claim:
 
     def heartbeat(self) -> bool:
         """Shows that the holder is alive. False if the claim was lost."""
-        holder = read_json(self._path)
-        if not holder or holder.get("token") != self._token:
+        holder = _read_holder(self._path)
+        if not holder or holder["token"] != self._token:
             return False
         if self._claims._newest(self._name) != self._number:
             return False
@@ -177,10 +185,12 @@ def _start_time(process: int) -> str | None:
         return None
 
 
-def read_json(path: str) -> dict[str, Any] | None:
-    """Returns the content of a file; None if it is missing or incomplete."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        return None
+def _read_holder(path: str) -> dict[str, Any] | None:
+    """The content of a claim; None if it is missing, incomplete or damaged.
+
+    A damaged one is as good as one that is being written: held, until it is
+    stale.
+    """
+    with contextlib.suppress(OSError, json_files.Damaged):
+        return json_files.read(path, HOLDER)
+    return None

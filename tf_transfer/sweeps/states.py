@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import enum
-import json
 import os
 import signal
 import socket
@@ -15,8 +14,10 @@ from tf_transfer.sweeps import claims as claims_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
 from tf_transfer.utils import files
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
+FAILURE = {"reason": str, "last_lines": [str]}
 LAST_LINES = 12  # of a failed run's output, kept in its record
 
 
@@ -87,9 +88,10 @@ class RunStates:
         if run.name not in self._results:
             try:
                 result = run.directory.result()
-            except UserError:  # damaged: the run reports it, and fails
-                return None
-            if result is None or records.is_extended(run.settings, result):
+                if result is None or records.is_extended(run.settings, result):
+                    return None
+                run.directory.config()
+            except json_files.Damaged:  # the run reports it, and fails
                 return None
             run.directory.check_key()
             self._results[run.name] = result
@@ -97,7 +99,13 @@ class RunStates:
 
     def failure(self, run: Planned) -> dict[str, Any] | None:
         """Returns the record of a failed run, else None."""
-        return claims_lib.read_json(self._failure_file(run))
+        path = self._failure_file(run)
+        try:
+            return json_files.read(path, FAILURE)
+        except FileNotFoundError:
+            return None
+        except json_files.Damaged as error:  # it has failed all the same
+            return {"reason": str(error), "last_lines": []}
 
     def failed_runs(self) -> list[Planned]:
         """Returns the runs with a record of failure."""
@@ -112,11 +120,15 @@ class RunStates:
             return self.measured_seconds[run.name]
         config = run.directory.config() or {}
         starts = config.get("starts", [])
-        if len(starts) != 1 or "started" not in starts[0]:
+        if len(starts) != 1:
             return None
-        start = time.mktime(
-            time.strptime(starts[0]["started"][:19], "%Y-%m-%dT%H:%M:%S")
-        )
+        try:
+            form = "%Y-%m-%dT%H:%M:%S"
+            start = time.mktime(
+                time.strptime(starts[0].get("started", "")[:19], form)
+            )
+        except ValueError:
+            return None
         end = os.stat(run.directory.file("result.json")).st_mtime
         return max(end - start, 0.0)
 
@@ -162,8 +174,7 @@ def _reason(exit_code: int) -> str:
 def read_last_epoch(run: Planned) -> dict[str, Any] | None:
     """Returns the last evaluation of a run, or None before the first."""
     try:
-        with open(run.directory.file("epochs.jsonl"), encoding="utf-8") as file:
-            lines = file.read().splitlines()
-        return json.loads(lines[-1]) if lines else None
-    except (OSError, ValueError):
+        lines = run.directory.epochs()
+        return lines[-1] if lines else None
+    except (OSError, UserError):
         return None

@@ -275,18 +275,17 @@ class Trainer:
                 for split_name, split in named.items():
                     splits[kind, split_name] = split
             labels = {key: "_".join(filter(None, key[::-1])) for key in splits}
-            prefix, stored, cost = self._cache.attach(
-                self.network.prefix(
-                    objective.name, phase.trainable, self._cache_options.dtype
-                ),
-                {labels[key]: split for key, split in splits.items()},
-                progress.prefix_cuts.get(name),
+            prefix = self.network.prefix(
+                objective.name, phase.trainable, self._cache_options.dtype
+            )
+            stored, cost = self._cache.attach(
+                prefix, {labels[key]: split for key, split in splits.items()}
             )
             with_states = {key: stored[labels[key]] for key in splits}
             attached.append((_with_splits(objective, with_states), prefix))
-            if name not in progress.prefix_cuts:
+            if name not in progress.prefixes:
                 progress.prefix_build_seconds += cost.original
-            progress.prefix_cuts[name] = list(prefix.cuts)
+                progress.prefixes.append(name)
             progress.prefix_seconds += cost.paid
             progress.elapsed += cost.paid
         return attached
@@ -636,7 +635,7 @@ class Trainer:
         ]
         components = freezing.components(self.network)
         trainable = self.phases[-1].trainable
-        is_cached = bool(progress.prefix_cuts)
+        is_cached = bool(progress.prefixes)
         return {
             "validation": best["validation"],
             "test": best["test"],
