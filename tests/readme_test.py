@@ -181,10 +181,15 @@ def run_here(module, words):
     return commands_lib.call(main, define, *words)
 
 
+def is_quick(line):
+    """Whether it does what no other command that trains does."""
+    return "mirrored" not in line and "flags/" not in line
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(line, marks=pytest.mark.slow if "mirrored" in line else ())
+        pytest.param(line, marks=() if is_quick(line) else pytest.mark.slow)
         for line in sorted({alike(line) for line in commands()})
     ],
 )
@@ -253,6 +258,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
             assert os.path.isfile(os.path.join(commands_lib.ROOT, path)), module
 
 
+@pytest.mark.slow
 def test_the_python_of_the_documents_runs(tmp_path, eager):
     blocks = re.findall(
         r"^```python\n(.*?)^```", read("docs/python.md"), re.M | re.S

@@ -157,7 +157,9 @@ def test_xla_compiles_it_with_open_lengths(task, name):
 
 
 @pytest.mark.slow
-@every_head
+@pytest.mark.parametrize(
+    "task, name", [("ner", "bilstm"), ("pairs", "bimpm_without_context")]
+)
 def test_xla_compiles_half_precision(task, name):
     """It rounds elsewhere, and may see other maxima."""
     check_xla(task, name, "mixed_bfloat16")
