@@ -48,7 +48,13 @@ SMALL = (
     "--out=DIR"
 )
 BLOCKS = 2  # of `tiny`, here
-PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
+PLACEHOLDERS = {
+    "$task": "rte",
+    "$seed": "0",
+    "$run": "last_2",
+    "$k": "1",
+    "$SLURM_ARRAY_TASK_ID": "1",
+}
 
 
 def read(name):

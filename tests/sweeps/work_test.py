@@ -27,7 +27,6 @@ from tf_transfer.utils.errors import UserError
 def sweep(tmp_path, monkeypatch):
     """Works through runs with fake processes; returns what it reported."""
     monkeypatch.setattr(work, "POLL_SECONDS", 0.001)
-    monkeypatch.setattr(work, "WAIT_SECONDS", 0.001)
 
     def sweep(count=3, start=FakeProcess, **options):
         run_states = RunStates(str(tmp_path), plan_runs(tmp_path, count))
@@ -53,7 +52,6 @@ def test_every_run_is_done_once_and_in_order(sweep):
     assert seeds(reported, "started") == ["0", "1", "2"]
     assert seeds(reported, "finished") == ["0", "1", "2"]
     assert set(run_states.read().values()) == {State.FINISHED}
-    assert os.listdir(run_states.claims.folder) == []
 
 
 def test_a_finished_run_is_not_started(sweep, tmp_path):
@@ -127,60 +125,6 @@ def test_jobs_run_at_the_same_time_up_to_the_limit(sweep):
     assert states == {State.FINISHED: 3, State.PENDING: 3}
 
 
-def test_the_runs_of_another_sweep_are_waited_for(sweep):
-    run_states, worker, reported = sweep(2)
-    claim = run_states.claims.take(run_states.runs[0].name)
-    polls_seen = []
-
-    def on_poll(running):
-        polls_seen.append(run_states.read(running)[run_states.runs[0].name])
-        if len(polls_seen) == 5:
-            finish(run_states.runs[0])
-            claim.release()
-
-    worker.on_poll = on_poll
-    worker.work()
-    assert seeds(reported, "started") == ["1"]
-    assert polls_seen[0] == State.ELSEWHERE
-    assert set(run_states.read().values()) == {State.FINISHED}
-
-
-def test_a_run_that_another_sweep_has_just_finished_is_not_started(sweep):
-    run_states, worker, reported = sweep(1)
-    take = run_states.claims.take
-
-    def take_late(name):
-        finish(run_states.runs[0])  # after this sweep has read the states
-        return take(name)
-
-    run_states.claims.take = take_late
-    worker.work()
-    assert not reported
-
-
-def test_a_run_whose_claim_was_lost_is_killed(sweep, monkeypatch):
-    monkeypatch.setattr(work.claims_lib, "HEARTBEAT_SECONDS", 0)
-    processes = []
-
-    def start(run, *rest):
-        processes.append(FakeProcess(run, *rest, polls=1000))
-        return processes[-1]
-
-    run_states, worker, reported = sweep(1, start)
-
-    def on_poll(running):
-        if len(processes) == 1 and not reported[1:]:
-            for name in os.listdir(run_states.claims.folder):
-                os.utime(os.path.join(run_states.claims.folder, name), (0, 0))
-            assert run_states.claims.take(run_states.runs[0].name)
-            finish(run_states.runs[0])
-
-    worker.on_poll = on_poll
-    worker.work()
-    assert [event for event, *_ in reported] == ["started", "lost"]
-    assert processes[0].ended_by == "SIGKILL"
-
-
 def test_after_a_signal_the_runs_save_their_state_and_are_pending(sweep):
     processes = []
 
@@ -211,14 +155,14 @@ def test_the_runs_of_a_sweep_that_breaks_are_pending(sweep):
 
 
 def test_a_run_that_is_still_saving_its_state_is_waited_for(sweep):
-    """Its sweep was killed, and the claim with it, but the run still writes."""
+    """Its sweep was killed, but the run still writes."""
     run_states, worker, reported = sweep(1)
     [run] = run_states.runs
     run.directory.lock()
     polls_seen = []
 
     def on_poll(running):
-        polls_seen.append(running)
+        polls_seen.append(list(running))
         if len(polls_seen) == 3:
             run.directory.close()
 
@@ -227,6 +171,16 @@ def test_a_run_that_is_still_saving_its_state_is_waited_for(sweep):
     assert polls_seen[:3] == [[], [], []]
     assert seeds(reported, "finished") == ["0"]
     assert not seeds(reported, "failed")
+
+
+def test_one_sweep_at_a_time_works_in_a_folder(tmp_path):
+    folder = RunStates(str(tmp_path), []).folder
+    with execute.lock(folder):
+        with pytest.raises(UserError, match="another sweep works in it"):
+            execute.run_all([], str(tmp_path))
+        with execute.lock(folder, "1/2"), execute.lock(folder, "2/2"):
+            pass
+    execute.run_all([], str(tmp_path))
 
 
 def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
@@ -241,35 +195,6 @@ def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
 
 # === Several processes ===
 
-HELPER = """
-import sys
-
-from tests.sweeps import fakes
-from tf_transfer.sweeps import work
-from tf_transfer.sweeps.states import RunStates
-
-out, record = sys.argv[1:]
-work.POLL_SECONDS = work.WAIT_SECONDS = 0.001
-
-def start(run, *rest):
-    with open(record, "a") as file:
-        print(run.axes["seed"], file=file)
-    return fakes.FakeProcess(run, *rest)
-
-runs = fakes.plan_runs(out, 120)
-work.Worker(RunStates(out, runs), start=start).work()
-"""
-
-
-def test_four_processes_claim_120_runs_and_do_none_twice(tmp_path):
-    record = tmp_path / "record"
-    words = [sys.executable, "-c", HELPER, str(tmp_path / "runs"), str(record)]
-    helpers = [subprocess.Popen(words, cwd=commands.ROOT) for _ in range(4)]
-    assert [helper.wait() for helper in helpers] == [0] * 4
-    started = record.read_text().split()
-    assert sorted(started, key=int) == [str(seed) for seed in range(120)]
-
-
 KILLED = """
 import sys
 
@@ -278,7 +203,7 @@ from tf_transfer.sweeps import work
 from tf_transfer.sweeps.states import RunStates
 
 out = sys.argv[1]
-work.POLL_SECONDS = work.WAIT_SECONDS = 0.1
+work.POLL_SECONDS = 0.1
 [run] = fakes.plan_runs(out, 1)
 work.Worker(RunStates(out, [fakes.with_own_command(run)]), jobs=2).work()
 """

@@ -63,8 +63,6 @@ class Display:
             output = "\n".join(f"    {line}" for line in detail["last_lines"])
             line += f": {detail['reason']}; its last lines:\n{output}\n"
             line += f"    its whole output: {self.run_states.log_file(run)}"
-        if event == "lost":
-            line += ": another sweep took it over while this one slept"
         self._erase()
         self._print(line)
         if not self.is_terminal:

@@ -1,8 +1,15 @@
 """Does all runs of a list, and shows them meanwhile."""
 
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
 from typing import Any
 
+import filelock
+
 from tf_transfer.sweeps import display as display_lib
+from tf_transfer.sweeps import plan
 from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
@@ -15,6 +22,7 @@ def run_all(
     jobs: int = 1,
     limit: int = 0,
     retry_failed: bool = False,
+    shard: str = "",
 ) -> RunStates:
     """Does the runs that are not finished; returns the states of all.
 
@@ -24,12 +32,48 @@ def run_all(
         jobs: how many run at the same time.
         limit: how many to start at most; 0 for all.
         retry_failed: whether to try again what has failed before.
+        shard: what `--shard` says.
 
     Raises:
-        UserError: nothing can be written below `out`.
+        UserError: nothing can be written below `out`, or another sweep works
+            there.
         Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
     """
-    run_states = RunStates(out, runs)
+    run_states = RunStates(out, plan.order(runs))
+    with lock(run_states.folder, shard):
+        _do_all(run_states, jobs, limit, retry_failed)
+    return run_states
+
+
+@contextlib.contextmanager
+def lock(folder: str, shard: str = "") -> Iterator[None]:
+    """Holds the lock of a sweep, or of one shard, on this machine.
+
+    The lock is the kernel's: it ends with its process.
+
+    Args:
+        folder: the sweep's own.
+        shard: what `--shard` says.
+
+    Raises:
+        UserError: another sweep holds it.
+    """
+    name = "-".join(filter(None, (socket.gethostname(), shard))) + ".lock"
+    path = os.path.join(folder, name.replace("/", "-of-"))
+    try:
+        with filelock.FileLock(path, blocking=False):
+            yield
+    except filelock.Timeout:
+        raise UserError(
+            f"--out={os.path.dirname(folder)}: another sweep works in it on "
+            "this machine. Wait for it or stop it; --jobs does several runs at "
+            "the same time."
+        ) from None
+
+
+def _do_all(
+    run_states: RunStates, jobs: int, limit: int, retry_failed: bool
+) -> None:
     failed = run_states.failed_runs()
     if retry_failed:
         for run in failed:
@@ -50,7 +94,6 @@ def run_all(
         ).work()
     finally:
         display.close()
-    return run_states
 
 
 def collect_results(

@@ -1,7 +1,6 @@
-"""Works through the runs of a sweep: claims, starts, watches, records.
+"""Works through the runs of a sweep: starts, watches, records.
 
 Each run is a process of its own: what it leaks, or breaks, is gone with it.
-Several sweeps over one folder share the runs by their claims.
 """
 
 import contextlib
@@ -16,7 +15,6 @@ from types import FrameType
 from typing import Any
 from typing import Literal
 
-from tf_transfer.sweeps import claims as claims_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
@@ -24,9 +22,8 @@ from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted
 
 POLL_SECONDS = 0.2
-WAIT_SECONDS = 2.0  # between polls while only other sweeps have runs
 
-Event = Literal["started", "finished", "failed", "lost"]
+Event = Literal["started", "finished", "failed"]
 # (event, run, result or record of failure, names of the runs running here)
 OnEvent = Callable[[Event, Planned, dict[str, Any] | None, list[str]], None]
 OnPoll = Callable[[list[str]], None]  # (names of the runs running here)
@@ -80,24 +77,20 @@ class _Job:
     """A run that runs here; times are of `time.monotonic`."""
 
     run: Planned
-    claim: claims_lib.Claim
     process: subprocess.Popen[bytes]
     slot: int
     started: float
-    last_heartbeat: float
-    is_lost: bool = False
 
 
 class Worker:
-    """Claims runs and does them, until none is left.
+    """Does runs until none is left.
 
     Args:
         run_states: of all runs.
         jobs: how many run at the same time.
         limit: how many to start at most; 0 for all.
         start: starts a run's process; unset, `start_process`.
-        on_event: called when a run has started, finished or failed here, or
-            was lost to another sweep.
+        on_event: called when a run has started, finished or failed.
         on_poll: called again and again.
     """
 
@@ -122,7 +115,7 @@ class Worker:
         self._stopping = False  # runs that end now have not failed
 
     def work(self) -> None:
-        """Does all pending runs, and waits for those of other sweeps.
+        """Does all pending runs.
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
@@ -134,7 +127,7 @@ class Worker:
         try:
             while self._poll():
                 self.on_poll(self._running_names())
-                time.sleep(POLL_SECONDS if self._running else WAIT_SECONDS)
+                time.sleep(POLL_SECONDS)
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -168,79 +161,44 @@ class Worker:
             self._check(job)
         if self._interrupted:
             return False
-        waits_for_others = False
+        is_waiting = False
         free = self.jobs - len(self._running)
         if free > 0:
             states = self.run_states.read(self._running_names())
-            waits_for_others = State.ELSEWHERE in states.values()
             for run in self.run_states.runs:
                 if free < 1 or self.starts_left < 1:
                     break
                 if states[run.name] == State.PENDING:
-                    if self._take(run):
+                    # Its sweep was killed, and it is still saving its state;
+                    # or somebody does it alone.
+                    is_waiting |= run.directory.is_locked()
+                    if not run.directory.is_locked():
+                        self._start(run)
                         free -= 1
-                    else:  # another sweep was faster, or is still stopping
-                        waits_for_others = True
-        if self._running:
-            return True
-        return waits_for_others and self.starts_left >= 1
+        return bool(self._running or is_waiting)
 
-    def _take(self, run: Planned) -> bool:
-        """Claims and starts a run. False if another sweep has it."""
-        claim = self.run_states.claims.take(run.name)
-        if claim is None:
-            return False
-        # Another sweep may have finished it a moment ago. Or it was killed,
-        # and the run that it had started is still saving its state.
-        if (
-            self.run_states.result(run) is not None
-            or self.run_states.failure(run)
-            or run.directory.is_locked()
-        ):
-            claim.release()
-            return False
+    def _start(self, run: Planned) -> None:
         slots = set(range(self.jobs)) - {job.slot for job in self._running}
         slot = min(slots)
         process = self.start(run, self.run_states, slot, self.jobs)
-        now = time.monotonic()
-        self._running.append(_Job(run, claim, process, slot, now, now))
+        self._running.append(_Job(run, process, slot, time.monotonic()))
         self.starts_left -= 1
         self._report("started", run)
-        return True
 
     def _check(self, job: _Job) -> None:
-        """Sends the heartbeat of a run, or records how it ended."""
+        """Records how a run ended, if it has."""
         exit_code = job.process.poll()
         if exit_code is None:
-            self._send_heartbeat(job)
             return
         self._running.remove(job)
-        if job.is_lost:
-            self._report("lost", job.run)
-            return
         result = self.run_states.result(job.run)
         if result is not None:
             seconds = time.monotonic() - job.started
             self.run_states.measured_seconds[job.run.name] = seconds
             self._report("finished", job.run, result)
-            job.claim.release()
-            self.run_states.claims.forget(job.run.name)
-            return
-        if not self._stopping:
+        elif not self._stopping:
             record = self.run_states.record_failure(job.run, exit_code)
             self._report("failed", job.run, record)
-        job.claim.release()
-
-    def _send_heartbeat(self, job: _Job) -> None:
-        now = time.monotonic()
-        if now - job.last_heartbeat < claims_lib.HEARTBEAT_SECONDS:
-            return
-        job.last_heartbeat = now
-        if not job.claim.heartbeat():
-            # This process slept, and another sweep continues the run: two
-            # processes must not write it.
-            job.is_lost = True
-            job.process.kill()
 
     def _stop_runs(self) -> None:
         """Lets what runs save its state and end."""
