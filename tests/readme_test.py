@@ -238,7 +238,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         for field in dataclasses.fields(cls)
     }
     known |= {"examples", "rounds", "shape", "profile", "check", "clear"}
-    known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "document"}
+    known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "shard"}
     known |= {
         "run",
         "text",
@@ -254,6 +254,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "cs224n",
         "unused_days",
         "experiment",
+        "document",
     }
     for name in DOCUMENTS:
         text = read(name)
