@@ -180,7 +180,10 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
         table.frame.to_csv(
             os.path.join(tables, f"{table.name}.csv"), index=False
         )
-    _write_figures(out, lib.figures_of(page), ("png", "svg"))
+    for figure in lib.figures_of(page):
+        with open(os.path.join(out, f"{figure.name}.svg"), "wb") as file:
+            file.write(figure.svg)
+    _write_pngs(out, lib.first_figures_of(page))
 
 
 def _write_overview(page: "Page", root: str) -> None:
@@ -190,7 +193,10 @@ def _write_overview(page: "Page", root: str) -> None:
 
     tensorboard.write_overview(
         os.path.join(root, tensorboard.OVERVIEW),
-        {f.name: (f.caption, f.files["png"]) for f in lib.figures_of(page)},
+        {
+            figure.name: (figure.caption, figure.render("png"))
+            for figure in lib.first_figures_of(page)
+        },
     )
 
 
@@ -198,13 +204,14 @@ def write_document(
     path: str, page: "Page", summary: summary_lib.Summary
 ) -> None:
     """Puts the short form of a report between the marks of a Markdown file."""
+    from tf_transfer.reports import page as lib
+
     text = read_document(path)
     folder = os.path.join(os.path.dirname(path), folder_of(text))
     os.makedirs(folder, exist_ok=True)
     _write(os.path.dirname(path), os.path.basename(path), fill_in(text, page))
     _write(folder, "summary.json", summary_lib.to_json(summary))
-    figures = [part.figure for part in page.parts if part.figure is not None]
-    _write_figures(folder, figures, ("png",))
+    _write_pngs(folder, lib.first_figures_of(page))
 
 
 def read_document(path: str) -> str:
@@ -245,14 +252,10 @@ def _write(folder: str, name: str, text: str) -> None:
         file.write(text)
 
 
-def _write_figures(
-    folder: str, figures: Iterable["Figure"], endings: Iterable[str]
-) -> None:
+def _write_pngs(folder: str, figures: Iterable["Figure"]) -> None:
     for figure in figures:
-        for ending in endings:
-            path = os.path.join(folder, f"{figure.name}.{ending}")
-            with open(path, "wb") as file:
-                file.write(figure.files[ending])
+        with open(os.path.join(folder, f"{figure.name}.png"), "wb") as file:
+            file.write(figure.render("png"))
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def is_the_papers(runs: pd.DataFrame, paper: claims.Paper | None) -> bool:
         return False
     return any(
         task in paper.sizes
-        and not claims.unlike_sizes(members, paper.sizes[task])
+        and not claims.unlike_sizes(members.sizes, paper.sizes[task])
         for (task, _), members in runs.groupby(["task", "data_identity"])
     )
 

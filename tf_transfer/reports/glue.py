@@ -16,8 +16,8 @@ from tf_transfer.reports import brief
 from tf_transfer.reports import cells
 from tf_transfer.reports import claims
 from tf_transfer.reports import details
+from tf_transfer.reports import frames
 from tf_transfer.reports import measures
-from tf_transfer.reports import overview
 from tf_transfer.reports import plots
 from tf_transfer.reports.cells import spread
 from tf_transfer.reports.overview import Row
@@ -42,7 +42,7 @@ MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
 
 def tables(study: Study) -> list[Table]:
     """Beside the overview: costs, rates, epochs, fixed times."""
-    rows = overview.make_rows(study.runs)
+    rows = study.rows
     runs = details.label_runs(study.runs)
     made = [
         _tabulate_costs(rows),
@@ -332,16 +332,14 @@ def _reach(row: Row, seconds: float) -> pd.Series:
 def figures(study: Study) -> list[Figure]:
     """Score against time: after each epoch, and at the stopping point."""
     rows = [
-        row
-        for row in overview.make_rows(study.runs)
-        if row.seconds.is_known and row.score.is_known
+        row for row in study.rows if row.seconds.is_known and row.score.is_known
     ]
     if not rows:
         return []
-    return [_draw_curves(study, rows), _draw_front(rows)]
+    return [_draw_curves(rows), _draw_front(rows)]
 
 
-def _draw_curves(study: Study, rows: Sequence[Row]) -> Figure:
+def _draw_curves(rows: Sequence[Row]) -> Figure:
     """Wang's figures 3 to 6: tasks are panels, approaches curves."""
     tasks = list(dict.fromkeys(row.task for row in rows))
     figure, axes = plots.make_panels(len(tasks))
@@ -349,7 +347,7 @@ def _draw_curves(study: Study, rows: Sequence[Row]) -> Figure:
     for axis, task in zip(axes, tasks):
         members = [row for row in rows if row.task == task]
         for row in members:
-            curve = _learning_curve(study, row)
+            curve = _learning_curve(row)
             if curve.empty:
                 continue
             [line] = axis.plot(curve.seconds, curve.score, **_style(row))
@@ -376,17 +374,17 @@ def _draw_curves(study: Study, rows: Sequence[Row]) -> Figure:
     )
 
 
-def _learning_curve(study: Study, row: Row) -> pd.DataFrame:
+def _learning_curve(row: Row) -> pd.DataFrame:
     """Mean `seconds`, `score`, and `deviation` after each epoch of all."""
-    paths = _timed(row).path
-    epochs = study.epochs[study.epochs.path.isin(paths)]
-    curve = epochs.groupby("epoch").agg(
-        seconds=("seconds", "mean"),
-        score=("test", "mean"),
-        deviation=("test", "std"),
-        n=("test", "count"),
+    epochs = frames.epochs_frame(_timed(row))
+    wide = epochs.pivot(index="epoch", columns="path").dropna()
+    return pd.DataFrame(
+        {
+            "seconds": wide.seconds.mean(axis=1),
+            "score": wide.test.mean(axis=1),
+            "deviation": wide.test.std(axis=1).fillna(0.0),
+        }
     )
-    return curve[curve.n == len(paths)].fillna({"deviation": 0.0})
 
 
 def _draw_front(rows: Sequence[Row]) -> Figure:

@@ -116,7 +116,7 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     parts, alone = [], []
     names = [study.experiment for study in studies]
     for study in studies:
-        rows = overview.make_rows(study.runs)
+        rows = study.rows
         told = any(verdict.study for verdict in study.verdicts)
         compares = any(row.base is not None for row in rows)
         if compares or told or study.name == "A":
@@ -486,12 +486,13 @@ def tables_of(page: Page) -> list[Table]:
 
 def figures_of(page: Page) -> list[Figure]:
     """All figures of a page."""
-    return [
-        figure
-        for part in page.parts
-        for figure in (part.figure, *part.figures)
-        if figure is not None
-    ]
+    folded = [figure for part in page.parts for figure in part.figures]
+    return first_figures_of(page) + folded
+
+
+def first_figures_of(page: Page) -> list[Figure]:
+    """Of each part, the figure that shows what was found."""
+    return [part.figure for part in page.parts if part.figure is not None]
 
 
 def _environment(escapes: bool) -> jinja2.Environment:
@@ -505,7 +506,7 @@ def _environment(escapes: bool) -> jinja2.Environment:
     environment.filters |= {
         "cell": _split_interval if escapes else show_cell,
         "inline": _inline,
-        "svg": lambda f: base64.b64encode(f.files["svg"]).decode(),
+        "svg": lambda f: base64.b64encode(f.svg).decode(),
         "markdown": _escape_markdown,
         "numbers": _find_numbers,
     }
