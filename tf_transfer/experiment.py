@@ -756,6 +756,7 @@ def open_run(
             f"--run={path}: has no {missing}. Give the folder of a finished "
             "run."
         )
+    directory.check_file("config.json", record)
     name = config["key"]["module"]
     cls = None
     if experiment_name or name in EXPERIMENTS:
