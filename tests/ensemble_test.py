@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 
 from tests import commands
-from tests import run_files
 from tests.reports import synthetic
 from tf_transfer import ensemble
 from tf_transfer.data import metrics
-from tf_transfer.training import records
-from tf_transfer.utils import files
 
 LABELS = np.array([0, 1, 1, 0])
 # Each is wrong once; the second so surely that the mean follows it.
@@ -32,21 +29,7 @@ def write(root, logits, labels=LABELS, seed=0, **changes):
         task="rte",
         **changes,
     )
-    seal(folder)
     return folder
-
-
-def seal(folder):
-    """Adds to `result.json` whose it is, and the hash of the predictions."""
-    path = os.path.join(folder, "result.json")
-    content = run_files.read(folder, "result.json")
-    key = run_files.read(folder, "config.json")["key"]
-    content["key_sha256"] = records.hash_key(key)
-    predictions = os.path.join(folder, "predictions.npz")
-    if os.path.exists(predictions):
-        content["sha256"] = {"predictions.npz": files.sha256(predictions)}
-    with open(path, "w") as file:
-        json.dump(content, file)
 
 
 def call(*runs, output=None):
@@ -124,7 +107,6 @@ def test_a_run_that_cannot_be_in_an_ensemble_is_refused(tmp_path, capfd):
             "test_logits": np.zeros([4, 3]),
         },
     )
-    seal(words)
     assert "labels words" in message(run, words)
     damaged = write(tmp_path / "damaged", LOGITS[0])
     with open(os.path.join(damaged, "predictions.npz"), "wb") as file:

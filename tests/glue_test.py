@@ -40,6 +40,7 @@ RESULT_KEYS = {
     "warnings",
     "key_sha256",
     "sha256",
+    "result_sha256",
     "task",
     "approach",
     "trainable_layers",

@@ -127,7 +127,7 @@ def test_every_finished_run_is_shown_or_named_with_the_reason(
     assert len(shown) == 1
     assert "is the same run as" in left_out
     assert "result.json: is damaged (holds NaN)" in left_out
-    assert "epochs.jsonl: is damaged (has no line)" in left_out
+    assert "epochs.jsonl: is damaged (is not as this run wrote it)" in left_out
 
 
 def _edit(folder, name, change):

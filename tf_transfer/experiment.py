@@ -43,6 +43,7 @@ from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 if TYPE_CHECKING:
     import keras
@@ -87,7 +88,7 @@ def load(name: str) -> type["Experiment"]:
         if name in EXPERIMENTS:
             raise
         raise UserError(
-            f"{name!r} is no experiment ({error}). Give one of "
+            f"{cut(name)!r} is no experiment ({error}). Give one of "
             f"{', '.join(EXPERIMENTS)}, or a module of your own that has an "
             "EXPERIMENT."
         ) from None
@@ -513,6 +514,7 @@ class Experiment:
         network, phases, sizes = self.build(devices)
         devices.agree(0)  # all workers have looked before the chief writes
         record = directory.result()
+        parts = {c.name: c.parameters for c in freezing.components(network)}
         try:
             if devices.is_chief:
                 if record is not None:
@@ -523,10 +525,7 @@ class Experiment:
                 directory.begin(
                     settings,
                     devices,
-                    {
-                        c.name: c.parameters
-                        for c in freezing.components(network)
-                    },
+                    parts,
                     sizes,
                     {"tasks": {n: t.record for n, t in self.tasks.items()}},
                 )
@@ -753,16 +752,16 @@ def open_run(
     if config is None or record is None:
         missing = "config.json" if config is None else "result.json"
         raise UserError(
-            f"--run={path}: has no {missing}. Give the folder of a finished "
-            "run."
+            f"--run={path}: has no {missing}. Give a finished run's folder."
         )
+    directory.check_file("config.json", record)
     name = config["key"]["module"]
     cls = None
     if experiment_name or name in EXPERIMENTS:
         cls = load(experiment_name or name)
     if cls is None or cls.name != name:
         raise UserError(
-            f"--run={path}: is a run of the experiment {name[:40]!r}. Give its "
+            f"--run={path}: is a run of the experiment {cut(name)!r}. Give its "
             "module as --experiment."
         )
     experiment = cls.of_run(config, cache_dir)

@@ -186,9 +186,7 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
     _write(out, "report.html", lib.to_html(page))
     _write(out, "summary.json", summary_lib.to_json(summary))
     for table in lib.tables_of(page):
-        table.frame.to_csv(
-            os.path.join(tables, f"{table.name}.csv"), index=False
-        )
+        _write(tables, f"{table.name}.csv", lib.to_csv(table.frame))
     for figure in lib.figures_of(page):
         with open(os.path.join(out, f"{figure.name}.svg"), "wb") as file:
             file.write(figure.svg)

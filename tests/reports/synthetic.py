@@ -140,9 +140,16 @@ def write(
             "test": None,
             "best_epoch": lines[-1]["epoch"],
         }
-    _json(
-        folder,
-        "result.json",
+    if predictions:
+        labels, logits = predictions
+        arrays = {
+            "test_ids": np.arange(len(labels)),
+            "test_labels": labels,
+            "test_logits": logits,
+        }
+    if arrays:
+        np.savez(os.path.join(folder, "predictions.npz"), **arrays)
+    records.RunDirectory(folder, directory.key).write_result(
         {
             "task": task.name,
             "metric": task.metric,
@@ -162,17 +169,8 @@ def write(
             ),
             "total_parameters": 1000,
             **(facts or {}),
-        },
-    )
-    if predictions:
-        labels, logits = predictions
-        arrays = {
-            "test_ids": np.arange(len(labels)),
-            "test_labels": labels,
-            "test_logits": logits,
         }
-    if arrays:
-        np.savez(os.path.join(folder, "predictions.npz"), **arrays)
+    )
     return folder
 
 

@@ -8,6 +8,7 @@ import types
 
 from tests import run_files
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.training import records
 from tf_transfer.utils import files
 
 
@@ -29,11 +30,10 @@ def finish(run, **result):
 def write_finished(path, key, **result):
     """Writes a finished run's files."""
     os.makedirs(path, exist_ok=True)
-    for name, content in (
-        ("config.json", {"key": key, "starts": []}),
-        ("result.json", run_files.finished(**result)),
-    ):
-        files.write_json(os.path.join(path, name), content)
+    config = os.path.join(path, "config.json")
+    files.write_json(config, {"key": key, "starts": []})
+    directory = records.RunDirectory(path, key)
+    directory.write_result(run_files.finished(**result))
 
 
 class FakeProcess:

@@ -185,10 +185,7 @@ def test_one_sweep_at_a_time_works_in_a_folder(tmp_path):
 
 def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
     [run] = plan_runs(tmp_path, 1)
-    finish(run)
-    with open(run.directory.file("result.json"), "w") as file:
-        changes = {"stop_reason": "max_epochs", "phases": [run_files.phase(2)]}
-        json.dump(run_files.finished(**changes), file)
+    finish(run, stop_reason="max_epochs", phases=[run_files.phase(2)])
     run_states = RunStates(str(tmp_path), [run])
     assert run_states.read()[run.name] == State.PENDING  # of 30 epochs
 

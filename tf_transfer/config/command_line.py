@@ -15,6 +15,7 @@ from absl import logging
 
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 _DEFINE: dict[Any, Callable[..., Any]] = {
     str: flags.DEFINE_string,
@@ -68,7 +69,7 @@ def parse(cls: type, words: Sequence[str]) -> Any:
     except flags.Error as error:
         raise UserError(str(error)) from None
     if strays:
-        raise UserError(f"{strays[0]!r} is not a flag.")
+        raise UserError(f"{cut(strays[0])!r} is not a flag.")
     return from_flags(cls, values)
 
 
@@ -111,8 +112,8 @@ def import_tensorflow() -> None:
 def _without_strays(main: Callable[[], None], argv: Sequence[str]) -> None:
     if len(argv) > 1:
         raise UserError(
-            f"{argv[1]!r} is not a flag. Flags look like --task=rte; --help "
-            "lists them."
+            f"{cut(argv[1])!r} is not a flag. Flags look like --task=rte; "
+            "--help lists them."
         )
     main()
 

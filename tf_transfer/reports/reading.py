@@ -7,12 +7,15 @@ whole is left out, with the reason.
 
 import json
 import os
+import re
 from typing import Any
 
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import records
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 Record = dict[str, Any]
 
@@ -103,50 +106,46 @@ def read_run(folder: str, path: str) -> Record:
         if result is None:
             raise LeftOut("is not finished")
         epochs = directory.epochs()
-        _check_scores(directory, result, epochs)
+        for name in ("config.json", "epochs.jsonl"):
+            directory.check_file(name, result)
     except FileNotFoundError:
         raise LeftOut("has no epochs.jsonl") from None
     except OSError as error:
         raise LeftOut(f"cannot be read: {error.strerror}") from None
     except json_files.Damaged as error:
-        reason = str(error).removeprefix(folder + os.sep).removesuffix(".")
+        reason = str(error).splitlines()[0].removesuffix(".")
+        reason = reason.removeprefix(folder + os.sep)
         raise LeftOut(reason) from None
+    _check_content(config, result, epochs)
     return _make_record(config, result, epochs, path)
 
 
-def _check_scores(
-    directory: records.RunDirectory,
+def _check_content(
+    config: dict[str, Any],
     result: dict[str, Any],
     epochs: list[dict[str, Any]],
 ) -> None:
-    """Raises `Damaged` for scores without the metric that the run names."""
-    metric = result["metric"]
-    lines = [("result.json", result)]
-    lines += [
-        (f"epochs.jsonl, line {number}", line)
-        for number, line in enumerate(_last_lines_of_epochs(epochs), 1)
-    ]
-    for where, line in lines:
-        for split in ("validation", "test"):
-            if line[split] and metric not in line[split]:
-                raise json_files.Damaged(
-                    f"{directory.file(where)}: is damaged ({split}.{metric}: "
-                    "is missing)."
-                )
-        if not (line["validation"] or line["test"]):
-            raise json_files.Damaged(
-                f"{directory.file(where)}: is damaged (it has no scores)."
-            )
-    for number, line in enumerate(epochs, 1):
-        if line.get("task") and not 1 <= line["phase"] <= len(result["phases"]):
-            raise json_files.Damaged(
-                f"{directory.file('epochs.jsonl')}, line {number}: is damaged "
-                f"(phase: the run has no phase {line['phase']})."
-            )
+    """Raises `LeftOut` for what an experiment of one's own might get wrong."""
+    for field, name in (
+        ("task", result["task"]),
+        ("key.module", config["key"]["module"]),
+    ):
+        if not re.fullmatch(settings_lib.NAME, name):
+            raise LeftOut(f"{field}: {cut(name)} is no name of a folder")
+    metric, phases = result["metric"], len(result.get("phases", ()))
     if not epochs:
-        raise json_files.Damaged(
-            f"{directory.file('epochs.jsonl')}: is damaged (has no line)."
-        )
+        raise LeftOut("epochs.jsonl: is empty")
+    for line in epochs:
+        if line.get("task") and not 1 <= line["phase"] <= phases:
+            raise LeftOut(f"epochs.jsonl: phase: there is no {line['phase']}")
+    scored = [("result.json", result)]
+    scored += [("epochs.jsonl", line) for line in _last_lines_of_epochs(epochs)]
+    for where, line in scored:
+        scores = [line[split] for split in ("validation", "test")]
+        if not any(scores):
+            raise LeftOut(f"{where}: has no scores")
+        if any(split and metric not in split for split in scores):
+            raise LeftOut(f"{where}: has no {metric} among its scores")
 
 
 def _make_record(
@@ -218,6 +217,7 @@ def _make_record(
         "epochs_run": result["epochs_run"],
         "best_epoch": result["best_epoch"],
         "stop_reason": result["stop_reason"],
+        "warnings": result.get("warnings", []),
         "seconds": result["train_seconds"],
         "seconds_per_epoch": result["seconds_per_epoch"],
         "prefix_seconds": result["prefix_seconds"],

@@ -100,7 +100,7 @@ def _check(path: str, grid: Any) -> None:
     unknown = [key for key in grid if key not in KEYS]
     if unknown:
         raise UserError(
-            f"{path}: {unknown[0]!r} is not a key of a grid. These are: "
+            f"{path}: {cut(unknown[0])!r} is not a key of a grid. These are: "
             f"{', '.join(KEYS)}."
         )
     if not isinstance(grid.get("experiment"), str):
@@ -158,15 +158,15 @@ def _check_exclude(path: str, exclude: Any, axes: dict[str, list]) -> None:
         for name, excluded in rule.items():
             if name not in axes:
                 raise UserError(
-                    f"{path}: exclude: {name!r} is no axis. The axes are: "
+                    f"{path}: exclude: {cut(name)!r} is no axis. The axes are: "
                     f"{', '.join(axes)}."
                 )
             known = [str(value) for value in axes[name]]
             for value in _texts(excluded):
                 if value not in known:
                     raise UserError(
-                        f"{path}: exclude: {name}={value} is not on the axis "
-                        f"({', '.join(known)})."
+                        f"{path}: exclude: {name}={cut(value)} is not on the "
+                        f"axis ({cut(', '.join(known))})."
                     )
 
 

@@ -79,10 +79,9 @@ class RunStates:
                 result = run.directory.result()
                 if result is None or records.is_extended(run.settings, result):
                     return None
-                run.directory.config()
-            except json_files.Damaged:  # the run reports it, and fails
+                run.directory.check_key()
+            except UserError:  # damaged: the run reports it, and fails
                 return None
-            run.directory.check_key()
             self._results[run.name] = result
         return self._results[run.name]
 

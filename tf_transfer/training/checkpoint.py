@@ -49,7 +49,7 @@ def read_arrays(path: str, sha256: str | None) -> Arrays:
             content = file.read()
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
-    if sha256 and hashlib.sha256(content).hexdigest() != sha256:
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(f"{path}: is damaged")
     return safetensors.numpy.load(content)
 
@@ -98,7 +98,7 @@ class Checkpoints:
             self._path(step, "json"),
             {
                 "sha256": sha256,
-                "state_sha256": self._hash(state),
+                "state_sha256": self._hash(sha256, state),
                 "state": state,
             },
         )
@@ -149,7 +149,8 @@ class Checkpoints:
         for step in reversed(steps):
             try:
                 content = self._read_json(step)
-                if self._hash(content["state"]) != content["state_sha256"]:
+                expected = self._hash(content["sha256"], content["state"])
+                if content["state_sha256"] != expected:
                     raise ValueError("its state is damaged or another run's")
                 arrays = read_arrays(
                     self._path(step, "safetensors"), content["sha256"]
@@ -175,6 +176,6 @@ class Checkpoints:
             )
         return None
 
-    def _hash(self, state: dict[str, Any]) -> str:
-        text = self._owner + json.dumps(state, sort_keys=True)
+    def _hash(self, sha256: str, state: dict[str, Any]) -> str:
+        text = self._owner + sha256 + json.dumps(state, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -3,9 +3,9 @@
     config.json   epochs.jsonl   result.json   predictions.npz
     tensorboard.out.tfevents.*        checkpoint/   model/
 
-`result.json` is written last: a run that has one is whole. It has the hashes of
-the selected weights and of the predictions, and of the run's key: what was
-changed, or is another run's, is refused.
+`result.json` is written last: a run that has one is whole. It has the hashes
+of all files that are read again, of the key, and of itself: what was changed,
+or is another run's, is refused.
 """
 
 import dataclasses
@@ -30,6 +30,8 @@ from tf_transfer.utils import files
 from tf_transfer.utils import json_files
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
+
+ADVICE = "Bring the file back, or remove the folder and run its command again."
 
 # === What the files hold; see `json_files` ===
 
@@ -64,8 +66,9 @@ RESULT = {
     "trainable_parameters": (int, None),
     "total_parameters": (int, None),
     "warnings?": [str],
-    "key_sha256?": str,
-    "sha256?": {str: str},
+    "key_sha256": str,
+    "sha256": {str: str},
+    "result_sha256": str,
 }
 START = {
     "started?": str,
@@ -103,6 +106,10 @@ EPOCH = {
     "elapsed_seconds": (float, None),
     "peak_memory_bytes?": (int, None),
 }
+
+
+# Files whose hashes `result.json` has, beside those of `model/`.
+HASHED = ("config.json", "epochs.jsonl", "predictions.npz")
 
 
 # === The name of a run ===
@@ -226,7 +233,7 @@ class RunDirectory:
         """
         run = cls(os.path.join(parent, name), key)
         number = 2
-        while rerun and run.result() is not None:
+        while rerun and os.path.exists(run.file("result.json")):
             run = cls(os.path.join(parent, f"{name}.{number}"), key)
             number += 1
         return run
@@ -239,45 +246,58 @@ class RunDirectory:
         """The finished run's result, or None.
 
         Raises:
-            Damaged: it is of another shape; names the field.
+            Damaged: it is of another shape, was changed, or is another run's.
         """
-        return _read_json(self.file("result.json"), RESULT)
+        result = _read_json(self.file("result.json"), RESULT)
+        if result is None:
+            return None
+        sealed = {n: v for n, v in result.items() if n != "result_sha256"}
+        if result["result_sha256"] != hash_key(sealed):
+            raise self._damaged("result.json", "is not as this run wrote it")
+        key = self.key or (self.config() or {}).get("key")
+        if key and result["key_sha256"] != hash_key(key):
+            raise self._damaged("result.json", "is another run's")
+        return result
 
     def config(self, shape: Any = CONFIG) -> dict[str, Any] | None:
-        """What `config.json` says, or None; raises as `result`."""
+        """What `config.json` says, or None.
+
+        Raises:
+            Damaged: it is of another shape.
+        """
         return _read_json(self.file("config.json"), shape)
 
     def epochs(self) -> list[dict[str, Any]]:
-        """The lines of `epochs.jsonl`; raises as `result`."""
+        """The lines of `epochs.jsonl`; raises as `config`."""
         return json_files.read_lines(self.file("epochs.jsonl"), EPOCH)
 
-    def check_file(self, name: str) -> str:
+    def check_file(
+        self, name: str, result: dict[str, Any] | None = None
+    ) -> str:
         """Path of a file whose hash stands in `result.json`.
 
         Args:
             name: such as `predictions.npz`, below the directory.
+            result: the finished run's, if it has been read already.
 
         Raises:
-            Damaged: it is not the one that this run wrote, or `result.json`
-                is another run's.
+            Damaged: it is not the one that this run wrote.
         """
-        config, result = self.config() or {}, self.result() or {}
-        expected = result.get("sha256", {}).get(name)
+        if result is None:
+            result = self.result() or {"sha256": {}}
+        expected = result["sha256"].get(name)
         path = self.file(*name.split("/"))
-        if result.get("key_sha256") != hash_key(config.get("key")):
-            path, problem = self.file("result.json"), "is another run's"
-        elif expected is None:
-            problem = "is not a file that this run's result speaks of"
-        elif not os.path.isfile(path):
-            problem = "is missing"
-        elif files.sha256(path) != expected:
-            problem = "is not as this run wrote it"
-        else:
-            return path
-        raise json_files.Damaged(
-            f"{path}: is damaged ({problem}).\n"
-            "Run the run's command again with --rerun, or bring the file back."
-        )
+        if expected is None:
+            raise self._damaged(name, "is not known to this run's result")
+        if not os.path.isfile(path):
+            raise self._damaged(name, "is missing")
+        if files.sha256(path) != expected:
+            raise self._damaged(name, "is not as this run wrote it")
+        return path
+
+    def _damaged(self, name: str, problem: str) -> json_files.Damaged:
+        path = self.file(*name.split("/"))
+        return json_files.Damaged(f"{path}: is damaged ({problem}).\n{ADVICE}")
 
     def lock(self) -> None:
         """Makes this process the only one that writes here.
@@ -395,9 +415,20 @@ class RunDirectory:
         """Writes `result.json`, last of all, and prints it."""
         for warning in result.get("warnings", []):
             print(f"Warning: {warning}", file=sys.stderr)
-        result |= {"key_sha256": hash_key(self.key), "sha256": self._sha256}
-        files.write_json(self.file("result.json"), result)
+        self.write_result(result)
         print(f"{summarize(result)}\nWritten to {self.path}")
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Writes `result.json`, and adds what shows that nothing changed."""
+        hashes = {
+            name: files.sha256(self.file(name))
+            for name in HASHED
+            if os.path.exists(self.file(name))
+        }
+        result["key_sha256"] = hash_key(self.key)
+        result["sha256"] = {**hashes, **self._sha256}
+        result["result_sha256"] = hash_key(result)
+        files.write_json(self.file("result.json"), result)
 
     def _find_changes(self, details: dict[str, Any]) -> list[str]:
         """Names of versions and devices that are not as the run began with."""
@@ -518,3 +549,5 @@ def _read_json(path: str, shape: Any) -> Any:
         return json_files.read(path, shape)
     except FileNotFoundError:
         return None
+    except json_files.Damaged as error:
+        raise json_files.Damaged(f"{error}\n{ADVICE}") from None
