@@ -72,6 +72,7 @@ CONFIG_KEYS = {
     "devices",
     "threads",
     "concurrent_runs",
+    "runs_before",
     "git_commit",
 }
 
