@@ -28,7 +28,11 @@ def order(runs: list[Planned]) -> list[Planned]:
             first_index.setdefault(shared[:level], index)
             for level in range(1, len(shared) + 1)
         ]
-        groups.insert(CACHE, cache[1] if cache else 0)
+        is_cached = (*shared[:CACHE], bool(cache))
+        groups[CACHE:CACHE] = [
+            first_index.setdefault(is_cached, index),
+            cache[1] if cache else 0,
+        ]
         keys.append((*groups, index))
     return [runs[key[-1]] for key in sorted(keys)]
 
