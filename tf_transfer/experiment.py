@@ -6,17 +6,8 @@ and how it predicts. Training, `--describe`, naming a run without loading it,
 sweeping, predicting and exporting ask it and nothing else.
 
 `Experiment` itself trains a head on one text or pair of texts of GLUE, in one
-phase with one objective; a paper overrides what it does otherwise:
-
-    class Mine(Experiment):
-        name = "mine"
-        Settings = MySettings
-
-    EXPERIMENT = Mine
-    run = Mine.run
-
-    if __name__ == "__main__":
-        experiment.start(Mine)
+phase with one objective; a paper overrides what it does otherwise. See
+docs/python.md for one of your own.
 """
 
 import dataclasses
@@ -44,6 +35,7 @@ from tf_transfer.trained import Result
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     import keras
@@ -143,6 +135,7 @@ class Experiment:
         self.settings = settings.resolve()
         self._head = head
         self._own_source = source
+        self._warm = WarmState()
         if source is not None:
             self.source = source
 
@@ -254,8 +247,6 @@ class Experiment:
             devices: the variables are made under their strategy.
             encoder: to put the heads on.
         """
-        from tf_transfer.models.network import Network
-
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
             heads = {
@@ -264,7 +255,7 @@ class Experiment:
                 else self.build_head(task, number, encoder)
                 for number, (name, task) in enumerate(self.tasks.items())
             }
-        return Network(encoder, heads)
+            return self._warm.network(encoder, heads)
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.
@@ -273,7 +264,8 @@ class Experiment:
             UserError: it has too few positions.
         """
         settings = self.settings
-        encoder = loading.load(
+        encoder = self._warm.load(
+            self.identities["model_identity"],
             settings.model,
             settings.cache_folder,
             settings.dropout,
@@ -412,12 +404,8 @@ class Experiment:
             columns = [[column] for column in examples.texts]
         ids = tokens.join(
             [
-                tokens.encode(
-                    encoder.tokenize,
-                    encoder.special,
-                    texts,
-                    self.settings.max_length,
-                    name,
+                self._warm.encode(
+                    encoder, texts, self.settings.max_length, name
                 )
                 for texts in columns
             ]
@@ -492,8 +480,16 @@ class Experiment:
         """
         return cls(settings, source=source, head=head).train(callbacks)
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
-        """Trains what is left of the run; see `run`."""
+    def train(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: WarmState | None = None,
+    ) -> Result:
+        """Trains what is left of the run; see `run`.
+
+        With `warm`, what the runs of this process share, the next one takes
+        this one's network over.
+        """
         finished = self.find_finished()
         if finished is not None:
             return finished
@@ -505,6 +501,7 @@ class Experiment:
         from tf_transfer.training import trainer as trainer_lib
         from tf_transfer.training.optimizer import AdamOptions
 
+        self._warm = warm or self._warm
         settings = self.settings
         devices = self.set_up_devices()
         directory = self.find_run(devices.replicas)
@@ -527,7 +524,8 @@ class Experiment:
                     devices,
                     parts,
                     sizes,
-                    {"tasks": {n: t.record for n, t in self.tasks.items()}},
+                    {"tasks": {n: t.record for n, t in self.tasks.items()}}
+                    | {"runs_before": self._warm.runs},
                 )
             trainer = trainer_lib.Trainer(
                 network,
@@ -541,7 +539,7 @@ class Experiment:
                 ),
                 self.cache_options(),
                 [
-                    callbacks_lib.PeakMemory(),
+                    callbacks_lib.PeakMemory(self._warm.runs == 0),
                     callbacks_lib.ProgressBar(),
                     callbacks_lib.TensorBoard(
                         directory, self.hyperparameters(), self.metric
@@ -550,6 +548,8 @@ class Experiment:
                     *callbacks,
                 ],
             )
+            if warm is not None:
+                warm.remember(trainer.weights_that_train)
             record = {
                 "task": self.folders[0],
                 "metric": self.metric,
@@ -564,6 +564,7 @@ class Experiment:
             if devices.is_chief:
                 directory.end(record)
         finally:
+            self._warm.runs += 1
             directory.close()
         return Result(self, directory.path, record, network)
 
@@ -628,11 +629,8 @@ class Experiment:
         """
         names = {field.name for field in dataclasses.fields(cls.Settings)}
         known = {k: v for k, v in config["settings"].items() if k in names}
-        known |= {
-            "strategy": "default",
-            "cpu_devices": 1,
-            "cache_dir": cache_dir,
-        }
+        known |= {"strategy": "default", "cpu_devices": 1}
+        known["cache_dir"] = cache_dir
         experiment = cls(cls.Settings(**known))
         experiment.tasks = experiment.recall_tasks(config["tasks"])
         return experiment

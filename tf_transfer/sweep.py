@@ -7,12 +7,16 @@ The grid names an experiment, flags that are fixed, and axes: flags with a list
 of values each (`tf_transfer/sweeps/grid.py` shows one). Stop it at any time,
 even with kill -9: the same command continues. --shard=3/16 does the third of
 sixteen shares of a grid, for job arrays: the shares are equally large by the
-estimate, and each has whole feature caches. With several GPUs, start one sweep
-for each, with CUDA_VISIBLE_DEVICES and --shard set.
+estimate, and each has whole feature caches. With several GPUs, each run has its
+own.
+
+--jobs workers do the runs, many each: TensorFlow, the encoder, texts and traced
+programs stay in memory from run to run, and change no number.
 
 Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
 
+import contextlib
 import datetime
 import math
 import os
@@ -51,11 +55,25 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer(
         "jobs",
-        1,
+        None,
         "Runs at the same time, each with its share of the cores. Their "
         "records say so: times are compared only between runs with equally "
-        "many.",
+        "many. Unset: one, or --runs_per_gpu on each GPU.",
         1,
+    )
+    flags.DEFINE_integer("runs_per_gpu", 1, "Runs that share a GPU.", 1)
+    flags.DEFINE_float(
+        "hang_minutes",
+        execute.HANG_MINUTES,
+        "A worker without a step for so long is replaced.",
+        0,
+    )
+    flags.DEFINE_float(
+        "worker_gb",
+        None,
+        "A worker that takes more memory is replaced. Unset: its share of "
+        f"{execute.SHARE_OF_MEMORY:.0%} of the machine's.",
+        0,
     )
     flags.DEFINE_list(
         "only",
@@ -103,17 +121,25 @@ def main(argv: list[str]) -> None:
             return
     run_states = RunStates(values.out, runs)
     if values.dry_run:
-        print(describe(run_states, values.jobs))
+        print(describe(run_states, values.jobs or 1))
         return
     tensorboard.write_overview(os.path.join(values.out, tensorboard.OVERVIEW))
-    run_states = execute.run_all(
+    pool = execute.open_pool(
         runs,
-        values.out,
         values.jobs,
-        values.limit,
-        values.retry_failed,
-        values.shard,
+        values.runs_per_gpu,
+        values.hang_minutes,
+        values.worker_gb,
     )
+    with contextlib.closing(pool):
+        run_states = execute.run_all(
+            runs,
+            values.out,
+            pool,
+            values.limit,
+            values.retry_failed,
+            values.shard,
+        )
     print(f"Side by side: python -m tf_transfer.report {values.out}")
     if State.FAILED in run_states.read().values():
         sys.exit(1)

@@ -29,6 +29,7 @@ the held-out set is the author's with `--test_ids`, else a tenth, drawn by
 `--split_seed`; line breaks separate words (his code drops them).
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -48,6 +49,7 @@ from tf_transfer.models import loading
 from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
+from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.models.freezing import Trainable
@@ -217,7 +219,12 @@ class Settings(experiment.TaskSettings):
         at_least=1,
         at_most=10_000,
     )
-    jobs: int = setting(1, "Runs side by side.", hashed=False, at_least=1)
+    jobs: int = setting(
+        None,
+        "Runs side by side. Unset: one, or one on each GPU.",
+        hashed=False,
+        at_least=1,
+    )
     retry_failed: bool = setting(
         False, "Try again what has failed before.", hashed=False
     )
@@ -354,12 +361,16 @@ class Tweets(experiment.Experiment):
             super().trainable(blocks), pooler=self.settings.pooler == "trained"
         )
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+    def train(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: WarmState | None = None,
+    ) -> Result:
         """Trains the encoder, or fits the baseline in every fold."""
         settings = self.settings
         self._report_duplicates()
         if not settings.is_sparse:
-            return super().train(callbacks)
+            return super().train(callbacks, warm)
         if settings.folds and settings.test_ids:
             print(
                 f"--test_ids is not used with --folds={settings.folds}; "
@@ -440,9 +451,11 @@ def run_trials(settings: Settings) -> None:
         settings.out,
         settings.cache_dir,
     )
-    results = execute.collect_results(
-        runs, settings.out, settings.jobs, settings.retry_failed
-    )
+    pool = execute.open_pool(runs, settings.jobs)
+    with contextlib.closing(pool):
+        results = execute.collect_results(
+            runs, settings.out, pool, settings.retry_failed
+        )
     scores = np.array([result["test"]["accuracy"] for result in results])
     print(
         f"{settings.task} {settings.approach}: test accuracy "

@@ -37,7 +37,27 @@ def test_runs_on_one_prefix_are_neighbours_the_lowest_cut_first(runs):
         *[("sst2", "1")] * 2,
     ]
     live = [run for run in runs if not run.settings.runs_cached]
-    assert [run.axes["seed"] for run in live] == ["0"] * 4 + ["1"] * 4
+    # Seeds share all; the approaches of a task its encoder and texts.
+    assert [run.axes["seed"] for run in live] == ["0", "1"] * 4
+    assert [run.axes["task"] for run in live] == ["rte"] * 4 + ["sst2"] * 4
+
+
+def alike(run):
+    return run.axes["task"], run.axes["trainable_layers"]
+
+
+def test_a_worker_goes_on_with_what_shares_most(runs):
+    todo = plan.order(runs)
+    last = todo.pop(4)
+    following = plan.choose(last, todo, [])
+    assert alike(following) == alike(last)
+    assert following.settings.runs_cached == last.settings.runs_cached
+
+
+def test_a_new_worker_begins_where_no_other_is(runs):
+    first, *todo = plan.order(runs)
+    other = plan.choose(None, todo, [first])
+    assert other.axes["task"] != first.axes["task"]
 
 
 def shards(runs, count, seconds):

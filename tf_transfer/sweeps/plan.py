@@ -1,7 +1,11 @@
 """In which order runs are done, and which of them by one shard of a sweep."""
 
+import dataclasses
+import itertools
 import re
 from collections.abc import Callable
+from collections.abc import Hashable
+from collections.abc import Sequence
 from typing import Any
 
 from tf_transfer.config import settings as settings_lib
@@ -10,17 +14,95 @@ from tf_transfer.utils.errors import UserError
 
 
 def order(runs: list[Planned]) -> list[Planned]:
-    """Sorts runs on one frozen prefix next to each other, lowest cut first.
+    """Sorts runs so that those that share most follow each other.
 
-    A higher cut continues from a lower one's cached states, and an entry is
-    used before later ones replace it. Otherwise the grid's order stays.
+    Of the feature caches of one data set the lowest cut comes first: a higher
+    one continues from its states. Otherwise the grid's order stays.
     """
     first_index: dict[Any, int] = {}
     keys = []
     for index, run in enumerate(runs):
-        texts, depth = feature_cache(run) or (index, 0)
-        keys.append((first_index.setdefault(texts, index), depth, index))
-    return [runs[index] for _, _, index in sorted(keys)]
+        shared = sharing(run)
+        cache = feature_cache(run)
+        groups = [
+            first_index.setdefault(shared[:level], index)
+            for level in range(1, len(shared) + 1)
+        ]
+        is_cached = (*shared[:CACHE], bool(cache))
+        groups[CACHE:CACHE] = [
+            first_index.setdefault(is_cached, index),
+            cache[1] if cache else 0,
+        ]
+        keys.append((*groups, index))
+    return [runs[key[-1]] for key in sorted(keys)]
+
+
+CACHE = 3  # how much of `sharing` comes before the feature cache
+
+
+def sharing(run: Planned) -> tuple[Hashable, ...]:
+    """What a worker keeps from run to run, the most expensive first.
+
+    Returns:
+        The kind of process; the encoder; its texts; their feature cache; and
+        the traced program, which serves other rates, decays and seeds.
+    """
+    settings: Any = run.settings
+    encoder = settings.model, settings.dropout, settings.precision
+    texts = (
+        run.experiment.name,
+        settings.data,
+        getattr(settings, "task", ""),
+        settings.max_length,
+    )
+    program = dataclasses.replace(
+        settings,
+        lr=1.0,
+        seed=0,
+        weight_decay=float(bool(settings.weight_decay)),
+    )
+    return kind(run), encoder, texts, feature_cache(run), program
+
+
+def kind(run: Planned) -> Hashable:
+    """What a process is set up for, once and for all."""
+    settings = run.settings
+    return settings.strategy, settings.cpu_devices, settings.deterministic
+
+
+def choose(
+    last: Planned | None, todo: Sequence[Planned], running: Sequence[Planned]
+) -> Planned:
+    """The run that a worker does next.
+
+    It is one that shares more than the texts with the last, or else one whose
+    texts nobody else works on.
+
+    Args:
+        last: what the worker did last.
+        todo: what may be done, in the order of `order`; not empty.
+        running: what other workers do.
+    """
+
+    def count_shared(run: Planned, other: Planned) -> int:
+        pairs = zip(sharing(run), sharing(other))
+        return sum(1 for _ in itertools.takewhile(_is_equal, pairs))
+
+    if last is not None:
+        best = max(todo, key=lambda run: count_shared(run, last))
+        if count_shared(best, last) > CACHE:
+            return best
+    return min(
+        todo,
+        key=lambda run: (
+            max((count_shared(run, other) for other in running), default=0),
+            -count_shared(run, last) if last else 0,
+        ),
+    )
+
+
+def _is_equal(pair: tuple[Any, Any]) -> bool:
+    return pair[0] == pair[1]
 
 
 def feature_cache(run: Planned) -> tuple[Any, int] | None:

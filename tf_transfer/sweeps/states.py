@@ -129,8 +129,16 @@ class RunStates:
     def _failure_file(self, run: Planned) -> str:
         return os.path.join(self.folder, "failed", f"{run.name}.json")
 
-    def record_failure(self, run: Planned, exit_code: int) -> dict[str, Any]:
-        """Writes, and returns, how a run ended, with its last lines."""
+    def record_failure(
+        self, run: Planned, exit_code: int, reason: str = ""
+    ) -> dict[str, Any]:
+        """Writes, and returns, how a run ended, with its last lines.
+
+        Args:
+            run: which.
+            exit_code: of its process; minus the signal's number if by one.
+            reason: what is known beside that.
+        """
         with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
             lines = collections.deque(
                 (line.rstrip() for line in f if line.strip()), LAST_LINES
@@ -138,7 +146,7 @@ class RunStates:
         record = {
             "command": run.command,
             "exit_code": exit_code,
-            "reason": _reason(exit_code),
+            "reason": reason or self.explain(exit_code),
             "host": socket.gethostname(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "last_lines": list(lines),
@@ -146,17 +154,18 @@ class RunStates:
         files.write_json(self._failure_file(run), record)
         return record
 
+    @staticmethod
+    def explain(exit_code: int) -> str:
+        """How a process ended, in words."""
+        if exit_code >= 0:
+            return f"exit code {exit_code}"
+        name = signal.Signals(-exit_code).name
+        return name + (" (out of memory?)" if name == "SIGKILL" else "")
+
     def clear_failure(self, run: Planned) -> None:
         """Removes the record of a failure: the run is to be tried again."""
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._failure_file(run))
-
-
-def _reason(exit_code: int) -> str:
-    if exit_code >= 0:
-        return f"exit code {exit_code}"
-    name = signal.Signals(-exit_code).name
-    return name + (" (out of memory?)" if name == "SIGKILL" else "")
 
 
 def read_last_epoch(run: Planned) -> dict[str, Any] | None:
