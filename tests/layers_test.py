@@ -10,7 +10,7 @@ FILES = {
     path.relative_to(ROOT).as_posix(): path
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
-PAPERS = ("freezing", "glue", "multitask", "stacking", "tweets")
+PAPERS = ("freezing", "glue", "multitask", "stacking", "train", "tweets")
 COMMANDS = ("cache", "ensemble", "predict", "report", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *COMMANDS))
 LONGEST = 800  # lines
@@ -28,7 +28,9 @@ ROOMS = {
     "reports": ("training", "data", "utils"),
     "sweeps": ("experiment", "training", "models", "data", "config", "utils"),
     "trained": ("training", "models", "data", "utils"),
+    "tasks": ("training", "models", "data", "config", "utils"),
     "experiment": (
+        "tasks",
         "trained",
         "training",
         "models",

@@ -258,6 +258,11 @@ class Settings:
         """Whether it has no encoder."""
         return False
 
+    @property
+    def is_own(self) -> bool:
+        """Whether its texts are the user's own files."""
+        return False
+
     def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` from a notebook."""
         object.__setattr__(self, "trainable_layers", str(self.trainable_layers))

@@ -10,7 +10,7 @@ def split_train_validation(
 
     Args:
         labels: int64 or float32 [examples]. Label ids, or scores, which are
-            stratified by fifths.
+            stratified by fifths; or int64 [examples, labels] of 0 and 1.
         fraction: The fraction that validates, from 0 to 1.
         seed: The split seed, which is the same for every seed of a run.
 
@@ -61,6 +61,8 @@ def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
     """
     rng = np.random.default_rng([seed, 7])
     labels = np.asarray(labels)
+    if labels.ndim == 2:  # the same set of labels is one class
+        labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     if labels.dtype.kind == "f":
         ranks = labels.argsort(kind="stable").argsort(kind="stable")
         labels = ranks * 5 // max(len(ranks), 1)

@@ -164,10 +164,18 @@ def _amount(settings: Settings) -> str:
 # === Tables ===
 
 
+def _titles(runs: pd.DataFrame) -> dict[str, str]:
+    """Metrics, and what tables call them: the paper's, or a user's own."""
+    known = runs.record.iloc[0]["metrics"]
+    if set(SCORES) <= set(known):
+        return SCORES
+    return {name: name.replace("_", " ") for name in ("overall", *known)}
+
+
 def _scores(group: pd.DataFrame) -> dict[str, str]:
     return {
         title: cells.spread(cells.metric(group, name))
-        for name, title in SCORES.items()
+        for name, title in _titles(group).items()
     }
 
 
@@ -195,7 +203,7 @@ def _list_recipes(name: str, runs: pd.DataFrame) -> Table:
             "n": "",
             **{
                 title: cells.spread([100 * majorities[metric]])
-                for metric, title in SCORES.items()
+                for metric, title in _titles(runs).items()
                 if metric in majorities
             },
             "time, s": "",
