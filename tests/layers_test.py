@@ -119,6 +119,7 @@ def test_every_module_is_in_a_room_or_a_command():
     others = set(FILES) - known
     assert others == {
         "tf_transfer/__init__.py",
+        "tf_transfer/__main__.py",
         "tf_transfer/keras_classifier.py",
     }
 
@@ -136,7 +137,12 @@ def test_only_entry_modules_and_what_they_share_know_flags():
     found = files_where(lambda tree: imports(tree) & {"absl.flags", "absl.app"})
     allowed = {
         f"tf_transfer/{name}.py"
-        for name in ("config/command_line", *PAPERS, *COMMANDS)
+        for name in (
+            "config/command_line",
+            "config/help",
+            *PAPERS,
+            *COMMANDS,
+        )
     }
     assert "tf_transfer/config/command_line.py" in found
     assert found <= allowed

@@ -155,6 +155,13 @@ class Settings(experiment.TaskSettings):
         False, "Try again what has failed before.", hashed=False
     )
 
+    def unread(self) -> list[str]:
+        """Names of flags that are not read; a study's trials read more."""
+        names = super().unread()
+        if self.trial:
+            return names
+        return [name for name in names if not name.startswith("cache_")]
+
     def defaults(self) -> dict[str, Any]:
         """The epochs, by the family of the encoder."""
         if self.max_epochs is not None:

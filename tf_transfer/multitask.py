@@ -200,17 +200,22 @@ class Settings(settings_lib.Settings):
         """Whether a phase freezes the encoder, and it is run once."""
         return self.frozen_prefix == "cached" and "head" in self.phases
 
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        values = super().hashed()
-        unread = []
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        unread = super().unread()
         if self.train == "all":
             unread.append("head_lr")
         if self.train != "head_then_all":
             unread.append("head_epochs")
         if self.combine != "sampled":
             unread += ["alpha", "last_alpha"]
-        elif self.alpha != self.last_alpha:  # the last epoch has its own
+        return unread
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that can change a number, by name."""
+        values, unread = super().hashed(), self.unread()
+        if self.combine == "sampled" and self.alpha != self.last_alpha:
+            # The last epoch has its own.
             values["max_epochs"] = self.max_epochs
         if self.tasks:
             values["task"] = self.task_name

@@ -187,11 +187,11 @@ class Settings(settings_lib.Settings):
         head = heads.load(self.head_kind, self.head)
         return "sbert" if head.texts_per_example == 2 else "cross"
 
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        values = {**super().hashed(), "task": self.task_name}
-        # The columns are part of the table's identity.
-        unread = ["text_column", "label_column"]
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        unread = super().unread()
+        if self.is_own:
+            unread += ["data", "encoding", "text_column", "label_column"]
         if self.task != "text":
             unread.append("classes")
         if not self.freezes:
@@ -200,6 +200,13 @@ class Settings(settings_lib.Settings):
             unread.append("phase_one_epochs")
         if self.adaptation == "stack_only" and self.phase_one_gap >= 0:
             unread.append("select")
+        return unread
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that can change a number, by name."""
+        values = {**super().hashed(), "task": self.task_name}
+        # The columns are part of the table's identity.
+        unread = ["text_column", "label_column", *self.unread()]
         return {n: v for n, v in values.items() if n not in unread}
 
     def defaults(self) -> dict[str, Any]:

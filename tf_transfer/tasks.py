@@ -5,6 +5,7 @@ score, or entities. Here is what all of them share.
 """
 
 import dataclasses
+import os
 from typing import Any
 from typing import ClassVar
 from typing import TYPE_CHECKING
@@ -30,6 +31,16 @@ if TYPE_CHECKING:
 # By `train`, `validation` and `test`, then by split name.
 Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, "EncodedSplit"]]
+
+
+TABLE_FLAGS = (
+    "text_column",
+    "label_column",
+    "kind",
+    "metric",
+    "test_fraction",
+    "encoding",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +146,19 @@ class TaskSettings(settings_lib.Settings):
             self.test_fraction,
             encoding=self.encoding,
         )
+
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        names = super().unread()
+        if self.names_any_task:
+            return names
+        if task_file.is_task_file(self.task):
+            names += ["data", *TABLE_FLAGS]
+            if os.path.isfile(self.task) and self.own_task.validation:
+                names.append("validation_fraction")
+        elif not self.is_own:
+            names += TABLE_FLAGS
+        return names
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""

@@ -55,6 +55,18 @@ SPARSE_KEY = (
 )
 
 
+# What else words alone read, without a number that changes by it.
+SPARSE_READS = (
+    *SPARSE_KEY,
+    *tasks.TABLE_FLAGS,
+    "data",
+    "out",
+    "cache_dir",
+    "rerun",
+    "describe",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings(tasks.TaskSettings):
     """The shared settings with today's defaults."""
@@ -137,6 +149,17 @@ class Settings(tasks.TaskSettings):
         if self.is_sparse:
             return f"split_seed={self.split_seed}"
         return super().title
+
+    def unread(self) -> list[str]:
+        """Words alone read what decides the split, and no more."""
+        names = super().unread()
+        if self.is_sparse:
+            names += [
+                field.name
+                for field in dataclasses.fields(self)
+                if field.name not in SPARSE_READS
+            ]
+        return names
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""

@@ -312,6 +312,12 @@ class Settings:
         settings.check()
         return settings
 
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        if self.is_sparse or self.runs_cached:
+            return []
+        return ["cache_dtype", "cache_limit_gb"]
+
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name.
 
