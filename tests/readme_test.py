@@ -26,6 +26,7 @@ from tf_transfer import predict
 from tf_transfer import report
 from tf_transfer import stacking
 from tf_transfer import sweep
+from tf_transfer import train
 from tf_transfer import tweets
 from tf_transfer.config import command_line
 from tf_transfer.models import tiny
@@ -135,6 +136,7 @@ def small(line, trained, tmp_path):
         "ensemble",
         "multitask",
         "stacking",
+        "train",
         "tweets",
     ):
         return module, words
@@ -163,6 +165,7 @@ def run_here(module, words):
         "frameworks": frameworks.BenchmarkSettings,
         "multitask": multitask.Settings,
         "stacking": stacking.Settings,
+        "train": train.Settings,
         "tweets": tweets.Settings,
     }
     if "--cs224n" in words:  # tests/predict_test.py does

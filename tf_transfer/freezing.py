@@ -36,10 +36,13 @@ from typing import Any
 from absl import flags
 
 from tf_transfer import experiment
+from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
 from tf_transfer.data import glue
+from tf_transfer.data import task_file
+from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
 from tf_transfer.reports import operating
@@ -107,8 +110,8 @@ class Settings(experiment.TaskSettings):
     )
     tasks: str = setting(
         "",
-        "Tasks that are studied one after another, such as mrpc,stsb, or "
-        "`all`. Unset: --task.",
+        "Tasks that are studied one after another, such as mrpc,mine.toml, "
+        "or `all` of GLUE's. Unset: --task.",
         hashed=False,
     )
     rates: str = setting(
@@ -160,6 +163,13 @@ class Settings(experiment.TaskSettings):
         False, "Try again what has failed before.", hashed=False
     )
 
+    def unread(self) -> list[str]:
+        """Names of flags that are not read; a study's trials read more."""
+        names = super().unread()
+        if self.trial:
+            return names
+        return [name for name in names if not name.startswith("cache_")]
+
     def defaults(self) -> dict[str, Any]:
         """The epochs, by the family of the encoder."""
         if self.max_epochs is not None:
@@ -198,12 +208,14 @@ class Freezing(experiment.Experiment):
     Settings = Settings
 
     @functools.cached_property
-    def source(self) -> glue.GlueSource:
+    def source(self) -> Source:
         """Where its texts come from; the task as the paper scores it."""
-        settings = self.settings
-        return glue.GlueSource(
-            task_of(settings.task), settings.data, settings.cache_folder
-        )
+        source = tasks_lib.open_source(self.settings)
+        if isinstance(source, glue.GlueSource) and (
+            self.settings.task in glue.TASKS
+        ):
+            source.task = task_of(self.settings.task)
+        return source
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
         """The directory of the run; see `Experiment.find_run`.
@@ -227,12 +239,15 @@ def tasks_of(settings: Settings) -> list[str]:
     """The tasks of the study."""
     if settings.tasks == "all":
         return list(glue.TASKS)
-    names = settings.tasks.split(",") if settings.tasks else [settings.task]
+    if not settings.tasks:
+        return [settings.task]
+    names = settings.tasks.split(",")
     for name in names:
-        if name not in glue.TASKS or names.count(name) > 1:
+        is_known = name in glue.TASKS or task_file.is_task_file(name)
+        if not is_known or names.count(name) > 1:
             raise UserError(
                 f"--tasks={settings.tasks}: give `all`, or some of "
-                f"{', '.join(glue.TASKS)}, each once."
+                f"{', '.join(glue.TASKS)} and task files, each once."
             )
     return names
 
@@ -298,6 +313,15 @@ class Study:
             settings.model, settings.cache_folder
         )
         self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
+        self._validates = False  # whether the task has a split that does
+        if settings.is_own:
+            task = settings.own_task
+            self._validates = bool(task.validation)
+            if not task.test:
+                raise UserError(
+                    f"{task.path}: has no test, and a study compares test "
+                    "scores. Add test, a file or a fraction such as 0.1."
+                )
 
     def run(self) -> None:
         """Searches and trains."""
@@ -316,7 +340,7 @@ class Study:
                 "lr": rates_of(settings),
                 "seed": list(range(settings.search_trials)),
             },
-            validation_fraction=SEARCH_FRACTION,
+            validation_fraction=0.0 if self._validates else SEARCH_FRACTION,
         )
         scores: dict[float, list[float]] = {}
         for axes, result in results:

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
 
-from absl import app
 from absl import flags
 
 from tf_transfer.config import command_line
@@ -267,4 +266,4 @@ def _write_pngs(folder: str, figures: Iterable["Figure"]) -> None:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

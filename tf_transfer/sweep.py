@@ -22,7 +22,6 @@ import math
 import os
 import sys
 
-from absl import app
 from absl import flags
 
 from tf_transfer.config import command_line
@@ -230,4 +229,4 @@ def describe(run_states: RunStates, jobs: int) -> str:
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

@@ -16,7 +16,7 @@ def split_train_validation(
 
     Args:
         labels: int64 or float32 [examples]. Label ids, or scores, which are
-            stratified by fifths.
+            stratified by fifths; or int64 [examples, labels] of 0 and 1.
         fraction: The fraction that validates, from 0 to 1.
         seed: The split seed, which is the same for every seed of a run.
 
@@ -70,8 +70,7 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
     if task.labels is None or not isinstance(train, Examples):  # but words
         return []
     found = []
-    present = np.unique(np.asarray(train.labels))
-    if len(present) == 1:
+    if len(_classes_of(train)) == 1:
         found.append(
             f"{task.name}: all {len(train)} training examples are of one class."
         )
@@ -81,7 +80,7 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
             f"{task.units} outputs of its head."
         )
     for examples in test:
-        lacking = sorted(set(range(len(task.labels))) - {*examples.labels})
+        lacking = sorted(set(range(len(task.labels))) - _classes_of(examples))
         if lacking:
             names = ", ".join(cut(task.labels[label]) for label in lacking[:5])
             found.append(
@@ -89,6 +88,14 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
                 f"{len(lacking)} of {len(task.labels)} classes ({names})."
             )
     return found
+
+
+def _classes_of(examples: Examples) -> set[int]:
+    """The classes that some examples have."""
+    labels = np.asarray(examples.labels)
+    if labels.ndim == 2:  # several labels at once
+        return {*np.flatnonzero(labels.any(axis=0)).tolist()}
+    return {*np.unique(labels).tolist()}
 
 
 def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
@@ -99,6 +106,8 @@ def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
     """
     rng = np.random.default_rng([seed, 7])
     labels = np.asarray(labels)
+    if labels.ndim == 2:  # the same set of labels is one class
+        labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     if labels.dtype.kind == "f":
         ranks = labels.argsort(kind="stable").argsort(kind="stable")
         labels = ranks * 5 // max(len(ranks), 1)

@@ -330,8 +330,9 @@ class Trainer:
                 if values:
                     scores[kind] = {**(scores[kind] or {}), **values}
             logits |= arrays
-        if phase.summarize is not None and scores.get("validation"):
-            scores["validation"].update(phase.summarize(scores["validation"]))
+        for kind in ("validation", "test"):
+            if phase.summarize is not None and scores.get(kind):
+                scores[kind].update(phase.summarize(scores[kind]))
         return scores, logits
 
     def _score(self, program: ObjectiveProgram) -> tuple[dict, dict]:
