@@ -1,5 +1,7 @@
 """Which examples train, validate or are sampled, each drawn by a seed."""
 
+from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -64,36 +66,52 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
 
     Args:
         task: says which classes there are.
-        texts: `train` and `test`, by split name.
+        texts: `train` and `test`, by split name: `Examples`, or sentences
+            whose words have `tags`.
     """
-    train, test = texts["train"][""], texts["test"].values()
-    if task.labels is None or not isinstance(train, Examples):  # but words
+    if task.labels is None:
         return []
+    train: Any
+    tests: Any
+    train, *tests = (
+        examples.labels
+        if isinstance(examples, Examples)
+        else [task.labels.index(t) for tags in examples.tags for t in tags]
+        for examples in (texts["train"][""], *texts["test"].values())
+    )
+    return warn_of_labels(task, train, tests)
+
+
+def warn_of_labels(
+    task: Task, train: Sequence[int], tests: Iterable[Sequence[int]]
+) -> list[str]:
+    """As `find_warnings`, of the labels themselves."""
+    assert task.labels is not None
     found = []
     if len(_classes_of(train)) == 1:
         found.append(
-            f"{task.name}: all {len(train)} training examples are of one class."
+            f"{task.name}: all {len(train)} training labels are of one class."
         )
     if len(train) < task.units:
         found.append(
-            f"{task.name}: has {len(train)} training examples, fewer than the "
+            f"{task.name}: has {len(train)} training labels, fewer than the "
             f"{task.units} outputs of its head."
         )
-    for examples in test:
-        lacking = sorted(set(range(len(task.labels))) - _classes_of(examples))
+    for labels in tests:
+        lacking = sorted({*range(len(task.labels))} - _classes_of(labels))
         if lacking:
             names = ", ".join(cut(task.labels[label]) for label in lacking[:5])
             found.append(
-                f"{task.name}: a test set of {len(examples)} examples lacks "
+                f"{task.name}: a test set of {len(labels)} labels lacks "
                 f"{len(lacking)} of {len(task.labels)} classes ({names})."
             )
     return found
 
 
-def _classes_of(examples: Examples) -> set[int]:
-    """The classes that some examples have."""
-    labels = np.asarray(examples.labels)
-    if labels.ndim == 2:  # several labels at once
+def _classes_of(labels: Any) -> set[int]:
+    """The classes among some labels; or columns, of several labels at once."""
+    labels = np.asarray(labels)
+    if labels.ndim == 2:
         return {*np.flatnonzero(labels.any(axis=0)).tolist()}
     return {*np.unique(labels).tolist()}
 
