@@ -164,8 +164,7 @@ def write(
         os.path.join(folder, "epochs.jsonl"), "w", encoding="utf-8"
     ) as file:
         file.write(json.dumps(last) + "\n")
-    files.write_json(
-        os.path.join(folder, "result.json"),
+    records.RunDirectory(folder, key).write_result(
         {
             "task": settings.task,
             "approach": settings.approach,
@@ -189,7 +188,7 @@ def write(
                     "total_parameters",
                 )
             ),
-        },
+        }
     )
 
 

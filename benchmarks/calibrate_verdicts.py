@@ -138,8 +138,10 @@ def make_runs(
     runs = pd.DataFrame(
         rows, columns=["task", "layers", "lr", "seed", "score", "validation"]
     )
+    layers = runs.layers.map(frames.dump)
     return runs.assign(
         path=runs.index.map(str),
+        group=runs.groupby([runs.task, layers, runs.lr]).ngroup(),
         settings=[
             {**layers, "lr": lr, "frozen_prefix": "live"}
             for layers, lr in zip(runs.layers, runs.lr)

@@ -62,7 +62,7 @@ class Contestants:
             evaluation={},
         )
         self.trainable = phase.trainable
-        self.seeds = dropout.DropoutSeeds(self.network.layers)
+        self.seeds = dropout.DropoutSeeds(self.network.layers, settings.seed)
         self.shape = cost.Shape.from_encoder(self.network.encoder)
         self.classes = len(self.task.labels or ())
         self.cache_build: dict[str, float] | None = None
@@ -147,12 +147,10 @@ class Contestants:
                 dtype=settings.cache_dtype,
             ),
         )
-        prefix, splits, _ = cache.attach(
-            self.network.prefix(
-                self.task.name, self.trainable, settings.cache_dtype
-            ),
-            {"train": self.objective.train},
+        prefix = self.network.prefix(
+            self.task.name, self.trainable, settings.cache_dtype
         )
+        splits, _ = cache.attach(prefix, {"train": self.objective.train})
         objective = dataclasses.replace(self.objective, train=splits["train"])
         seconds = time.perf_counter() - start
         [entry] = cache.store.entries()

@@ -19,7 +19,7 @@ def store(tmp_path):
 def entry(store, weights, rows=3):
     key = {
         "weights": weights,
-        "cuts": [4, 5],
+        "cut": 5,
         "output": "tokens",
         "dtype": "float16",
         "hidden": 8,
@@ -47,7 +47,7 @@ def test_it_lists_what_is_stored_the_least_recently_used_first(
     _, header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == " ".join(cache.COLUMNS).split()
     assert [line.split()[:6] for line in lines] == [
-        [e.name, "minilm", "4+5", "tokens", "float16", rows]
+        [e.name, "minilm", "5", "tokens", "float16", rows]
         for e, rows in ((old, "4"), (new, "3"))
     ]
 
@@ -64,6 +64,20 @@ def test_check_names_what_is_damaged(store, tmp_path, capsys):
     said = capsys.readouterr().out
     assert f"{whole.name}: intact, 3 texts." in said
     assert f"{cut.name}: 1 of 3 texts and 0 lists" in said
+
+
+def test_check_sees_exchanged_and_damaged_entries(store, tmp_path, capsys):
+    one, other, bad = (entry(store, name) for name in ("a", "b", "c"))
+    os.rename(one.folder, f"{one.folder}.away")
+    os.rename(other.folder, one.folder)
+    os.rename(f"{one.folder}.away", other.folder)
+    with open(bad.file("entry.json"), "w") as file:
+        file.write("[]")
+    assert call(tmp_path, "--check") == 0
+    said = capsys.readouterr().out
+    assert f"{one.name}: is damaged, holds the entry {other.name}." in said
+    assert f"{other.name}: is damaged, holds the entry {one.name}." in said
+    assert f"{bad.folder}: entry.json is damaged." in said
 
 
 def test_clear_removes_all_but_what_a_run_uses(store, tmp_path, capsys):

@@ -22,15 +22,26 @@ def pytest_addoption(parser):
     parser.addoption(
         "--only_slow", action="store_true", help="run slow tests alone"
     )
+    parser.addoption(
+        "--attack",
+        action="store_true",
+        help="run tests/attack alone, with ten times as many cases",
+    )
 
 
 def pytest_collection_modifyitems(config, items):
     slow = pytest.mark.skip(reason="slow: give --run_slow")
     shared = pytest.mark.skip(reason="needs the data beside the checkout")
+    attack = os.path.join(os.path.dirname(__file__), "attack")
+    for item in items:
+        if str(item.path).startswith(attack):
+            item.add_marker("slow")
+    if config.getoption("--attack"):
+        items[:] = [i for i in items if str(i.path).startswith(attack)]
     if config.getoption("--only_slow"):
         items[:] = [item for item in items if "slow" in item.keywords]
-    runs_slow = config.getoption("--run_slow") or config.getoption(
-        "--only_slow"
+    runs_slow = any(
+        map(config.getoption, ("--run_slow", "--only_slow", "--attack"))
     )
     for item in items:
         if "slow" in item.keywords and not runs_slow:
@@ -49,6 +60,13 @@ def shared_data():
 def no_user_cache(monkeypatch, tmp_path):
     """No test reads or writes the user's cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def attempts(request):
+    """Function from the cases of `--attack` to those of this session."""
+    share = 1 if request.config.getoption("--attack") else 10
+    return lambda count: max(1, count // share)
 
 
 def tiny_settings(out, **changes):

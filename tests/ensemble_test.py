@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ LOGITS = ([-1.0, 1, -1, -1], [-1.0, -9, 1, -1], [1.0, 1, 1, -1])
 
 def write(root, logits, labels=LABELS, seed=0, **changes):
     predictions = labels, np.array(logits, np.float32)[:, None]
-    return synthetic.write(
+    folder = synthetic.write(
         root,
         [0.75],
         seed=seed,
@@ -28,6 +29,7 @@ def write(root, logits, labels=LABELS, seed=0, **changes):
         task="rte",
         **changes,
     )
+    return folder
 
 
 def call(*runs, output=None):
@@ -109,6 +111,12 @@ def test_a_run_that_cannot_be_in_an_ensemble_is_refused(tmp_path, capfd):
     damaged = write(tmp_path / "damaged", LOGITS[0])
     with open(os.path.join(damaged, "predictions.npz"), "wb") as file:
         file.write(b"PK")
-    assert "has no intact predictions" in message(run, damaged)
+    assert "is damaged (is not as this run wrote it)" in message(run, damaged)
+    nan = write(tmp_path / "nan", [np.nan] * 4)
+    assert "holds test_logits that are not finite" in message(run, nan)
+    other = write(tmp_path / "other", LOGITS[1], seed=1)
+    for name in ("result.json", "predictions.npz"):
+        shutil.copy(os.path.join(run, name), os.path.join(other, name))
+    assert "result.json: is damaged (is another run's)" in message(run, other)
     second = write(tmp_path / "runs", LOGITS[1], seed=1)
     assert f"--output={run}: is a run" in message(run, second, output=run)

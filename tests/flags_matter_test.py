@@ -145,7 +145,7 @@ NUMBERS = {
     "precision": "mixed_bfloat16",
 }
 SHOWN.update(NUMBERS)
-FAST = ("adam_epsilon", "dropout", "pooling")
+FAST = ("adam_epsilon", "dropout")
 
 # Only dropout tells a live prefix from a cached one, where none is rounded.
 CACHED = {"frozen_prefix": "cached", "cache_dtype": "float32"}

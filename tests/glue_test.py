@@ -37,6 +37,10 @@ EPOCH_KEYS = {
 }
 
 RESULT_KEYS = {
+    "warnings",
+    "key_sha256",
+    "sha256",
+    "result_sha256",
     "task",
     "approach",
     "trainable_layers",
@@ -69,6 +73,7 @@ CONFIG_KEYS = {
     "devices",
     "threads",
     "concurrent_runs",
+    "runs_before",
     "git_commit",
 }
 

@@ -20,7 +20,6 @@ from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
 from tf_transfer import glue
 from tf_transfer.models import tiny
-from tf_transfer.training import checkpoint
 from tf_transfer.training import optimizer
 from tf_transfer.training import records
 from tf_transfer.training import steps
@@ -347,6 +346,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
     assert losses(folder)[:1] == first_epoch
 
 
+@pytest.mark.slow
 def test_a_step_that_overflows_in_float16_is_skipped(monkeypatch, tmp_path):
     monkeypatch.setattr(optimizer, "FIRST_LOSS_SCALE", 2.0**30)
     settings = settings_in(
@@ -399,9 +399,9 @@ def test_a_full_disk_ends_the_run_with_the_last_good_checkpoint(
     def fail(line):
         raise AssertionError(line)
 
-    checkpoint.Checkpoints(os.path.join(folder, "checkpoint")).newest(
-        fail, False
-    )
+    config = records.RunDirectory(folder, None).config() or {}
+    directory = records.RunDirectory(folder, config.get("key"))
+    directory.checkpoints.newest(fail, False)
     assert bool(checkpoints(folder)) == (share > 0.3)
     assert_continues(settings, folder, undisturbed)
 

@@ -283,11 +283,11 @@ def test_a_study_of_frozen_blocks_needs_a_test(folder, tmp_path):
         task=str(tmp_path / "untested.toml"), model="tiny"
     ).resolve()
     with pytest.raises(UserError, match=r"untested.toml: has no test"):
-        freezing.Study(settings)
+        freezing.Study(settings, pool=None)
     settings = freezing.Settings(
         task=str(folder / "news.toml"), model="tiny"
     ).resolve()
-    assert freezing.Study(settings).frozen == [1]
+    assert freezing.Study(settings, pool=None).frozen == [1]
 
 
 def test_sparse_baselines_read_a_task_file(folder, tmp_path):

@@ -1,5 +1,6 @@
 """A trained run answers: texts, files, GLUE's test set, and exported."""
 
+import json
 import os
 import shutil
 
@@ -40,7 +41,7 @@ def open_predictor(directory):
 def untrained(task):
     """What answers for a task of GLUE with random weights."""
     with quick.eagerly():
-        run = glue.Glue(tiny_settings("", task=task))
+        run = glue.Glue(tiny_settings("nowhere", task=task))
         network = run.build_network(strategy.single_device())
         return trained.Predictor(trained.Result(run, "", {}, network))
 
@@ -213,6 +214,46 @@ def test_damaged_weights_are_refused(rte_run, tmp_path):
     weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(UserError, match="is damaged"):
         experiment.open_run(str(copy)).predictor()
+
+
+@pytest.mark.parametrize("name", ["config.json", "result.json"])
+@pytest.mark.parametrize(
+    "content", ["{}", "[]", "", "\x00", "null", '{"key": 1}']
+)
+def test_a_record_of_another_shape_is_refused(name, content, rte_run, tmp_path):
+    copy = shutil.copytree(rte_run, tmp_path / "copy")
+    (copy / name).write_text(content)
+    with pytest.raises(UserError, match=f"{name}: is damaged"):
+        experiment.open_run(str(copy))
+
+
+def test_weights_that_the_run_did_not_select_are_refused(rte_run, tmp_path):
+    """One flipped bit; and those of another run, with its result."""
+    copy = shutil.copytree(rte_run, tmp_path / "copy")
+    [weights] = (copy / "model").iterdir()
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(UserError, match="is not as this run wrote it") as error:
+        experiment.open_run(str(copy)).predictor()
+    assert len(str(error.value).splitlines()) == 2
+    shutil.copy(os.path.join(rte_run, "model", weights.name), weights)
+    config = json.loads((copy / "config.json").read_text())
+    config["key"]["seed"] = 7
+    (copy / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="result.json: is damaged .is another"):
+        experiment.open_run(str(copy)).predictor()
+
+
+def test_outputs_that_are_not_finite_are_an_error(rte):
+    head = rte.network.heads["rte"].weights[0]
+    before = head.numpy()
+    head.assign(before * np.nan)
+    try:
+        with pytest.raises(UserError, match="is not finite"):
+            rte.answer(["a dog"], ["a cat"])
+    finally:
+        head.assign(before)
 
 
 # === Runs with several tasks ===

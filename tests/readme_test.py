@@ -50,7 +50,13 @@ SMALL = (
     "--out=DIR"
 )
 BLOCKS = 2  # of `tiny`, here
-PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
+PLACEHOLDERS = {
+    "$task": "rte",
+    "$seed": "0",
+    "$run": "last_2",
+    "$k": "1",
+    "$SLURM_ARRAY_TASK_ID": "1",
+}
 
 
 def read(name):
@@ -189,10 +195,15 @@ def run_here(module, words):
     return commands_lib.call(main, define, *words)
 
 
+def is_quick(line):
+    """Whether it does what no other command that trains does."""
+    return "mirrored" not in line and "flags/" not in line
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(line, marks=pytest.mark.slow if "mirrored" in line else ())
+        pytest.param(line, marks=() if is_quick(line) else pytest.mark.slow)
         for line in sorted({alike(line) for line in commands()})
     ],
 )
@@ -236,7 +247,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         for field in dataclasses.fields(cls)
     }
     known |= {"examples", "rounds", "shape", "profile", "check", "clear"}
-    known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "document"}
+    known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "shard"}
     known |= {
         "run",
         "text",
@@ -255,6 +266,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "cs224n",
         "unused_days",
         "experiment",
+        "document",
     }
     for name in DOCUMENTS:
         text = read(name)
@@ -265,6 +277,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
             assert os.path.isfile(os.path.join(commands_lib.ROOT, path)), module
 
 
+@pytest.mark.slow
 def test_the_python_of_the_documents_runs(tmp_path, eager):
     blocks = re.findall(
         r"^```python\n(.*?)^```", read("docs/python.md"), re.M | re.S

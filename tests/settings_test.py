@@ -84,6 +84,19 @@ REFUSED = (
     ({"deterministic": True, "jit_compile": True}, "--deterministic"),
     ({"validation_fraction": 0.0}, "--validation_fraction=0"),
     ({"cpu_devices": 2}, "--cpu_devices=2"),
+    ({"trainable_layers": "٣"}, "--trainable_layers=٣"),
+    ({"trainable_layers": "00000001"}, "--trainable_layers=00000001"),
+    ({"blocks": "07-8"}, "--blocks=07-8"),
+    ({"seed": 9223372036854775807}, "--seed=9223372036854775807"),
+    ({"seed": 10**20}, "--seed=1000000"),
+    ({"seed": "1"}, "--seed=1"),
+    ({"lr": "1"}, "--lr=1"),
+    ({"seed": True}, "--seed=True"),
+    ({"batch_size": 10**6}, "--batch_size=1000000"),
+    ({"batch_size": 10**20}, "--batch_size=1000000"),
+    ({"max_length": 10**9}, "--max_length=1000000000"),
+    ({"out": ""}, "--out="),
+    ({"out": "a\0b"}, "--out='a\\x00b'"),
     ({"task": "imdb"}, "--task=imdb"),
     ({"pooling": "max"}, "--pooling=max"),
     ({"batching": "sorted"}, "--batching=sorted"),
@@ -101,6 +114,41 @@ def test_a_bad_value_is_refused_by_the_name_of_its_flag(changes, named):
     message = str(error.value)
     assert message.startswith(named)
     assert len(message) > len(named) + 10  # it also says what to do
+
+
+TABLE = {"data": "a.csv"}
+REFUSED_OF_A_TABLE = (
+    *(
+        {"task": name}
+        for name in ("/tmp/x", "../../..", "a/b", "..", ".", "", "a\\b", "a\nb")
+    ),
+    {"task": "\x7f"},
+    {"task": "x" * 5000},
+    {"fold_seed": -1},
+    {"fold_seed": 2**32},
+    {"text_column": ""},
+    {"label_column": ""},
+    {"encoding": "undefined"},
+    {"encoding": "utf-8\0"},
+    {"trials": 10**9},
+)
+
+
+@pytest.mark.parametrize("changes", REFUSED_OF_A_TABLE, ids=ascii)
+def test_a_bad_value_of_a_table_is_refused_in_a_short_line(changes):
+    with pytest.raises(UserError) as error:
+        tweets.Settings(**TABLE, **changes).resolve()
+    message = str(error.value)
+    [name] = changes
+    assert message.startswith(f"--{name}=")
+    assert len(message) < 300 and message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "name", ["tweets", "My reviews (2)", "größe", ".x", "…"]
+)
+def test_any_other_name_is_a_task_s(name):
+    assert tweets.Settings(**TABLE, task=name).resolve().task == name
 
 
 def test_every_choice_is_a_setting():

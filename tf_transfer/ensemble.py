@@ -14,9 +14,11 @@ equal numbers of votes).
 
 import os
 
+import numpy as np
 from absl import flags
 
 from tf_transfer.config import command_line
+from tf_transfer.training import records
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
@@ -29,6 +31,23 @@ def define_flags() -> None:
     flags.DEFINE_string("output", None, "Folder to write the ensembles into.")
 
 
+def check_predictions(run: str) -> None:
+    """Raises `UserError` where a run's predictions are not those it wrote."""
+    directory = records.RunDirectory(run, None)
+    result = directory.result()
+    if not (result and directory.config()):
+        return  # not a finished run: whoever reads it says so
+    if "predictions.npz" not in result["sha256"]:
+        return  # was not tested, which is said there, too
+    path = directory.check_file("predictions.npz", result)
+    with np.load(path) as arrays:
+        for name in arrays.files:
+            if name.endswith("logits") and not np.isfinite(arrays[name]).all():
+                raise UserError(
+                    f"--run={run}: holds {name} that are not finite."
+                )
+
+
 def main() -> None:
     """Reads the flags, prints the scores."""
     runs, output = flags.FLAGS.run, flags.FLAGS.output
@@ -38,6 +57,8 @@ def main() -> None:
         raise UserError(f"--output={output}: is a run. Give another folder.")
     from tf_transfer.reports import run_ensemble  # takes seconds to import
 
+    for run in runs:
+        check_predictions(run)
     ensemble = run_ensemble.combine(runs)
     rows = [("", *next(iter(ensemble.scores.values())))]
     rows += [

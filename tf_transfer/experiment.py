@@ -6,17 +6,8 @@ and how it predicts. Training, `--describe`, naming a run without loading it,
 sweeping, predicting and exporting ask it and nothing else.
 
 `Experiment` itself trains a head on one text or pair of texts of GLUE, in one
-phase with one objective; a paper overrides what it does otherwise:
-
-    class Mine(Experiment):
-        name = "mine"
-        Settings = MySettings
-
-    EXPERIMENT = Mine
-    run = Mine.run
-
-    if __name__ == "__main__":
-        experiment.start(Mine)
+phase with one objective; a paper overrides what it does otherwise. See
+docs/python.md for one of your own.
 """
 
 import dataclasses
@@ -37,6 +28,7 @@ from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import card
 from tf_transfer.data import conll
 from tf_transfer.data import glue
+from tf_transfer.data import splits
 from tf_transfer.data import tsv
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
@@ -48,6 +40,8 @@ from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
+from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     import keras
@@ -88,7 +82,7 @@ def load(name: str) -> type["Experiment"]:
         if name in EXPERIMENTS:
             raise
         raise UserError(
-            f"{name!r} is no experiment ({error}). Give one of "
+            f"{cut(name)!r} is no experiment ({error}). Give one of "
             f"{', '.join(EXPERIMENTS)}, or a module of your own that has an "
             "EXPERIMENT."
         ) from None
@@ -126,6 +120,7 @@ class Experiment:
         self._head = head
         self._own_source = source
         self.cut_share = 0.0
+        self._warm = WarmState()
         if source is not None:
             self.source = source
 
@@ -232,8 +227,6 @@ class Experiment:
             devices: the variables are made under their strategy.
             encoder: to put the heads on.
         """
-        from tf_transfer.models.network import Network
-
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
             heads = {
@@ -242,7 +235,7 @@ class Experiment:
                 else self.build_head(task, number, encoder)
                 for number, (name, task) in enumerate(self.tasks.items())
             }
-        return Network(encoder, heads)
+            return self._warm.network(encoder, heads)
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.
@@ -251,7 +244,8 @@ class Experiment:
             UserError: it has too few positions.
         """
         settings = self.settings
-        encoder = loading.load(
+        encoder = self._warm.load(
+            loading.identify(settings.model, settings.cache_folder),
             settings.model,
             settings.cache_folder,
             settings.dropout,
@@ -403,7 +397,10 @@ class Experiment:
             self.settings.max_length,
             self.texts_per_row(task),
             name,
-            getattr(self.settings, "long_texts", "head"),
+            functools.partial(
+                self._warm.encode,
+                long_texts=getattr(self.settings, "long_texts", "head"),
+            ),
         )
 
     def phases(
@@ -441,6 +438,11 @@ class Experiment:
         _ = self.examples  # a wrong line is reported before weights are loaded
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
+        self.warnings = [
+            warning
+            for name, texts in self.examples.items()
+            for warning in splits.find_warnings(self.tasks[name], texts)
+        ]
         self.forget()
         return network, phases, sizes
 
@@ -473,8 +475,16 @@ class Experiment:
         """
         return cls(settings, source=source, head=head).train(callbacks)
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
-        """Trains what is left of the run; see `run`."""
+    def train(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: WarmState | None = None,
+    ) -> Result:
+        """Trains what is left of the run; see `run`.
+
+        With `warm`, what the runs of this process share, the next one takes
+        this one's network over.
+        """
         finished = self.find_finished()
         if finished is not None:
             return finished
@@ -486,6 +496,7 @@ class Experiment:
         from tf_transfer.training import trainer as trainer_lib
         from tf_transfer.training.optimizer import AdamOptions
 
+        self._warm = warm or self._warm
         settings = self.settings
         devices = self.set_up_devices()
         directory = self.find_run(devices.replicas)
@@ -495,6 +506,7 @@ class Experiment:
         network, phases, sizes = self.build(devices)
         devices.agree(0)  # all workers have looked before the chief writes
         record = directory.result()
+        parts = {c.name: c.parameters for c in freezing.components(network)}
         try:
             if devices.is_chief:
                 if record is not None:
@@ -505,12 +517,10 @@ class Experiment:
                 directory.begin(
                     settings,
                     devices,
-                    {
-                        c.name: c.parameters
-                        for c in freezing.components(network)
-                    },
+                    parts,
                     sizes,
-                    {"tasks": {n: t.record for n, t in self.tasks.items()}},
+                    {"tasks": {n: t.record for n, t in self.tasks.items()}}
+                    | {"runs_before": self._warm.runs},
                 )
             trainer = trainer_lib.Trainer(
                 network,
@@ -524,7 +534,7 @@ class Experiment:
                 ),
                 self.cache_options(),
                 [
-                    callbacks_lib.PeakMemory(),
+                    callbacks_lib.PeakMemory(self._warm.runs == 0),
                     callbacks_lib.ProgressBar(),
                     callbacks_lib.TensorBoard(
                         directory, self.hyperparameters(), self.metric
@@ -533,6 +543,8 @@ class Experiment:
                     *callbacks,
                 ],
             )
+            if warm is not None:
+                warm.remember(trainer.weights_that_train)
             record = {
                 "task": self.folders[0],
                 "metric": self.metric,
@@ -542,10 +554,12 @@ class Experiment:
                 "batch_size": settings.batch_size,
                 "seed": settings.seed,
                 **trainer.train(),
+                "warnings": self.warnings,
             }
             if devices.is_chief:
                 directory.end(record)
         finally:
+            self._warm.runs += 1
             directory.close()
         return Result(self, directory.path, record, network)
 
@@ -713,29 +727,30 @@ def open_run(
             file never says which code is loaded.
 
     Raises:
-        UserError: it is not finished, keeps no model, or was trained on
-            another encoder than there is now.
+        UserError: it is not finished, damaged, keeps no model, or was trained
+            on another encoder than there is now.
     """
     directory = records.RunDirectory(path, None)
-    config, record = directory.config(), directory.result()
+    record = directory.result()
     if record is not None and not record["best_epoch"]:
         raise UserError(
-            f"--run={path}: is a baseline tested in folds, which keeps no "
-            "model. Give a run of an encoder."
+            f"--run={path}: is a baseline, which keeps no model. Give a run of "
+            "an encoder."
         )
+    config = directory.config(records.TRAINED)
     if config is None or record is None:
+        missing = "config.json" if config is None else "result.json"
         raise UserError(
-            f"--run={path}: has no "
-            f"{'config.json' if config is None else 'result.json'}. Give "
-            "the folder of a finished run."
+            f"--run={path}: has no {missing}. Give a finished run's folder."
         )
+    directory.check_file("config.json", record)
     name = config["key"]["module"]
     cls = None
     if experiment_name or name in EXPERIMENTS:
         cls = load(experiment_name or name)
     if cls is None or cls.name != name:
         raise UserError(
-            f"--run={path}: is a run of the experiment {name!r}. Give its "
+            f"--run={path}: is a run of the experiment {cut(name)!r}. Give its "
             "module as --experiment."
         )
     experiment = cls.of_run(config, cache_dir)

@@ -10,9 +10,8 @@ training everything.
 is the whole study of a task: it searches the learning rate that is best for
 training everything, then trains with every N at that rate, several trials each,
 and shows how many trained blocks are enough, what they cost, and how sure that
-is. It runs as a sweep: each trial is a process, finished trials are reused, and
-interrupted ones continue. `--search=bisect` finds the number without trying
-all.
+is. It runs as a sweep: finished trials are reused, and interrupted ones
+continue. `--search=bisect` finds the number without trying all.
 
 Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
 and 10 for RoBERTa, rates from 1e-5 to 5e-5, five trials, Adam with bias
@@ -25,6 +24,7 @@ set that is held out for the search alone (the authors looked at the development
 set); clipping looks at what trains (their norm counted frozen gradients too).
 """
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -64,7 +64,10 @@ class Settings(experiment.TaskSettings):
         above=0,
     )
     batch_size: int = setting(
-        16, "Examples a step, over all replicas.", at_least=1
+        16,
+        "Examples a step, over all replicas.",
+        at_least=1,
+        at_most=settings_lib.LARGEST_BATCH,
     )
     max_epochs: int = setting(
         None,
@@ -150,7 +153,12 @@ class Settings(experiment.TaskSettings):
         above=0,
         below=1,
     )
-    jobs: int = setting(1, "Runs side by side.", hashed=False, at_least=1)
+    jobs: int = setting(
+        None,
+        "Runs side by side. Unset: one, or one on each GPU.",
+        hashed=False,
+        at_least=1,
+    )
     retry_failed: bool = setting(
         False, "Try again what has failed before.", hashed=False
     )
@@ -291,13 +299,15 @@ class Study:
 
     Args:
         settings: resolved.
+        pool: of workers that do the runs: `sweeps.work.Pool`.
 
     Attributes:
         runs: what it has trained, the search's runs included.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, pool: Any) -> None:
         self.settings = settings
+        self.pool = pool
         self.runs: list[Any] = []
         self.blocks = loading.count_blocks(
             settings.model, settings.cache_folder
@@ -387,7 +397,7 @@ class Study:
         results = execute.collect_results(
             runs,
             self.settings.out,
-            self.settings.jobs,
+            self.pool,
             self.settings.retry_failed,
         )
         self.runs += runs
@@ -471,16 +481,18 @@ def format_report(
 def run_studies(settings: Settings) -> None:
     """The whole study of each task; prints each as soon as it is done."""
     from tf_transfer.reports import freezing_tables
+    from tf_transfer.sweeps import execute
 
     runs: list[Any] = []
     tasks = tasks_of(settings)
-    for task in tasks:
-        study = Study(dataclasses.replace(settings, task=task, tasks=""))
-        study.run()
-        runs += study.runs
-        print(
-            f"\n{format_report(settings, study.runs, freezing_tables.results)}"
-        )
+    with contextlib.closing(execute.open_pool(jobs=settings.jobs)) as pool:
+        for task in tasks:
+            of_task = dataclasses.replace(settings, task=task, tasks="")
+            study = Study(of_task, pool)
+            study.run()
+            runs += study.runs
+            text = format_report(settings, study.runs, freezing_tables.results)
+            print(f"\n{text}")
     if len(tasks) > 1:
         print(
             format_report(

@@ -144,7 +144,10 @@ class Settings(settings_lib.Settings):
         at_least=0,
     )
     batch_size: int = setting(
-        32, "Examples a step, over all replicas.", at_least=1
+        32,
+        "Examples a step, over all replicas.",
+        at_least=1,
+        at_most=settings_lib.LARGEST_BATCH,
     )
     max_epochs: int = setting(
         20, "Epochs; of --train=head_then_all's end.", at_least=1

@@ -9,6 +9,7 @@ tables as CSV files below --out. Reads run directories only; or a summary.json,
 which gives the same report without the runs.
 """
 
+import gc
 import os
 import re
 import sys
@@ -37,6 +38,7 @@ MARKED = re.compile(
     r".*(?P<end><!-- generated: end -->)",
     re.DOTALL,
 )
+SHOWN_RUNS = 50  # on the screen
 SHOWN_LEFT_OUT = 20
 SHOWN_PARTS = 3
 
@@ -89,11 +91,18 @@ def main(argv: Sequence[str]) -> None:
     )
     if values.document:
         read_document(values.document)  # before the work, as it may be wrong
+    # The records stay to the end: looking through them for garbage, again and
+    # again, took a quarter of the time of a report of 5,000 runs.
+    gc.disable()
     if os.path.isfile(root):
         summary = summary_lib.read(root)
     else:
         summary = summary_lib.summarize_folder(root, _show_progress)
-    print(summary_lib.format_runs(summary["runs"]))
+    gc.freeze()
+    gc.enable()
+    print(summary_lib.format_runs(summary["runs"][:SHOWN_RUNS]))
+    if len(summary["runs"]) > SHOWN_RUNS:
+        print(f"... and {len(summary['runs']) - SHOWN_RUNS:,} runs more")
     _print_left_out(summary["left_out"])
     page = compose(summary, values.published, options)
     _print_short(page)
@@ -176,10 +185,11 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
     _write(out, "report.html", lib.to_html(page))
     _write(out, "summary.json", summary_lib.to_json(summary))
     for table in lib.tables_of(page):
-        table.frame.to_csv(
-            os.path.join(tables, f"{table.name}.csv"), index=False
-        )
-    _write_figures(out, lib.figures_of(page), ("png", "svg"))
+        _write(tables, f"{table.name}.csv", lib.to_csv(table.frame))
+    for figure in lib.figures_of(page):
+        with open(os.path.join(out, f"{figure.name}.svg"), "wb") as file:
+            file.write(figure.svg)
+    _write_pngs(out, lib.first_figures_of(page))
 
 
 def _write_overview(page: "Page", root: str) -> None:
@@ -189,7 +199,10 @@ def _write_overview(page: "Page", root: str) -> None:
 
     tensorboard.write_overview(
         os.path.join(root, tensorboard.OVERVIEW),
-        {f.name: (f.caption, f.files["png"]) for f in lib.figures_of(page)},
+        {
+            figure.name: (figure.caption, figure.render("png"))
+            for figure in lib.first_figures_of(page)
+        },
     )
 
 
@@ -197,13 +210,14 @@ def write_document(
     path: str, page: "Page", summary: summary_lib.Summary
 ) -> None:
     """Puts the short form of a report between the marks of a Markdown file."""
+    from tf_transfer.reports import page as lib
+
     text = read_document(path)
     folder = os.path.join(os.path.dirname(path), folder_of(text))
     os.makedirs(folder, exist_ok=True)
     _write(os.path.dirname(path), os.path.basename(path), fill_in(text, page))
     _write(folder, "summary.json", summary_lib.to_json(summary))
-    figures = [part.figure for part in page.parts if part.figure is not None]
-    _write_figures(folder, figures, ("png",))
+    _write_pngs(folder, lib.first_figures_of(page))
 
 
 def read_document(path: str) -> str:
@@ -244,14 +258,10 @@ def _write(folder: str, name: str, text: str) -> None:
         file.write(text)
 
 
-def _write_figures(
-    folder: str, figures: Iterable["Figure"], endings: Iterable[str]
-) -> None:
+def _write_pngs(folder: str, figures: Iterable["Figure"]) -> None:
     for figure in figures:
-        for ending in endings:
-            path = os.path.join(folder, f"{figure.name}.{ending}")
-            with open(path, "wb") as file:
-                file.write(figure.files[ending])
+        with open(os.path.join(folder, f"{figure.name}.png"), "wb") as file:
+            file.write(figure.render("png"))
 
 
 if __name__ == "__main__":

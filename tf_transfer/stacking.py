@@ -93,9 +93,15 @@ class Settings(settings_lib.Settings):
         yahoo.DEFAULT_CLASSES,
         "Of Yahoo Answers: which of its ten, by number or name.",
     )
-    text_column: str = setting("text", "Of a table: where the texts are.")
-    label_column: str = setting("label", "Of a table: where the labels are.")
-    encoding: str = setting("utf-8", "Of a table.", hashed=False)
+    text_column: str = setting(
+        "text", "Of a table: where the texts are.", may_be_empty=False
+    )
+    label_column: str = setting(
+        "label", "Of a table: where the labels are.", may_be_empty=False
+    )
+    encoding: str = setting(
+        "utf-8", "Of a table.", hashed=False, is_encoding=True
+    )
     model: str = setting(
         "",
         "The encoder, as elsewhere. Unset: bert_base_en for ner, "
@@ -129,7 +135,10 @@ class Settings(settings_lib.Settings):
     )
     max_epochs: int = setting(3, "Epochs of training everything.", at_least=1)
     batch_size: int = setting(
-        32, "Examples a step, over all replicas.", at_least=1
+        32,
+        "Examples a step, over all replicas.",
+        at_least=1,
+        at_most=settings_lib.LARGEST_BATCH,
     )
     patience: int = setting(
         0,

@@ -6,6 +6,8 @@ score, or entities. Here is what all of them share.
 
 import dataclasses
 import os
+from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
 from typing import TYPE_CHECKING
@@ -23,9 +25,11 @@ from tf_transfer.data.task import KINDS
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 if TYPE_CHECKING:
     from tf_transfer.data.batches import EncodedSplit
+    from tf_transfer.data.tokens import Tokens
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.training.objectives import Objective
 
@@ -108,6 +112,9 @@ class TaskSettings(settings_lib.Settings):
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what cannot be."""
         super().check()
+        is_name = bool(self.task) or self.names_any_task
+        if is_name and not task_file.is_task_file(self.task):
+            settings_lib.check_name(f"--task={cut(self.task)}", self.task)
         if not self.is_own and not self.names_any_task:
             registry.check(self.task)
 
@@ -254,6 +261,19 @@ def read_splits(
     }
 
 
+def _encode_texts(
+    encoder: "Encoder",
+    texts: Sequence[list[str]],
+    max_length: int,
+    name: str,
+) -> "Tokens":
+    from tf_transfer.data import tokens
+
+    return tokens.encode(
+        encoder.tokenize, encoder.special, texts, max_length, name
+    )
+
+
 def encode(
     examples: Any,
     task: Task,
@@ -261,7 +281,7 @@ def encode(
     max_length: int,
     texts_per_row: int = 1,
     name: str = "",
-    long_texts: str = "head",
+    encode_texts: "Callable[..., Tokens]" = _encode_texts,
 ) -> "EncodedSplit":
     """Tokenizes examples, labelled or not.
 
@@ -272,7 +292,7 @@ def encode(
         max_length: longest row in tokens.
         texts_per_row: texts of an example that are run each by itself.
         name: what the progress bar says.
-        long_texts: see `tokens.pack`.
+        encode_texts: takes encoder, texts, longest row and name.
     """
     from tf_transfer.data import batches
     from tf_transfer.data import tagging
@@ -287,17 +307,7 @@ def encode(
     if texts_per_row == 2:
         columns = [[column] for column in examples.texts]
     ids = tokens.join(
-        [
-            tokens.encode(
-                encoder.tokenize,
-                encoder.special,
-                texts,
-                max_length,
-                name,
-                long_texts,
-            )
-            for texts in columns
-        ]
+        [encode_texts(encoder, texts, max_length, name) for texts in columns]
     )
     labels = examples.labels
     if labels is None:

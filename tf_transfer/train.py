@@ -41,6 +41,7 @@ from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transfer.training.callbacks import Callback
+    from tf_transfer.warm import WarmState
 
 LR_FINE_TUNING = 5e-5
 LR_LAST_BLOCKS = 2e-4
@@ -200,12 +201,16 @@ class Train(experiment.Experiment):
             return {"data_identity": self.source.identity}
         return super().identities
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+    def train(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: "WarmState | None" = None,
+    ) -> Result:
         """Trains the encoder or fits words alone; prints what it comes to."""
         if self.settings.is_sparse:
             result = self._fit_baseline()
         else:
-            result = super().train(callbacks)
+            result = super().train(callbacks, warm)
         self._print_answer(result)
         return result
 

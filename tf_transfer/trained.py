@@ -1,7 +1,6 @@
 """A finished run: its scores, its history, and its model, ready to answer."""
 
 import dataclasses
-import json
 import os
 from typing import Any
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from tf_transfer.data import rows
 from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Sentences
 from tf_transfer.data.task import Task
+from tf_transfer.training import checkpoint
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
 
@@ -54,9 +54,8 @@ class Result:
         """
         import pandas as pd
 
-        path = os.path.join(self.directory, "epochs.jsonl")
-        with open(path, encoding="utf-8") as file:
-            return pd.json_normalize([json.loads(line) for line in file])
+        directory = records.RunDirectory(self.directory, None)
+        return pd.json_normalize(directory.epochs())
 
     def predictor(self) -> "Predictor":
         """What answers with the trained model."""
@@ -86,6 +85,7 @@ class Predictor:
         run: the finished run.
 
     Attributes:
+        directory: path of the run directory.
         experiment: the run's.
         tasks: all that the run has, by name.
         task: the one that answers; None where there are several and none is
@@ -98,6 +98,7 @@ class Predictor:
     def __init__(self, run: Result) -> None:
         from tf_transfer.training import strategy
 
+        self.directory = run.directory
         self.experiment = run.experiment
         self.tasks: dict[str, Task] = run.experiment.tasks
         self.task: Any = None
@@ -131,16 +132,11 @@ class Predictor:
                 f"{directory.file('model')}: should hold one file of weights, "
                 f"and holds {len(files)}. Run the run's command again."
             )
-        name = files[0].removesuffix(".safetensors")
-        try:
-            arrays = directory.read_model({"file": name, "sha256": None})
-        except Exception as error:
-            raise UserError(
-                f"{directory.file('model', files[0])}: is damaged ({error})."
-            ) from None
+        path = directory.check_file(f"model/{files[0]}")
+        arrays = checkpoint.read_arrays(path, None)
         weights = {weight.path: weight for weight in self.network.weights}
-        for path, array in arrays.items():
-            weights[path].assign(array)
+        for name, array in arrays.items():
+            weights[name].assign(array)
 
     # === Answers ===
 
@@ -154,7 +150,11 @@ class Predictor:
         return self.answers(self.logits(examples))
 
     def logits(self, examples: Examples) -> np.ndarray:
-        """float32 [examples, units]."""
+        """float32 [examples, units].
+
+        Raises:
+            UserError: one is not finite.
+        """
         return self._run(
             self.experiment.encode(
                 examples, self.task, self.network.encoder, "texts"
@@ -298,13 +298,19 @@ class Predictor:
             self._programs[name] = tf.function(
                 lambda batch: self.network.logits(name, batch, training=False)
             )
-        return steps.predict(
+        output = steps.predict(
             self.devices,
             self._programs[name],
             split,
             self.network.encoder.special.pad,
             self.experiment.settings.max_length,
         )
+        if not np.isfinite(output).all():
+            raise UserError(
+                f"{self.directory}: an output of this model is not finite.\n"
+                "Its encoder or its weights are broken: train it again."
+            )
+        return output
 
     def text_model(self) -> "TextModel":
         """A Keras model that takes strings and tokenizes them itself.

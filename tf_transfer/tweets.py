@@ -29,6 +29,7 @@ the held-out set is the author's with `--test_ids`, else a tenth, drawn by
 `--split_seed`; line breaks separate words (his code drops them).
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -51,6 +52,7 @@ from tf_transfer.models import loading
 from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
+from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.models.freezing import Trainable
@@ -91,8 +93,12 @@ class Settings(experiment.TaskSettings):
         "names the columns.",
         hashed=False,  # its identity is
     )
-    text_column: str = setting("text", "The column of the texts.")
-    label_column: str = setting("target", "The column of the labels.")
+    text_column: str = setting(
+        "text", "The column of the texts.", may_be_empty=False
+    )
+    label_column: str = setting(
+        "target", "The column of the labels.", may_be_empty=False
+    )
     id_column: str = setting(
         None,
         "The column that --test_ids and --row_order speak of. Unset: `id`, "
@@ -102,7 +108,9 @@ class Settings(experiment.TaskSettings):
     keyword_column: str = setting(
         "", "A column that is put before each text, such as `keyword`."
     )
-    encoding: str = setting("utf-8", "Of the file.", hashed=False)
+    encoding: str = setting(
+        "utf-8", "Of the file.", hashed=False, is_encoding=True
+    )
     clean: str = setting(
         "none",
         "`basic` resolves HTML entities and replaces links by `http` and "
@@ -146,7 +154,7 @@ class Settings(experiment.TaskSettings):
         "of the encoder do.",
         at_least=0,
     )
-    fold_seed: int = setting(57, "Seed of the folds.")
+    fold_seed: int = setting(57, "Seed of the folds.", at_least=0)
     row_order: str = setting(
         "",
         "File with all ids, one a line, in the order that the folds are drawn "
@@ -175,7 +183,10 @@ class Settings(experiment.TaskSettings):
     )
     lr: float = setting(None, f"Learning rate. Unset: {LR:g}.", above=0)
     batch_size: int = setting(
-        32, "Examples a step, over all replicas.", at_least=1
+        32,
+        "Examples a step, over all replicas.",
+        at_least=1,
+        at_most=settings_lib.LARGEST_BATCH,
     )
     max_epochs: int = setting(3, "Epochs.", at_least=1)
     schedule: str = setting(
@@ -212,8 +223,14 @@ class Settings(experiment.TaskSettings):
         "Runs of seeds --seed, --seed + 1, and so on.",
         hashed=False,
         at_least=1,
+        at_most=10_000,
     )
-    jobs: int = setting(1, "Runs side by side.", hashed=False, at_least=1)
+    jobs: int = setting(
+        None,
+        "Runs side by side. Unset: one, or one on each GPU.",
+        hashed=False,
+        at_least=1,
+    )
     retry_failed: bool = setting(
         False, "Try again what has failed before.", hashed=False
     )
@@ -364,13 +381,17 @@ class Tweets(experiment.Experiment):
             super().trainable(blocks), pooler=self.settings.pooler == "trained"
         )
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+    def train(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: WarmState | None = None,
+    ) -> Result:
         """Trains the encoder, or fits the baseline in every fold."""
         settings = self.settings
         if not settings.is_own:
             self._report_duplicates()
         if not settings.is_sparse:
-            return super().train(callbacks)
+            return super().train(callbacks, warm)
         if settings.folds and settings.test_ids:
             print(
                 f"--test_ids is not used with --folds={settings.folds}; "
@@ -483,9 +504,11 @@ def run_trials(settings: Settings) -> None:
         settings.out,
         settings.cache_dir,
     )
-    results = execute.collect_results(
-        runs, settings.out, settings.jobs, settings.retry_failed
-    )
+    pool = execute.open_pool(runs, settings.jobs)
+    with contextlib.closing(pool):
+        results = execute.collect_results(
+            runs, settings.out, pool, settings.retry_failed
+        )
     scores = np.array([result["test"]["accuracy"] for result in results])
     print(
         f"{settings.task_name} {settings.approach}: test accuracy "

@@ -23,7 +23,7 @@ TEXTS = small.TRAIN + small.TEST - 2  # distinct ones
 
 
 def cut_at(cut, output="tokens", dtype="float16"):
-    return FrozenPrefix((cut,), output, dtype)
+    return FrozenPrefix(cut, output, dtype)
 
 
 @pytest.fixture(scope="module")
@@ -117,27 +117,39 @@ def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(tmp_path):
         attach(tmp_path, cut_at(cut, output))
         for cut, output in enumerate(("tokens", "tokens", "cls"))
     ]
-    assert [(one.prefix.cuts, *one.builds) for one in found] == [
-        ((0,), (TEXTS, False)),
-        ((0, 1), (TEXTS, True)),
-        ((0, 1, 2), (TEXTS, True)),
+    assert [one.builds for one in found] == [
+        [(TEXTS, False)],
+        [(TEXTS, True)],
+        [(TEXTS, True)],
     ]
-    keys = {len(e.key["cuts"]): e for e in entries(tmp_path)}
-    outputs = [keys[count].key["output"] for count in (1, 2, 3)]
+    keys = {entry.key["cut"]: entry for entry in entries(tmp_path)}
+    outputs = [keys[cut].key["output"] for cut in (0, 1, 2)]
     assert outputs == ["tokens", "tokens", "cls"]
     # Its original cost holds that of what it went on from.
-    cost = {count: entry.seconds.sum() for count, entry in keys.items()}
-    assert cost[1] < cost[2] < cost[3]
-    # A resumed run keeps the cuts that it began with.
-    again = attach(tmp_path, cut_at(1), cuts=[1])
-    assert again.prefix.cuts == (1,)
-    assert again.builds == [(TEXTS, False)]
+    cost = {cut: entry.seconds.sum() for cut, entry in keys.items()}
+    assert cost[0] < cost[1] < cost[2]
+
+
+@pytest.mark.parametrize(
+    "output", ["tokens", pytest.param("cls_blocks", marks=pytest.mark.slow)]
+)
+def test_the_way_states_are_made_changes_no_bit(output, tmp_path):
+    """From the text at once; from two cuts and the text, each for some."""
+    deep = FrozenPrefix(2, output, "float16", 1 if output != "tokens" else 0)
+    encoder = small.encoder(3 if output == "tokens" else 2)
+    whole = attach(tmp_path / "whole", deep, encoder_used=encoder)
+    assert [from_disk for _, from_disk in whole.builds] == [False]
+    for cut, count in ((0, 16), (1, 5)):
+        parts = small.splits(count)
+        attach(tmp_path, deep.shallower(cut), parts, encoder_used=encoder)
+    other = attach(tmp_path, deep, encoder_used=encoder)
+    assert [from_disk for _, from_disk in other.builds] == [True, True, False]
+    small.assert_same_states(other, whole)
 
 
 def test_a_shallower_cut_does_not_come_from_a_deeper(tmp_path):
     for cut in (1, 0):
         attached = attach(tmp_path, cut_at(cut))
-        assert attached.prefix.cuts == (cut,)
         assert attached.builds == [(TEXTS, False)]
 
 
@@ -232,8 +244,8 @@ def test_a_value_that_does_not_fit_names_the_example(value, tmp_path):
     class Overflowing(FrozenPrefix):
         """Puts the value into the states of longer texts."""
 
-        def run(self, encoder, batch):
-            x = tf.cast(super().run(encoder, batch), tf.float32)
+        def run(self, encoder, batch, source=None):
+            x = tf.cast(super().run(encoder, batch, source), tf.float32)
             lengths = tf.reduce_sum(tf.cast(batch["mask"], tf.int32), axis=1)
             x = tf.where((lengths > 18)[:, None, None], value, x)
             return tf.cast(x, self.dtype)

@@ -21,7 +21,7 @@ from tf_transfer.models.heads import pooled
 LENGTH = 24
 TRAIN, TEST = 24, 10  # texts
 # Most of the time of a build goes into tracing: no block, no time.
-PREFIX = FrozenPrefix((0,), "tokens", "float32")
+PREFIX = FrozenPrefix(0, "tokens", "float32")
 
 
 @functools.cache
@@ -89,9 +89,6 @@ class OneDevice:
     def __init__(self):
         self.builds = []
 
-    def agree(self, *values):
-        return np.asarray(values)
-
     def run_local(self, program, dataset):
         self.builds.append((0, "ids" not in dataset.element_spec))
         for batch in dataset:
@@ -106,7 +103,8 @@ class Attached:
     """What `attach` returned, and what it did.
 
     Attributes:
-        prefix, splits, cost: see `FeatureCache.attach`.
+        prefix: as given.
+        splits, cost: see `FeatureCache.attach`.
         builds: see `OneDevice`.
     """
 
@@ -127,7 +125,6 @@ def attach(
     folder,
     prefix=PREFIX,
     parts=None,
-    cuts=None,
     encoder_used=None,
     is_stopped=lambda: False,
     **options,
@@ -142,10 +139,10 @@ def attach(
         is_stopped,
     )
     try:
-        attached = cache.attach(prefix, parts or splits(), cuts)
+        attached = cache.attach(prefix, parts or splits())
     finally:
         cache.close()
-    return Attached(*attached, devices.builds)
+    return Attached(prefix, *attached, devices.builds)
 
 
 def stored(split):
@@ -163,10 +160,10 @@ def stored(split):
 
 
 def assert_same_states(one, other):
-    """That two caches gave the same vectors for the same texts."""
+    """That two caches gave the same vectors, to the last bit."""
     assert len(one.states) == len(other.states) > 0
     for here, there in zip(one.states, other.states):
-        np.testing.assert_allclose(here, there, atol=1e-5)
+        np.testing.assert_array_equal(here, there)
 
 
 def entries(folder):

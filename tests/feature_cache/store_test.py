@@ -17,7 +17,7 @@ HIDDEN = 8
 KEY = {
     "code": "1",
     "weights": "w",
-    "cuts": [2],
+    "cut": 2,
     "output": "tokens",
     "dtype": "float16",
     "precision": "float32",
@@ -175,6 +175,67 @@ def test_a_damaged_list_of_rows_is_named_and_its_rows_missing(store, entry):
     assert again.find(first[0]).tolist() == [-1]
     again.append(*first, 1.0)
     assert_rows(again, first[0] + second[0], first[2] + second[2])
+
+
+# === What belongs to another entry ===
+
+
+def swap(one, other):
+    os.rename(one, f"{one}.away")
+    os.rename(other, one)
+    os.rename(f"{one}.away", other)
+
+
+def two_entries(store):
+    """Of two cuts: they have the same rows, and other vectors."""
+    keys = KEY, {**KEY, "weights": "other"}
+    for seed, key in enumerate(keys):
+        entry = store.open(key, "tiny")
+        hashes, lengths, _ = rows(3, 5)
+        entry.append(hashes, lengths, rows(3, 5, seed=seed)[2], 1.0)
+        entry.close()
+    return keys, [store.open(key, "tiny").folder for key in keys]
+
+
+def test_exchanged_folders_are_empty_for_whoever_opens_them(store):
+    keys, folders = two_entries(store)
+    swap(*folders)
+    assert [entry.is_misplaced for entry in store.entries()] == [True, True]
+    for key, folder in zip(keys, folders):
+        entry = store.open(key, "tiny")
+        assert (entry.folder, entry.key, entry.rows) == (folder, key, {})
+        assert entry.was_replaced and not entry.is_misplaced
+
+
+@pytest.mark.parametrize(
+    "names", [("vectors.bin", "rows-00000.npz"), ("vectors.bin",)]
+)
+def test_exchanged_files_are_damaged_rows(names, store):
+    keys, folders = two_entries(store)
+    for name in names:
+        swap(*(os.path.join(folder, name) for folder in folders))
+    for key in keys:
+        entry = store.open(key, "tiny")
+        indices = entry.find(rows(3, 5)[0])
+        assert entry.find_damaged(indices) == indices.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"model": "tiny", "key": null}', "\x00", '{"model": 1}']
+    + ['{"model": "x", "key": {"hidden": "a", "dtype": "float16"}}']
+    + ['{"model": "x", "key": {"hidden": -1, "dtype": "float16"}}']
+    + ['{"model": "x", "key": {"hidden": 8, "dtype": "int8"}}', "[" * 10**5],
+)
+def test_a_damaged_entry_is_listed_apart_and_replaced(content, store, entry):
+    hashes, lengths, vectors = rows(3, 5)
+    entry.append(hashes, lengths, vectors, 1.0)
+    with open(entry.file("entry.json"), "w") as file:
+        file.write(content)
+    assert store.entries() == []
+    assert store.find_unreadable() == [entry.folder]
+    assert_rows(store.open(KEY, "tiny"), hashes, vectors)
+    assert store.find_unreadable() == []
 
 
 @pytest.mark.parametrize("where", ["vectors", "rows"])
@@ -362,3 +423,31 @@ def test_a_folder_that_was_removed_while_it_was_opened_is_made_anew(
     monkeypatch.setattr(store_lib.fcntl, "flock", flock)
     again = store.open(entry.key, "tiny")
     assert os.path.exists(again.file("entry.json")) and not again.rows
+
+
+# === A read-only cache, and litter ===
+
+
+def test_a_read_only_cache_is_read_and_adds_nothing(store, monkeypatch):
+    key = fill(store, "one", size=3).key
+    opened = open
+
+    def refuse(path, mode="r", **options):
+        if set(mode) & set("aw+x"):
+            raise PermissionError(errno.EROFS, "Read-only file system", path)
+        return opened(path, mode, **options)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    entry = store.open(key, "tiny")
+    hashes, _, vectors = rows(3)
+    assert_rows(entry, hashes, vectors)
+    with pytest.raises(store_lib.DiskFull), entry.build_lock(pytest.fail):
+        pass
+
+
+def test_who_builds_sweeps_what_killed_processes_left(entry):
+    litter = entry.file("rows-00000.npz.tmp-1")
+    with open(litter, "w"):
+        pass
+    with entry.build_lock(pytest.fail):
+        assert not os.path.exists(litter)

@@ -316,7 +316,7 @@ def test_the_figure_has_intervals_and_every_trial():
     records = write({"all": [67, 68], 3: [62, 63], 1: [57, 58]}, "rte")
     drawn = freezing.figures(collect(records))
     assert [figure.name for figure in drawn] == ["relative_scores"]
-    assert drawn[0].files["png"].startswith(b"\x89PNG")
+    assert drawn[0].render("png").startswith(b"\x89PNG")
     assert "every trial as a point" in drawn[0].caption
 
 
@@ -331,7 +331,7 @@ def test_several_encoders_are_one_figure():
     )
     drawn = freezing.figures(collect(base, large))
     assert [f.name for f in drawn] == ["relative_scores", "encoders"]
-    assert b"roberta_large_en" in drawn[1].files["svg"]
+    assert b"roberta_large_en" in drawn[1].svg
 
 
 def test_the_published_curve_is_relative_to_the_authors_full_model():

@@ -257,8 +257,8 @@ def test_both_figures_are_drawn():
     drawn = glue.figures(collect(write(FINALS)))
     assert [f.name for f in drawn] == ["score_against_time", "front"]
     for figure in drawn:
-        assert figure.files["png"].startswith(b"\x89PNG")
-        assert b"<svg" in figure.files["svg"]
+        assert figure.render("png").startswith(b"\x89PNG")
+        assert b"<svg" in figure.svg
 
 
 def test_runs_without_times_have_tables_and_no_figure():

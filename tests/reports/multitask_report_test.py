@@ -296,7 +296,7 @@ def test_a_change_is_from_the_pass_before_it():
     }
     figures = multitask.figures(study)
     assert [f.name for f in figures] == ["forgetting_A", "passes_A"]
-    assert all(f.files["png"].startswith(b"\x89PNG") for f in figures)
+    assert all(f.render("png").startswith(b"\x89PNG") for f in figures)
 
 
 def test_that_tasks_hurt_each_other_is_judged_pass_by_pass():

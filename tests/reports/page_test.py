@@ -1,7 +1,9 @@
 """The page: what it says first, how sure it is, and that texts stay texts."""
 
+import csv
 import glob
 import html
+import io
 import json
 import os
 import re
@@ -302,6 +304,32 @@ def test_a_hostile_text_in_a_run_stays_text():
     rows = [line for line in markdown.splitlines() if line.startswith("| ")]
     cells = {len(re.findall(r"(?<!\\)\|", row)) for row in rows[-2:]}
     assert len(cells) == 1
+
+
+def test_a_table_holds_no_formula_and_a_document_no_link():
+    frame = pd.DataFrame(
+        {
+            "=a": ["=1+1", "@x", "-2+3+cmd|' /C calc'!A0", "+0.5 (+0.1 to +1)"],
+            "n": [-1.5, 2.0, np.nan, 0.0],
+        }
+    )
+    rows = list(csv.reader(io.StringIO(page_lib.to_csv(frame))))
+    assert [row[0] for row in rows] == [
+        "'=a",
+        "'=1+1",
+        "'@x",
+        "'-2+3+cmd|' /C calc'!A0",
+        "+0.5 (+0.1 to +1)",
+    ]
+    assert [row[1] for row in rows[1:]] == ["-1.5", "2.0", "", "0.0"]
+    shown = page_lib._escape_markdown("[a](b) \\| c\u2028<d>")
+    assert shown == r"[a]\(b) \\\| c &lt;d>"
+
+
+def test_what_runs_warned_of_is_a_note():
+    warned = [{**run, "warnings": ["rte: is one class."]} for run in TWO]
+    page = make_page(ALL, warned)
+    assert "rte: is one class. (3 runs)" in page.parts[0].notes
 
 
 def test_nan_and_missing_values_do_not_break_the_page():

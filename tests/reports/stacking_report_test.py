@@ -304,7 +304,7 @@ def test_figures_show_phases_and_costs_of_the_best_groups():
     [study] = collect(*entities())
     figures = stacking.figures(study)
     assert [figure.name for figure in figures] == ["phases_A", "costs_A"]
-    assert all(figure.files["svg"].startswith(b"<?xml") for figure in figures)
+    assert all(figure.svg.startswith(b"<?xml") for figure in figures)
 
 
 def test_runs_that_were_never_stacked_have_no_phase_curves():

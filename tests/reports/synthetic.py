@@ -110,6 +110,9 @@ def write(
     scores = scores or [0.0] * len(lines or [0])
     lines = lines or [
         {
+            "epoch": number,
+            "phase": 1,
+            "phase_epoch": number,
             "validation": {task.metric: score},
             "test": {task.metric: score},
             "elapsed_seconds": paid + seconds * number,
@@ -137,9 +140,16 @@ def write(
             "test": None,
             "best_epoch": lines[-1]["epoch"],
         }
-    _json(
-        folder,
-        "result.json",
+    if predictions:
+        labels, logits = predictions
+        arrays = {
+            "test_ids": np.arange(len(labels)),
+            "test_labels": labels,
+            "test_logits": logits,
+        }
+    if arrays:
+        np.savez(os.path.join(folder, "predictions.npz"), **arrays)
+    records.RunDirectory(folder, directory.key).write_result(
         {
             "task": task.name,
             "metric": task.metric,
@@ -159,17 +169,8 @@ def write(
             ),
             "total_parameters": 1000,
             **(facts or {}),
-        },
-    )
-    if predictions:
-        labels, logits = predictions
-        arrays = {
-            "test_ids": np.arange(len(labels)),
-            "test_labels": labels,
-            "test_logits": logits,
         }
-    if arrays:
-        np.savez(os.path.join(folder, "predictions.npz"), **arrays)
+    )
     return folder
 
 

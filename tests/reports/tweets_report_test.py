@@ -354,8 +354,8 @@ def test_figures_are_boxes_of_folds_and_trials_and_sizes(study):
     names = {figure.name for figure in tweets.figures(study)}
     assert names == {"trials_A_tweets", "folds_A_tweets"}
     figure = tweets.figures(study)[0]
-    assert figure.files["png"].startswith(b"\x89PNG")
-    assert b"<svg" in figure.files["svg"]
+    assert figure.render("png").startswith(b"\x89PNG")
+    assert b"<svg" in figure.svg
 
 
 def test_a_group_is_called_as_in_the_paper(study):

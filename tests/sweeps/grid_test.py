@@ -79,29 +79,6 @@ def test_one_run_named_twice_is_done_once(expand):
     assert len(expand({**GRID, "axes": axes, "exclude": []})) == 1
 
 
-def test_runs_on_one_prefix_are_neighbours_the_lowest_cut_first(expand):
-    axes = {
-        "seed": [0, 1],
-        "frozen_prefix": ["live", "cached"],
-        "task": ["rte", "sst2"],
-        "trainable_layers": [1, 2],
-    }
-    runs = expand({**GRID, "axes": axes, "exclude": []})
-    cached = [
-        (run.axes["task"], run.axes["trainable_layers"])
-        for run in runs
-        if run.settings.runs_cached
-    ]
-    assert cached == [
-        *[("rte", "2")] * 2,
-        *[("rte", "1")] * 2,
-        *[("sst2", "2")] * 2,
-        *[("sst2", "1")] * 2,
-    ]
-    live = [run for run in runs if not run.settings.runs_cached]
-    assert [run.axes["seed"] for run in live] == ["0"] * 4 + ["1"] * 4
-
-
 def test_runs_are_selected_by_any_flag(expand):
     runs = expand(GRID)
     some = grid_lib.select("grid.json", runs, ["task=rte", "seed=1"])
@@ -174,3 +151,48 @@ def test_a_wrong_grid_is_an_error_with_its_file(grid, message, expand):
 def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(UserError, match="No such file.*embedded.json"):
         grid_lib.read(str(tmp_path / "grid.json"))
+
+
+# === What is too large, too deep, or no value ===
+
+
+def test_a_grid_of_too_many_runs_is_refused_before_it_is_expanded(expand):
+    axes = {name: list(range(100)) for name in ("seed", "patience", "lr")}
+    with pytest.raises(UserError, match=r"1,000,000 combinations.*--yes"):
+        expand({"experiment": "glue", "axes": axes})
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("[" * 5000, "nested too deep|is not JSON"),
+        ('{"experiment": "glue", "flags": {"data": "a\\u0000b"}}', "NUL"),
+        ('{"experiment": "glue", "axes": {"data": ["a\\u0000b"]}}', "NUL"),
+        ('{"experiment": "glue", "axes": {"seed": [[1]]}}', r"\[1\] is no"),
+        ('{"experiment": "glue", "flags": {"seed": null}}', "null is no"),
+        (
+            '{"experiment": "glue", "flags": {"seed": %s}}' % ("9" * 5000),
+            "not text",
+        ),
+        ('{"experiment": "a\\u0000b"}', "no experiment"),
+        ('{"experiment": "glue", "flagfile": "a\\u0000b"}', "NUL"),
+    ],
+    ids=range(8),
+)
+def test_what_no_flag_can_be_is_refused_in_a_short_line(text, said, tmp_path):
+    path = tmp_path / "grid.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said) as error:
+        grid_lib.expand(str(path), grid_lib.read(str(path)), str(tmp_path))
+    assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize("name", ["/tmp/x", "../../..", "a/b"])
+def test_a_grid_writes_nowhere_but_below_its_out(name, tmp_path):
+    grid = {
+        "experiment": "tweets",
+        "flags": {"data": "a.csv", "model": "tiny"},
+        "axes": {"task": [name]},
+    }
+    with pytest.raises(UserError, match=f"--task={name}: becomes a folder"):
+        grid_lib.expand("grid.json", grid, str(tmp_path / "runs"))

@@ -72,6 +72,7 @@ def _run(
     logits = np.zeros((len(table), task.units))
     parameters = 0
     lines: list[dict[str, Any]] = []
+    warnings: dict[str, None] = {}  # each once, in their order
     for train, tested in _bar(folds, desc="folds", unit=" folds"):
         train = train[
             splits.choose_subset(
@@ -82,6 +83,10 @@ def _run(
         ]
         heldout.check_labels(
             train, table.labels, table.label_names, "max_train_examples"
+        )
+        tested_labels = table.labels[tested]
+        warnings |= dict.fromkeys(
+            splits.warn_of_labels(task, table.labels[train], [tested_labels])
         )
         began = time.monotonic()
         try:
@@ -95,9 +100,7 @@ def _run(
         train_seconds = time.monotonic() - began
         elapsed += train_seconds
         logits[tested] = baseline.logits(texts[tested])
-        scores = metrics.measure(
-            task.metrics, table.labels[tested], logits[tested]
-        )
+        scores = metrics.measure(task.metrics, tested_labels, logits[tested])
         eval_seconds = time.monotonic() - began - train_seconds
         if not lines:
             sizes = {"train": len(train), "test": len(tested)}
@@ -135,6 +138,7 @@ def _run(
         }
     )
     result = _make_result(settings, task, lines, parameters)
+    result["warnings"] = [*warnings]
     events.log_result(result, task.metric, len(lines))
     events.close()
     directory.end(result)

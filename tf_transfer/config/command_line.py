@@ -17,6 +17,7 @@ from tf_transfer.config import help as help_lib
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 _DEFINE: dict[Any, Callable[..., Any]] = {
     str: flags.DEFINE_string,
@@ -73,7 +74,7 @@ def parse(cls: type, words: Sequence[str]) -> Any:
     except flags.Error as error:
         raise UserError(str(error)) from None
     if strays:
-        raise UserError(f"{strays[0]!r} is not a flag.")
+        raise UserError(f"{cut(strays[0])!r} is not a flag.")
     return from_flags(cls, values)
 
 
@@ -179,8 +180,8 @@ def import_tensorflow() -> None:
 def _without_strays(main: Callable[[], None], argv: Sequence[str]) -> None:
     if len(argv) > 1:
         raise UserError(
-            f"{argv[1]!r} is not a flag. Flags look like --task=rte; --help "
-            "lists them."
+            f"{cut(argv[1])!r} is not a flag. Flags look like --task=rte; "
+            "--help lists them."
         )
     main()
 

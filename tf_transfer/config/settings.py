@@ -11,11 +11,19 @@ import dataclasses
 import math
 import os
 import re
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import Self
 
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
+
+# Seeds, counts and sizes end in NumPy's and TensorFlow's 32-bit integers.
+LARGEST_INT = 2**31 - 1
+LARGEST_BATCH = 2**16
+# What may be part of a path: no separators, nothing invisible, not `..`.
+NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
 
 
 def setting(
@@ -28,6 +36,8 @@ def setting(
     above: float | None = None,
     at_most: float | None = None,
     below: float | None = None,
+    may_be_empty: bool = True,
+    is_encoding: bool = False,
 ) -> Any:
     """A field of a settings class, and with it a flag.
 
@@ -38,7 +48,10 @@ def setting(
         choices: allowed values, if they can be listed.
         hashed: whether the value can change a number, and so belongs to the
             key of the run.
-        at_least, above, at_most, below: bounds of a number.
+        at_least, above, at_most, below: bounds of a number. Integers are
+            below 2^31 in any case.
+        may_be_empty: whether a text may be.
+        is_encoding: whether it names an encoding of text.
     """
     return dataclasses.field(
         default=default,
@@ -50,6 +63,8 @@ def setting(
             "above": above,
             "at_most": at_most,
             "below": below,
+            "may_be_empty": may_be_empty,
+            "is_encoding": is_encoding,
         },
     )
 
@@ -85,7 +100,7 @@ class Settings:
         "the bottom, such as 7-8. Pooler and head train too.",
     )
     max_length: int = setting(
-        128, "Longest text (or pair) in tokens.", at_least=8
+        128, "Longest text (or pair) in tokens.", at_least=8, at_most=2**16
     )
     max_train_examples: int = setting(
         0,
@@ -98,7 +113,10 @@ class Settings:
         None, "Learning rate. Unset: the paper's, by what is trained.", above=0
     )
     batch_size: int = setting(
-        1, "Examples a step, over all replicas.", at_least=1
+        1,
+        "Examples a step, over all replicas.",
+        at_least=1,
+        at_most=LARGEST_BATCH,
     )
     batching: str = setting(
         "random",
@@ -223,6 +241,7 @@ class Settings:
         1,
         "Split the CPU into so many logical devices, to try a strategy.",
         at_least=1,
+        at_most=1024,
     )
     jit_compile: bool = setting(False, "Compile the step with XLA.")
     deterministic: bool = setting(
@@ -230,7 +249,12 @@ class Settings:
     )
 
     # === Where it goes ===
-    out: str = setting("runs", "Root of the run directories.", hashed=False)
+    out: str = setting(
+        "runs",
+        "Root of the run directories.",
+        hashed=False,
+        may_be_empty=False,
+    )
     cache_dir: str = setting(
         "",
         "Folder for stored states and for what pip fetches. Unset: "
@@ -344,14 +368,15 @@ class Settings:
         """
         for field in dataclasses.fields(self):
             _check_field(field, getattr(self, field.name))
-        if not re.fullmatch(r"all|\d+", self.trainable_layers):
+        if not re.fullmatch(r"all|0|[1-9][0-9]{0,3}", self.trainable_layers):
             raise UserError(
-                f"--trainable_layers={self.trainable_layers}: give `all` or "
-                "the number of blocks to train, such as 4."
+                f"--trainable_layers={cut(self.trainable_layers)}: give "
+                "`all` or the number of blocks to train, such as 4."
             )
-        if self.blocks and not re.fullmatch(r"\d+-\d+", self.blocks):
+        number = "[1-9][0-9]{0,3}"
+        if self.blocks and not re.fullmatch(f"{number}-{number}", self.blocks):
             raise UserError(
-                f"--blocks={self.blocks}: give a range such as 7-8."
+                f"--blocks={cut(self.blocks)}: give a range such as 7-8."
             )
         if self.blocks and self.trainable_layers != "all":
             raise UserError(
@@ -387,13 +412,22 @@ class Settings:
 def _check_field(field: dataclasses.Field, value: Any) -> None:
     """Raises `UserError` for a value outside of what its field allows."""
     allowed = field.metadata
-    flag = f"--{field.name}={value}"
+    flag = f"--{field.name}={cut(value)}"
     if value is None:
         return
+    kind: Any = field.type
+    expected = (int, float) if kind is float else kind
+    is_bool = isinstance(value, bool)
+    if is_bool != (kind is bool) or not isinstance(value, expected):
+        raise UserError(f"{flag}: give {_TYPES[kind]}.")
     if allowed["choices"] and value not in allowed["choices"]:
         raise UserError(f"{flag}: pick one of {', '.join(allowed['choices'])}.")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{flag}: give a finite number.")
+    if isinstance(value, str):
+        _check_text(flag, value, allowed)
+    if field.type is int and abs(value) > LARGEST_INT:
+        raise UserError(f"{flag}: must be at most {LARGEST_INT}.")
     bounds = []
     is_inside = True
     if allowed["at_least"] is not None:
@@ -410,6 +444,39 @@ def _check_field(field: dataclasses.Field, value: Any) -> None:
         is_inside &= value < allowed["below"]
     if not is_inside:
         raise UserError(f"{flag}: must be {' and '.join(bounds)}.")
+
+
+_TYPES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+}
+
+
+def check_name(flag: str, value: str) -> None:
+    """Raises `UserError` for a text that cannot be a folder's name."""
+    if not re.fullmatch(NAME, value):
+        raise UserError(
+            f"{flag}: becomes a folder's name: give 1 to 100 characters "
+            "without / and \\ and line breaks, not `..`."
+        )
+
+
+def _check_text(flag: str, value: str, allowed: Mapping[str, Any]) -> None:
+    """Raises `UserError` for a text that cannot be what its field is."""
+    if "\0" in value:
+        raise UserError(f"{flag}: holds a NUL character.")
+    if not (value or allowed["may_be_empty"]):
+        raise UserError(f"{flag}: is empty. Leave the flag out, or give one.")
+    if allowed["is_encoding"]:
+        try:
+            "".encode(value)
+            b"".decode(value)
+        except (LookupError, ValueError):
+            raise UserError(
+                f"{flag}: no such encoding. Give utf-8, latin-1, cp1252, ..."
+            ) from None
 
 
 def pick(cls: type, settings: Any, **values: Any) -> Any:

@@ -26,6 +26,7 @@ from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 TYPES = ("PER", "ORG", "LOC", "MISC")
 TAGS = entities.tag_names(TYPES)
@@ -107,8 +108,8 @@ def read(path: str) -> Sentences:
         for number, cells in rows:
             if cells[-1] not in TAGS:
                 raise UserError(
-                    f"{path}, line {number}: {cells[-1]!r} is not a tag. The "
-                    "last column is O, or B- or I- and one of "
+                    f"{path}, line {number}: {cut(cells[-1])!r} is not a tag. "
+                    "The last column is O, or B- or I- and one of "
                     + ", ".join(TYPES)
                     + "."
                 )

@@ -9,6 +9,7 @@ pairs), STS-B (the same pairs, split differently).
 
 import csv
 import dataclasses
+import io
 import math
 import os
 import sys
@@ -28,6 +29,7 @@ from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 _PAIR = ("sentence1", "sentence2")
 
@@ -298,16 +300,17 @@ def _lines(
     """Yields (line number, cells by the names of their columns)."""
     csv.field_size_limit(sys.maxsize)
     needed = ("id", *task.texts, *(() if is_hidden else (task.label,)))
-    with open(path, encoding="utf-8-sig", newline="") as file:
+    with io.StringIO(tsv.read_text(path), newline="") as file:
         reader = csv.reader(file, delimiter="\t")
         try:
             header = next(reader, [])
             for name in needed:
                 if name not in header:
+                    shown = ", ".join(map(repr, map(cut, header[:8])))
                     raise UserError(
                         f"{path}, line 1: has no column {name!r}; its "
-                        f"columns are {', '.join(map(repr, header[:8]))}. Is "
-                        "it a tab-separated file of the CS224N project?"
+                        f"columns are {shown}. Is it a tab-separated "
+                        "file of the CS224N project?"
                     )
             positions = {name: header.index(name) for name in needed}
             for cells in reader:
@@ -323,10 +326,9 @@ def _lines(
                     reader.line_num,
                     {name: cells[at] for name, at in positions.items()},
                 )
-        except (csv.Error, UnicodeDecodeError) as error:
+        except csv.Error as error:
             raise UserError(
-                f"{path}, behind line {reader.line_num}: cannot be read "
-                f"({error})."
+                f"{path}, line {reader.line_num}: cannot be read ({error})."
             ) from None
 
 
@@ -355,6 +357,6 @@ def _parse_label(task: Task, word: str, where: str) -> int | float:
         return tsv.check_score(value, word, where)
     if value not in range(len(task.labels)):
         raise UserError(
-            f"{where}: {word!r} is not one of {', '.join(task.labels)}."
+            f"{where}: {cut(word)!r} is not one of {', '.join(task.labels)}."
         )
     return int(value)

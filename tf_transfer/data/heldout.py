@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 Split = tuple[np.ndarray, np.ndarray]  # rows to train on, rows to test
 
@@ -60,7 +61,7 @@ def find_rows(
     if missing:
         raise UserError(
             f"--{flag}={path}: {len(missing)} of its {len(ids)} ids are not in "
-            f"{table_path}, such as {missing[0]!r}. Is --id_column right?"
+            f"{table_path}, such as {cut(missing[0])!r}. Is --id_column right?"
         )
     return np.array([row_of[word] for word in ids])
 
@@ -162,8 +163,8 @@ def check_labels(
     missing = _missing_labels(labels[train], label_names)
     if missing:
         raise UserError(
-            f"--{flag}: leaves no example of label {missing[0]!r} to train on, "
-            f"of {len(train)}. Leave more."
+            f"--{flag}: leaves no example of label {cut(missing[0])!r} to "
+            f"train on, of {len(train)}. Leave more."
         )
 
 
@@ -181,7 +182,8 @@ def check_fold(
         if missing:
             raise UserError(
                 f"--folds={count}: fold {number} {verb} on no example of label "
-                f"{missing[0]!r}. Give fewer folds, or another --fold_seed."
+                f"{cut(missing[0])!r}. Give fewer folds, or another "
+                "--fold_seed."
             )
 
 

@@ -1,6 +1,14 @@
 """Which examples train, validate or are sampled, each drawn by a seed."""
 
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Task
+from tf_transfer.utils.formatting import cut
 
 
 def split_train_validation(
@@ -51,6 +59,61 @@ def draw_sample(count: int, size: int, seed: int) -> np.ndarray:
     """
     rng = np.random.default_rng([seed, 17])
     return np.sort(rng.permutation(count)[:size])
+
+
+def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
+    """What makes the scores of a classifier mean little, a sentence each.
+
+    Args:
+        task: says which classes there are.
+        texts: `train` and `test`, by split name: `Examples`, or sentences
+            whose words have `tags`.
+    """
+    if task.labels is None:
+        return []
+    train: Any
+    tests: Any
+    train, *tests = (
+        examples.labels
+        if isinstance(examples, Examples)
+        else [task.labels.index(t) for tags in examples.tags for t in tags]
+        for examples in (texts["train"][""], *texts["test"].values())
+    )
+    return warn_of_labels(task, train, tests)
+
+
+def warn_of_labels(
+    task: Task, train: Sequence[int], tests: Iterable[Sequence[int]]
+) -> list[str]:
+    """As `find_warnings`, of the labels themselves."""
+    assert task.labels is not None
+    found = []
+    if len(_classes_of(train)) == 1:
+        found.append(
+            f"{task.name}: all {len(train)} training labels are of one class."
+        )
+    if len(train) < task.units:
+        found.append(
+            f"{task.name}: has {len(train)} training labels, fewer than the "
+            f"{task.units} outputs of its head."
+        )
+    for labels in tests:
+        lacking = sorted({*range(len(task.labels))} - _classes_of(labels))
+        if lacking:
+            names = ", ".join(cut(task.labels[label]) for label in lacking[:5])
+            found.append(
+                f"{task.name}: a test set of {len(labels)} labels lacks "
+                f"{len(lacking)} of {len(task.labels)} classes ({names})."
+            )
+    return found
+
+
+def _classes_of(labels: Any) -> set[int]:
+    """The classes among some labels; or columns, of several labels at once."""
+    labels = np.asarray(labels)
+    if labels.ndim == 2:
+        return {*np.flatnonzero(labels.any(axis=0)).tolist()}
+    return {*np.unique(labels).tolist()}
 
 
 def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:

@@ -24,6 +24,7 @@ import numpy as np
 
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 MOST_CLASSES = 1000  # more labels than this are not a column of classes
 SHOWN = 12  # columns that a message lists
@@ -265,9 +266,9 @@ def _find_columns(
         if not name:
             continue
         if name not in header:
-            shown = ", ".join(map(repr, header[:SHOWN]))
+            shown = ", ".join(map(repr, map(cut, header[:SHOWN])))
             raise UserError(
-                f"{path}, line 1: has no column {name!r}. Give one of "
+                f"{path}, line 1: has no column {cut(name)!r}. Give one of "
                 f"{shown} as --{flag}_column."
             )
         positions[flag] = header.index(name)
@@ -307,8 +308,8 @@ def _check_ids(path: str, column: str, ids: list[str]) -> None:
     if len(set(ids)) < len(ids):
         [(twice, count)] = collections.Counter(ids).most_common(1)
         raise UserError(
-            f"{path}, column {column!r}: has {twice!r} {count} times. Give "
-            "another --id_column, or none: --id_column= numbers the lines."
+            f"{path}, column {column!r}: has {cut(twice)!r} {count} times. "
+            "Give another --id_column, or none: --id_column= numbers the lines."
         )
 
 
@@ -324,8 +325,8 @@ def _check_labels(path: str, column: str, labels: list[str]) -> tuple[str, ...]:
         raise UserError(f"{path}: holds no examples.")
     if len(counts) == 1:
         raise UserError(
-            f"{where}: has one label only, {labels[0]!r}: there is nothing "
-            "to classify. Give another --label_column."
+            f"{where}: has one label only, {cut(labels[0])!r}: there is "
+            "nothing to classify. Give another --label_column."
         )
     if len(counts) > min(MOST_CLASSES, len(labels) / 2):
         raise UserError(
@@ -336,8 +337,8 @@ def _check_labels(path: str, column: str, labels: list[str]) -> tuple[str, ...]:
     once = [label for label, count in counts.items() if count == 1]
     if once:
         raise UserError(
-            f"{where}: one example only has label {once[0]!r}: it cannot be "
-            "both trained on and tested. Remove it, or mend its label."
+            f"{where}: one example only has label {cut(once[0])!r}: it cannot "
+            "be both trained on and tested. Remove it, or mend its label."
         )
     return sort_labels(counts)
 

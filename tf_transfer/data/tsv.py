@@ -9,6 +9,7 @@ from tf_transfer.data.task import Examples
 from tf_transfer.data.task import SCORE_RANGE
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 
 def read_tsv(task: Task, path: str, split: str) -> Examples:
@@ -71,22 +72,31 @@ def read_lines(path: str) -> list[str]:
     Raises:
         UserError: It is empty, or not UTF-8.
     """
-    with open(path, "rb") as file:
-        content = file.read()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{path}, line {line}: is not UTF-8 (byte "
-            f"0x{content[error.start]:02x}). Convert the file to UTF-8."
-        ) from None
+    text = read_text(path)
     lines = text.replace("\r\n", "\n").split("\n")
     while lines and not lines[-1]:
         lines.pop()
     if not lines:
         raise UserError(f"{path}: is empty.")
     return lines
+
+
+def read_text(path: str) -> str:
+    """The content of a text file.
+
+    Raises:
+        UserError: It is not UTF-8; with the line.
+    """
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{path}, line {line}: is not UTF-8 (byte "
+            f"0x{content[error.start]:02x}). Convert the file to UTF-8."
+        ) from None
 
 
 def check_score(score: float, word: str, where: str) -> float:
@@ -103,7 +113,7 @@ def check_score(score: float, word: str, where: str) -> float:
     low, high = SCORE_RANGE
     if not low <= score <= high:
         raise UserError(
-            f"{where}: {word!r} is not a score from {low:g} to {high:g}."
+            f"{where}: {cut(word)!r} is not a score from {low:g} to {high:g}."
         )
     return score
 
@@ -112,7 +122,7 @@ def _find_column(header: Sequence[str], name: str, path: str) -> int:
     if name not in header:
         raise UserError(
             f"{path}, line 1: has no column {name!r}; its columns are "
-            f"{', '.join(map(repr, header[:12]))}."
+            f"{', '.join(map(repr, map(cut, header[:12])))}."
         )
     return list(header).index(name)
 
@@ -126,6 +136,6 @@ def _parse_label(task: Task, word: str, where: str) -> int | float:
         return check_score(score, word, where)
     if word not in task.labels:
         raise UserError(
-            f"{where}: {word!r} is not one of {', '.join(task.labels)}."
+            f"{where}: {cut(word)!r} is not one of {', '.join(task.labels)}."
         )
     return task.labels.index(word)

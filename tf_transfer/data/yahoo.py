@@ -18,6 +18,7 @@ from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 CLASSES = (
     "Society & Culture",
@@ -116,8 +117,8 @@ def choose_classes(classes: str, names: Sequence[str] = CLASSES) -> list[int]:
     for word in words:
         if word.lower() not in number_of:
             raise UserError(
-                f"--classes={classes}: {word!r} is not a class. Give numbers "
-                f"from 1 to {len(names)}, or names: {', '.join(names)}."
+                f"--classes={classes}: {cut(word)!r} is not a class. Give "
+                f"numbers from 1 to {len(names)}, or names: {', '.join(names)}."
             )
     numbers = [number_of[word.lower()] for word in words]
     if len(numbers) < 2 or len(set(numbers)) < len(numbers):
@@ -174,7 +175,8 @@ def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
             )
         if cells[0] not in known:
             raise UserError(
-                f"{path}, line {line}: {cells[0]!r} is not a class from 1 to "
-                f"{len(known)}. Mend the line; the file must have no header."
+                f"{path}, line {line}: {cut(cells[0])!r} is not a class from "
+                f"1 to {len(known)}. Mend the line; the file must have no "
+                "header."
             )
         yield line, cells

@@ -1,12 +1,16 @@
 """`--frozen_prefix=cached`: the frozen blocks run once, training reads.
 
-The prefix runs over every text of a phase in inference mode, in large batches
-sorted by length, and its output is stored (`store`). Only rows that are not
-there yet are built, so another seed, rate, head, batch size or subset starts
-at once. A deeper cut continues from a shallower one on disk.
+The prefix runs over every text of a phase in inference mode, and its output is
+stored (`store`). Only rows that are not there yet are built, so another seed,
+rate, head, batch size or subset starts at once. A deeper cut continues from a
+shallower one on disk.
+
+What is stored for a text is the same to the last bit whatever was stored
+before: states are rounded below every block (`prefix`), and a batch has the
+shape that the text's own length gives it, whatever its other texts.
 
 Rows that find no room run the prefix at every step instead, in the same mode
-and rounding: numbers do not depend on the disk.
+and rounding, but in the batches of training: a last bit may differ.
 """
 
 import dataclasses
@@ -35,7 +39,7 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 
-BATCH_TOKENS = 16384  # of a batch that the prefix is run on, padding included
+BATCH_ROWS = 16  # of a batch that the prefix is run on, for each replica
 
 
 class Devices(Protocol):
@@ -45,8 +49,6 @@ class Devices(Protocol):
 
     @property
     def is_chief(self) -> bool: ...
-
-    def agree(self, *values: float) -> np.ndarray: ...
 
     def run_local(
         self, program: Callable[..., tf.Tensor], dataset: tf.data.Dataset
@@ -73,6 +75,9 @@ class CacheOptions:
     max_length: int
     dtype: str = "float16"
     limit_gb: float | None = None
+
+
+Source = tuple[FrozenPrefix, store_lib.Entry]
 
 
 @dataclasses.dataclass
@@ -125,27 +130,21 @@ class FeatureCache:
         self,
         prefix: FrozenPrefix,
         splits: dict[str, batches.EncodedSplit],
-        cuts: Sequence[int] | None = None,
-    ) -> tuple[FrozenPrefix, dict[str, batches.EncodedSplit], BuildCost]:
+    ) -> tuple[dict[str, batches.EncodedSplit], BuildCost]:
         """Adds the stored output of a prefix to splits, building what misses.
 
         Args:
             prefix: of one cut.
             splits: by the names that messages give them, training texts first.
-            cuts: the cuts that a resumed run began with; None to choose those
-                that need the least work, by what is on disk.
 
         Returns:
-            The prefix with the cuts that were taken, the splits with stored
-            states, and what these cost.
+            The splits with stored states, and what these cost.
 
         Raises:
             UserError: a state does not fit the dtype.
             Interrupted: `is_stopped` said so; what was built is kept.
         """
         texts = rows_lib.Texts(splits)
-        cuts = tuple(cuts or self._choose_cuts(prefix, texts))
-        prefix = dataclasses.replace(prefix, cuts=cuts)
         started = time.perf_counter()
         entry = self._open(prefix)
         was_built = self._build_missing(entry, prefix, texts)
@@ -168,7 +167,7 @@ class FeatureCache:
             paid=time.perf_counter() - started if was_built else 0.0,
             original=float(entry.seconds[used].sum()),
         )
-        return prefix, with_states, cost
+        return with_states, cost
 
     def close(self) -> None:
         """Marks all entries unused: they may be removed to make room."""
@@ -183,7 +182,7 @@ class FeatureCache:
         key = {
             "code": self._code,
             "weights": self._weights[prefix.cut],
-            "cuts": list(prefix.cuts),
+            "cut": prefix.cut,
             "output": prefix.output,
             "dtype": prefix.dtype,
             "precision": self.options.precision,
@@ -198,53 +197,17 @@ class FeatureCache:
         self._opened.append(entry)
         return entry
 
-    def _choose_cuts(
-        self, prefix: FrozenPrefix, texts: rows_lib.Texts
-    ) -> tuple[int, ...]:
-        """The cuts that need the least work, the same on all workers.
-
-        First an entry that has every row; then going on from the deepest
-        shallower one that has; then an entry that has some; then the text.
-        """
-        complete: list[tuple[int, ...]] = []
-        partial: list[tuple[float, tuple[int, ...]]] = []
-        sources: list[tuple[int, int, tuple[int, ...]]] = []
-        for entry in self.store.entries():
-            cuts = tuple(entry.key.get("cuts", ()))
-            if not cuts or cuts[-1] > prefix.cut:
-                continue
-            is_source = cuts[-1] < prefix.cut
-            expected = FrozenPrefix(
-                cuts,
-                "tokens" if is_source else prefix.output,
-                prefix.dtype,
-                prefix.cls_from,
-            )
-            if entry.key != self._key(expected):
-                continue
-            entry.load()
-            share = float(np.mean(entry.find(texts.hashes) >= 0))
-            if is_source:
-                if share == 1:
-                    sources.append((-cuts[-1], len(cuts), cuts))
-            elif share == 1:
-                complete.append(cuts)
-            else:
-                partial.append((-share, cuts))
-        if complete:
-            cuts = min(complete, key=lambda cuts: (len(cuts), cuts))
-        elif sources:
-            cuts = (*min(sources)[2], prefix.cut)
-        elif partial and min(partial)[0] < 0:
-            cuts = min(partial)[1]
-        else:
-            cuts = prefix.cuts
-        chosen_by_chief = [
-            float(cut in cuts and self._devices.is_chief)
-            for cut in range(prefix.cut + 1)
+    def _open_sources(self, prefix: FrozenPrefix) -> list[Source]:
+        """What is stored of shallower prefixes, the deepest first."""
+        names = {entry.name for entry in self.store.entries()}
+        sources = [
+            prefix.shallower(cut) for cut in range(prefix.cut - 1, -1, -1)
         ]
-        agreed = self._devices.agree(*chosen_by_chief)
-        return tuple(int(cut) for cut in np.flatnonzero(agreed))
+        return [
+            (source, self._open(source))
+            for source in sources
+            if store_lib.name_of(self._key(source)) in names
+        ]
 
     # === Building ===
 
@@ -258,14 +221,18 @@ class FeatureCache:
         missing, damage = _find_missing(entry, texts)
         if not len(missing) and not damage:
             return False
-        with entry.build_lock(self._print):
-            entry.load()  # another process may have built them meanwhile
-            missing, damage = _find_missing(entry, texts)
-            if damage:
-                self._print(f"{entry.folder}: {damage} Built again.")
-                entry.remove_unreadable()
-            if len(missing):
-                self._build_what_fits(entry, prefix, texts, missing)
+        try:
+            with entry.build_lock(self._print):
+                entry.load()  # another process may have built them meanwhile
+                missing, damage = _find_missing(entry, texts)
+                if damage:
+                    self._print(f"{entry.folder}: {damage} Built again.")
+                    entry.remove_unreadable()
+                if len(missing):
+                    self._build_what_fits(entry, prefix, texts, missing)
+        except store_lib.DiskFull:
+            self._print(f"{entry.folder}: {damage} It is read-only.")
+            return False
         return True
 
     def _build_what_fits(
@@ -281,15 +248,15 @@ class FeatureCache:
         if prefix.output != "tokens":
             num_vectors = np.ones_like(num_vectors)
         sizes = num_vectors * entry.vector_bytes + store_lib.ROW_BYTES
-        source = self._open(prefix.source) if prefix.source else None
-        kept = {entry.folder, *([source.folder] if source else ())}
+        sources = self._open_sources(prefix)
+        kept = {entry.folder, *(source.folder for _, source in sources)}
         room = self.store.make_room(
             int(sizes.sum()), self.options.limit_gb, kept
         )
         fits = np.cumsum(sizes) <= room
         if fits.any():
             try:
-                self._build(entry, prefix, source, texts, missing[fits])
+                self._build(entry, prefix, sources, texts, missing[fits])
             except store_lib.DiskFull:
                 self._print(f"{entry.folder}: the disk is full.")
 
@@ -297,27 +264,60 @@ class FeatureCache:
         self,
         entry: store_lib.Entry,
         prefix: FrozenPrefix,
-        source: store_lib.Entry | None,
+        sources: Sequence[Source],
         texts: rows_lib.Texts,
         rows: np.ndarray,
     ) -> None:
-        """Runs the prefix over rows of `texts`, and stores its output."""
-        split = texts.split.take(rows)
-        source_seconds = np.zeros(len(rows))
-        if source is not None:
-            indices, _ = source.find_intact([texts.hashes[row] for row in rows])
-            is_stored = indices >= 0
-            source_seconds[is_stored] = source.seconds[indices[is_stored]]
-            if is_stored.any():
+        """Stores the output of the prefix for rows of `texts`.
+
+        It continues from the deepest source that has a row, or from the text.
+        """
+        for source, stored in sources:
+            indices, _ = stored.find_intact([texts.hashes[row] for row in rows])
+            here = indices >= 0
+            if here.any():
+                split = texts.split.take(rows[here])
                 split.states = batches.StoredStates(
-                    _map_vectors(source),
-                    _starts(source, indices),
-                    is_stored,
+                    _map_vectors(stored),
+                    stored.starts[indices[here]],
+                    np.ones(len(split), bool),
                     is_pooled=False,
-                    num_cls=prefix.source.num_cls if prefix.source else 0,
+                    num_cls=source.num_cls,
                 )
+                self._store(
+                    entry,
+                    prefix,
+                    source,
+                    texts,
+                    rows[here],
+                    split,
+                    stored.seconds[indices[here]],
+                )
+                rows = rows[~here]
+        if len(rows):
+            self._store(
+                entry,
+                prefix,
+                None,
+                texts,
+                rows,
+                texts.split.take(rows),
+                np.zeros(len(rows)),
+            )
+
+    def _store(
+        self,
+        entry: store_lib.Entry,
+        prefix: FrozenPrefix,
+        source: FrozenPrefix | None,
+        texts: rows_lib.Texts,
+        rows: np.ndarray,
+        split: batches.EncodedSplit,
+        source_seconds: np.ndarray,
+    ) -> None:
+        """Runs the prefix over a split, of `rows`, and stores its output."""
         segment = rows_lib.Segment(entry)
-        for index, vectors in self._run(prefix, split):
+        for index, vectors in self._run(prefix, source, split):
             row = rows[index]
             if not np.isfinite(vectors.astype(np.float32)).all():
                 raise _does_not_fit(prefix.dtype, *texts.locate(row))
@@ -331,7 +331,10 @@ class FeatureCache:
         segment.commit()
 
     def _run(
-        self, prefix: FrozenPrefix, split: batches.EncodedSplit
+        self,
+        prefix: FrozenPrefix,
+        source: FrozenPrefix | None,
+        split: batches.EncodedSplit,
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Runs the prefix over a split, the longest texts first.
 
@@ -340,17 +343,17 @@ class FeatureCache:
             [vectors, hidden].
         """
         replicas = self._devices.local_replicas
-        max_length = self.options.max_length
-        size = max(1, BATCH_TOKENS // max_length)
-        size = -(-min(size, len(split)) // replicas) * replicas
-        plan = batches.plan_evaluation(
-            split.lengths, size, replicas, batches.buckets_up_to(max_length)
+        # Not up to --max_length: runs of other lengths share the rows.
+        plan = batches.plan_by_bucket(
+            split.lengths,
+            BATCH_ROWS * replicas,
+            batches.buckets_up_to(self._encoder.max_positions),
         )
         dataset = batches.pipeline(
             split, plan, self._encoder.special.pad, local_replicas=replicas
         )
         program = tf.function(
-            functools.partial(prefix.run, self._encoder),
+            functools.partial(prefix.run, self._encoder, source=source),
             reduce_retracing=True,
             autograph=False,
         )
@@ -410,7 +413,10 @@ def _find_missing(
     """
     indices, num_damaged = entry.find_intact(texts.hashes)
     damage = ""
-    if num_damaged or entry.unreadable:
+    if entry.was_replaced:
+        damage = "entry.json is damaged or another entry's."
+        entry.was_replaced = False
+    elif num_damaged or entry.unreadable:
         damage = (
             f"{num_damaged:,} rows and {len(entry.unreadable)} lists of rows "
             "are damaged."
@@ -452,5 +458,17 @@ def _starts(entry: store_lib.Entry, indices: np.ndarray) -> np.ndarray:
 
 def code_version(encoder: Encoder) -> str:
     """A hash of the code that computes a prefix, and of its libraries."""
-    code = encoder.hash_code() + inspect.getsource(prefix_lib)
-    return hashlib.sha256(code.encode()).hexdigest()[:16]
+    devices = [
+        tf.config.experimental.get_device_details(device).get("device_name")
+        for device in tf.config.list_physical_devices("GPU")
+    ]
+    parts = (
+        encoder.hash_code(),
+        inspect.getsource(prefix_lib),
+        inspect.getsource(batches.plan_by_bucket),
+        batches.BUCKETS,
+        BATCH_ROWS,
+        tf.__version__,
+        devices[:1],
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -1,13 +1,13 @@
 """The frozen prefix as a function of its own: run once, in inference mode.
 
-    embeddings -> blocks 1 to cut -> rounding to the cache's dtype
+    embeddings -> rounding -> block 1 -> rounding ... block cut -> rounding
 
 Its output never changes while it is frozen, so it may be stored. Dropout is
 off in it, unlike in a prefix that is run live at every step.
 
-A cut may be reached from the stored states of a shallower one. Those were
-rounded when they were stored, so a prefix is named by every cut at which its
-states are rounded: `cuts=(10, 11)` is not quite `cuts=(11,)`.
+The states are rounded to the cache's dtype below every block, not above the cut
+alone. So a prefix that continues from the stored states of a shallower one puts
+out what it would from the text, bit for bit.
 """
 
 import dataclasses
@@ -39,6 +39,7 @@ class Encoder(Protocol):
     embedding_layers: list[Any]
     blocks: list[Any]
     hidden: int
+    max_positions: int
     special: Any
 
     @property
@@ -66,8 +67,7 @@ class FrozenPrefix:
     """A frozen prefix, and which of its states are its output.
 
     Attributes:
-        cuts: numbers of blocks after which the states are rounded, rising;
-            the last one is the cut.
+        cut: blocks in it.
         output: `tokens`, the states of every token; `cls`, those of [CLS];
             `mean`, the mean of all tokens' states; or `cls_blocks`, those of
             [CLS] above each block from `cls_from` on, side by side. The last
@@ -80,22 +80,14 @@ class FrozenPrefix:
             tokens.
     """
 
-    cuts: tuple[int, ...]
+    cut: int
     output: str
     dtype: str
     cls_from: int = 0
 
-    @property
-    def cut(self) -> int:
-        """Blocks in the prefix."""
-        return self.cuts[-1]
-
-    @property
-    def source(self) -> "FrozenPrefix | None":
-        """The shallower prefix whose output this one continues, or None."""
-        if len(self.cuts) == 1:
-            return None
-        return FrozenPrefix(self.cuts[:-1], "tokens", self.dtype, self.cls_from)
+    def shallower(self, cut: int) -> "FrozenPrefix":
+        """The prefix of a lower cut whose output this one may continue."""
+        return FrozenPrefix(cut, "tokens", self.dtype, self.cls_from)
 
     @property
     def num_cls(self) -> int:
@@ -128,39 +120,45 @@ class FrozenPrefix:
             cls_states.append(x[:, 0])
         return x, cls_states
 
-    def run(self, encoder: Encoder, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    def run(
+        self,
+        encoder: Encoder,
+        batch: dict[str, tf.Tensor],
+        source: "FrozenPrefix | None" = None,
+    ) -> tf.Tensor:
         """Computes the output.
 
         Args:
             encoder: `Encoder`.
             batch: dict of `ids`, `segments` and `mask`, each [batch, length];
                 or of `mask` and the `states` of `source`.
+            source: a `shallower` prefix to continue from, or None.
 
         Returns:
             `dtype` [batch, num_cls + length, hidden] where the output is
             `tokens`, else [batch, width].
         """
-        mask, source = batch["mask"], self.source
+        mask = batch["mask"]
         cls_states: list[tf.Tensor] = []
         if source is None:
             cut = 0
             x = encoder.embed(batch["ids"], batch["segments"], training=False)
         else:
             cut = source.cut
-            x, cls_states = source.unpack(
-                tf.cast(source.complete(encoder, batch), encoder.compute_dtype)
+            x, cls_states = source.unpack(batch["states"])
+        for number in range(cut + 1, self.cut + 1):
+            x, cls_states = run_blocks(
+                encoder,
+                tf.cast(tf.cast(x, self.dtype), encoder.compute_dtype),
+                mask,
+                number,
+                number,
+                False,
+                self.output in ("cls", "cls_blocks"),
+                self.cls_from,
+                cls_states,
             )
-        x, cls_states = run_blocks(
-            encoder,
-            x,
-            mask,
-            cut + 1,
-            self.cut,
-            False,
-            self.output in ("cls", "cls_blocks"),
-            self.cls_from,
-            cls_states,
-        )
+        cls_states = [tf.cast(state, self.dtype) for state in cls_states]
         if self.output == "cls_blocks":
             x = tf.concat(cls_states, axis=1)
         elif self.output == "cls":
@@ -169,7 +167,7 @@ class FrozenPrefix:
             x = mean_pool(x, mask)
         elif self.num_cls:
             below = tf.stack(cls_states[: self.num_cls], axis=1)
-            x = tf.concat([below, x], axis=1)
+            x = tf.concat([below, tf.cast(x, self.dtype)], axis=1)
         return tf.cast(x, self.dtype)
 
     def complete(

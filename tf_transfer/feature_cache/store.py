@@ -9,7 +9,9 @@
 A segment's vectors are synced before its rows are renamed to their final name,
 so a build that was killed leaves a tail that no row points to, and the next one
 writes over it. A row is known by a hash of its ids and checked by a CRC when a
-run opens it: what is damaged or cut off is missing, and is built again.
+run opens it: what is damaged or cut off is missing, and is built again. The CRC
+covers the key of the entry and the row's hash, too: what was moved here from
+another entry is as good as damaged.
 
 Locks are the kernel's: they end with their process.
 """
@@ -38,6 +40,7 @@ import numpy as np
 import tqdm
 
 from tf_transfer.utils import files
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
 FOLDER = "prefix"
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}  # of a value
+# The shape of entry.json; what else a key has is its maker's.
+CONTENT = {"model": str, "key": {"hidden": int, "dtype": str}}
 GB = 1e9
 FREE_SHARE = 0.5  # of the free disk that a cache may take
 MOST_GB = 50.0
@@ -68,8 +73,14 @@ def hash_rows(tokens: "Tokens") -> list[bytes]:
     return hashes
 
 
+def name_of(key: dict[str, Any]) -> str:
+    """The name of the folder that holds the entry of a key."""
+    text = json.dumps(key, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
 class DiskFull(Exception):
-    """The disk is full: what was committed before is still whole."""
+    """Nothing can be added: what was committed before is still whole."""
 
 
 class Entry:
@@ -90,6 +101,7 @@ class Entry:
         crcs: uint32 [rows]. Of each row's bytes.
         seconds: float64 [rows]. Each row's share of the time of the build.
         unreadable: names of segments whose list of rows is damaged.
+        was_replaced: whether `Store.open` found something else in its folder.
     """
 
     folder: str
@@ -103,15 +115,19 @@ class Entry:
     crcs: np.ndarray
     seconds: np.ndarray
     unreadable: list[str]
+    was_replaced: bool
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        with open(self.file("entry.json"), encoding="utf-8") as file:
-            content = json.load(file)
+        content = json_files.read(self.file("entry.json"), CONTENT)
         self.key = key = content["key"]
         self.model = content["model"]
         self.hidden = key["hidden"]
+        if key["dtype"] not in BYTES or self.hidden < 1:
+            raise json_files.Damaged(f"{self.file('entry.json')}: is damaged.")
         self.vector_bytes = key["hidden"] * BYTES[key["dtype"]]
+        self.was_replaced = False
+        self._crc_of_key = zlib.crc32(name_of(key).encode())
         self._using: TextIO | None = None
         self._next_segment = 0
 
@@ -119,6 +135,11 @@ class Entry:
     def name(self) -> str:
         """The name of its folder."""
         return os.path.basename(self.folder)
+
+    @property
+    def is_misplaced(self) -> bool:
+        """Whether its folder is called as that of another key."""
+        return self.name != name_of(self.key)
 
     def file(self, name: str) -> str:
         """Path of a file in it."""
@@ -195,10 +216,15 @@ class Entry:
         self.exclude(damaged)
         return self.find(hashes), len(damaged)
 
+    def _checksum(self, row_hash: bytes, content: bytes) -> int:
+        """The CRC of a row's vectors, of this entry alone."""
+        return zlib.crc32(content, zlib.crc32(row_hash, self._crc_of_key))
+
     def find_damaged(self, indices: np.ndarray) -> list[int]:
         """Those of the given rows that differ from what was written."""
         if not os.path.exists(self.vectors_file):
             return list(indices)
+        hashes = {index: row_hash for row_hash, index in self.rows.items()}
         damaged = []
         with (
             tqdm.tqdm(
@@ -219,7 +245,8 @@ class Entry:
                 content = file.read(size)
                 if (
                     len(content) != size
-                    or zlib.crc32(content) != self.crcs[index]
+                    or self._checksum(hashes[index], content)
+                    != self.crcs[index]
                 ):
                     damaged.append(index)
                 bar.update(size)
@@ -242,8 +269,17 @@ class Entry:
 
         Args:
             report: called with a line of text if it has to wait.
+
+        Raises:
+            DiskFull: the cache is read-only.
         """
-        with open(self.file("building.lock"), "a") as lock:
+        try:
+            lock_file = open(self.file("building.lock"), "a")
+        except OSError as error:
+            if error.errno in files.READ_ONLY:
+                raise DiskFull from error
+            raise
+        with lock_file as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -252,6 +288,7 @@ class Entry:
                     f"({self.folder}): waiting for it."
                 )
                 fcntl.flock(lock, fcntl.LOCK_EX)
+            files.remove_litter(self.folder)
             yield
 
     def remove_unreadable(self) -> None:
@@ -287,9 +324,9 @@ class Entry:
                 # was cut: the rows there are known to be damaged.
                 file.truncate(begin * self.vector_bytes)
                 file.seek(0, os.SEEK_END)
-                for array in vectors:
+                for row_hash, array in zip(hashes, vectors, strict=True):
                     content = np.ascontiguousarray(array).tobytes()
-                    crcs.append(zlib.crc32(content))
+                    crcs.append(self._checksum(row_hash, content))
                     file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -328,10 +365,18 @@ class Entry:
 
     def mark_used(self) -> None:
         """Marks it used now, and in use until `close` or the process ends."""
-        if self._using is None:
-            self._using = open(self.file("using.lock"), "a")
+        path = self.file("using.lock")
+        try:
+            if self._using is None:
+                self._using = open(path, "a")
+            os.utime(path)
+        except OSError as error:
+            if error.errno not in files.READ_ONLY:
+                raise
+            if self._using is None and os.path.exists(path):
+                self._using = open(path)
+        if self._using is not None:
             fcntl.flock(self._using, fcntl.LOCK_SH)
-        os.utime(self.file("using.lock"))
 
     def close(self) -> None:
         """Marks it no longer in use."""
@@ -376,6 +421,12 @@ def _read_segment(path: str) -> tuple[np.ndarray, ...]:
     return segment["hashes"], starts, lengths, segment["crcs"], seconds
 
 
+def _open_if_readable(folder: str) -> Entry | None:
+    with contextlib.suppress(json_files.Damaged):
+        return Entry(folder)
+    return None
+
+
 class Store:
     """All entries of a cache folder.
 
@@ -392,26 +443,44 @@ class Store:
             return []
         entries = []
         for name in sorted(os.listdir(self.folder)):
-            try:
-                entries.append(Entry(os.path.join(self.folder, name)))
-            except (OSError, ValueError, KeyError):
-                continue  # removed meanwhile, or being made
+            with contextlib.suppress(OSError):  # removed, or being made
+                entry = _open_if_readable(os.path.join(self.folder, name))
+                if entry is not None:
+                    entries.append(entry)
         return sorted(entries, key=lambda entry: entry.last_used)
 
+    def find_unreadable(self) -> list[str]:
+        """Folders whose entry.json is damaged: whoever opens one mends it."""
+        unreadable = []
+        for name in sorted(os.listdir(self.folder)):
+            with contextlib.suppress(OSError):  # removed, or being made
+                folder = os.path.join(self.folder, name)
+                if _open_if_readable(folder) is None:
+                    unreadable.append(folder)
+        return unreadable
+
     def open(self, key: dict[str, Any], model: str) -> Entry:
-        """The entry of a key, marked as used; made if there is none."""
-        text = json.dumps(key, sort_keys=True)
-        name = hashlib.sha256(text.encode()).hexdigest()[:20]
-        folder = os.path.join(self.folder, name)
+        """The entry of a key, marked as used; made if there is none.
+
+        What says that it is another key's, or nothing that can be read, is
+        replaced by an empty one.
+        """
+        folder = os.path.join(self.folder, name_of(key))
+        path = os.path.join(folder, "entry.json")
+        was_replaced = False
         while True:
             os.makedirs(folder, exist_ok=True)
             try:
-                if not os.path.exists(os.path.join(folder, "entry.json")):
-                    files.write_json(
-                        os.path.join(folder, "entry.json"),
-                        {"model": model, "key": key},
-                    )
-                entry = Entry(folder)
+                if not os.path.exists(path):
+                    files.write_json(path, {"model": model, "key": key})
+                entry = _open_if_readable(folder)
+                if entry is None or entry.key != key:
+                    was_replaced = True
+                    for name in entry._segment_names() if entry else ():
+                        os.remove(os.path.join(folder, name))
+                    os.remove(path)
+                    continue
+                entry.was_replaced = was_replaced
                 entry.mark_used()
                 entry.load()
             except FileNotFoundError:

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import tomllib
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 
@@ -246,25 +247,34 @@ def list_differences(
             Unset: all that the paper's claims ask for is the paper's, too.
         encoder: of the claim, if it is about one.
     """
+    columns = (runs.group, runs.task, runs.model, runs.sizes, runs.settings)
+    distinct = {group: row for group, *row in zip(*columns)}  # but for seeds
+    by_task: dict[str, list[Any]] = {}
+    by_model: dict[str, list[Any]] = {}
+    for task, model, sizes, settings in distinct.values():
+        by_task.setdefault(task, []).append((model, sizes))
+        by_model.setdefault(model, []).append(settings)
     differences: list[str] = []
-    for task, members in runs.groupby("task"):
-        preset = encoder or paper.encoder_of.get(str(task), "")
+    for task, members in sorted(by_task.items()):
+        preset = encoder or paper.encoder_of.get(task, "")
         presets = (preset,) if preset else paper.encoders
         differences += [
             f"encoder {model} (paper: {' or '.join(presets)})"
-            for model in sorted(set(members.model) - {*presets, ""})
+            for model in sorted(
+                {model for model, _ in members} - {*presets, ""}
+            )
         ]
     differences = [*dict.fromkeys(differences)]
-    for task, members in runs.groupby("task"):
-        official = paper.sizes.get(str(task))
+    for task, members in sorted(by_task.items()):
+        official = paper.sizes.get(task)
         if official and (wanted or {}).get("max_train_examples"):
             # The claim says how many train.
             official = {n: v for n, v in official.items() if "train" not in n}
-        for size in unlike_sizes(members, official):
+        for size in unlike_sizes((sizes for _, sizes in members), official):
             differences.append(f"{task}: {size}")
     told: dict[tuple[str, str], set[str]] = {}
-    for model, members in runs.groupby("model", sort=False):
-        for name, value in paper.settings_on(str(model)).items():
+    for model, of_model in by_model.items():
+        for name, value in paper.settings_on(model).items():
             if name in (wanted or ()) or name == "model":
                 continue
             theirs = [value]
@@ -273,7 +283,7 @@ def list_differences(
             key = name, _show(theirs)
             told.setdefault(key, set()).update(
                 _show(settings[name])
-                for settings in members.settings
+                for settings in of_model
                 if name in settings and not is_same(settings[name], theirs)
             )
     return differences + [
@@ -309,14 +319,20 @@ def _show(value: Any) -> str:
 
 
 def unlike_sizes(
-    runs: pd.DataFrame, official: dict[str, int] | None
+    sizes: Iterable[Mapping[str, int]], official: Mapping[str, int] | None
 ) -> list[str]:
-    """Which splits are not as large as the paper's, in words."""
+    """Which splits are not as large as the paper's, in words.
+
+    Args:
+        sizes: of the splits of each run.
+        official: the paper's; None if it has no such data.
+    """
     if official is None:
         return ["the paper has no such data"]
     words = []
+    distinct = {frozenset(ours.items()): ours for ours in sizes}
     for split, size in official.items():
-        here = {size_of(sizes, split) for sizes in runs.sizes}
+        here = {size_of(ours, split) for ours in distinct.values()}
         wrong = {n for n in here if abs(n - size) > SIZES_ALIKE * size}
         if wrong:
             counts = " or ".join(f"{n:,}" for n in sorted(wrong))

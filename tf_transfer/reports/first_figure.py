@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tf_transfer.reports import overview
 from tf_transfer.reports import plots
-from tf_transfer.reports.overview import Ranged
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import module_of
@@ -59,7 +58,7 @@ def draw_kept(study: Study, rows: Sequence[Row]) -> Figure:
             line = axis.errorbar(
                 [blocks + shift for blocks, _ in points],
                 [kept.value for _, kept in points],
-                yerr=_reaches([kept for _, kept in points]),
+                yerr=plots.reaches([kept for _, kept in points]),
                 color=colour,
                 marker=MARKERS[number % len(MARKERS)],
                 markersize=5,
@@ -90,7 +89,7 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
     """The score of every row, with its interval and what a guess scores."""
     scored = [row for row in rows if row.score.is_known]
     known = scored[:MOST_ROWS]
-    figure, [axis] = plots.make_panels(1)
+    figure, [axis] = plots.make_panels(1, has_names=True)
     figure.set_size_inches(5.4, 1.2 + 0.22 * len(known))
     several = len({row.task for row in known}) > 1
     names = []
@@ -99,7 +98,7 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
         axis.errorbar(
             row.score.value,
             -height,
-            xerr=_reaches([row.score]),
+            xerr=plots.reaches([row.score]),
             color=colour,
             marker="x" if row.failed else "o",
             markersize=5,
@@ -123,11 +122,3 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
             else ""
         ),
     )
-
-
-def _reaches(values: Sequence[Ranged]) -> list[list[float]]:
-    """How far error bars reach below and above; 0 without an interval."""
-    return [
-        [v.value - v.low if v.has_interval else 0.0 for v in values],
-        [v.high - v.value if v.has_interval else 0.0 for v in values],
-    ]

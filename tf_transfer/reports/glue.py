@@ -17,7 +17,6 @@ from tf_transfer.reports import cells
 from tf_transfer.reports import claims
 from tf_transfer.reports import details
 from tf_transfer.reports import measures
-from tf_transfer.reports import overview
 from tf_transfer.reports import plots
 from tf_transfer.reports.cells import spread
 from tf_transfer.reports.overview import Row
@@ -42,7 +41,7 @@ MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
 
 def tables(study: Study) -> list[Table]:
     """Beside the overview: costs, rates, epochs, fixed times."""
-    rows = overview.make_rows(study.runs)
+    rows = study.rows
     runs = details.label_runs(study.runs)
     made = [
         _tabulate_costs(rows),
@@ -229,18 +228,18 @@ def _tabulate_epochs(study: Study, runs: pd.DataFrame) -> Iterator[Table]:
     for text, members in runs.groupby("text", sort=False):
         groups = ["trains", "lr"]
         sizes = members.groupby(groups).size()
-        reached = (
-            epochs[epochs.text == text]
-            .groupby([*groups, "epoch"])
-            .agg(
-                score=("test", spread),
-                seconds=("seconds", "mean"),
-                runs=("test", "count"),
-            )
-            .reset_index(level="epoch")
-        )
+        by_epoch = epochs[epochs.text == text].groupby([*groups, "epoch"])
+        reached = by_epoch[["test", "seconds"]].mean()
+        reached["deviation"] = by_epoch.test.std()
+        reached["runs"] = by_epoch.test.count()
+        reached = reached.reset_index(level="epoch")
         reached["cell"] = [
-            _show_epoch(cell.score, cell.seconds, cell.runs, sizes[cell.Index])
+            _show_epoch(
+                cells.show_spread(cell.test, cell.deviation),
+                cell.seconds,
+                cell.runs,
+                sizes[cell.Index],
+            )
             for cell in reached.itertuples()
         ]
         wide = reached.pivot(columns="epoch", values="cell")
@@ -332,9 +331,7 @@ def _reach(row: Row, seconds: float) -> pd.Series:
 def figures(study: Study) -> list[Figure]:
     """Score against time: after each epoch, and at the stopping point."""
     rows = [
-        row
-        for row in overview.make_rows(study.runs)
-        if row.seconds.is_known and row.score.is_known
+        row for row in study.rows if row.seconds.is_known and row.score.is_known
     ]
     if not rows:
         return []
@@ -346,12 +343,14 @@ def _draw_curves(study: Study, rows: Sequence[Row]) -> Figure:
     tasks = list(dict.fromkeys(row.task for row in rows))
     figure, axes = plots.make_panels(len(tasks))
     handles: plots.Handles = {}
+    curves = _learning_curves(study)
     for axis, task in zip(axes, tasks):
         members = [row for row in rows if row.task == task]
         for row in members:
-            curve = _learning_curve(study, row)
-            if curve.empty:
+            group = row.runs.group.iloc[0]
+            if group not in curves.index:
                 continue
+            curve = curves.loc[group]
             [line] = axis.plot(curve.seconds, curve.score, **_style(row))
             axis.fill_between(
                 curve.seconds,
@@ -376,17 +375,19 @@ def _draw_curves(study: Study, rows: Sequence[Row]) -> Figure:
     )
 
 
-def _learning_curve(study: Study, row: Row) -> pd.DataFrame:
-    """Mean `seconds`, `score`, and `deviation` after each epoch of all."""
-    paths = _timed(row).path
-    epochs = study.epochs[study.epochs.path.isin(paths)]
-    curve = epochs.groupby("epoch").agg(
-        seconds=("seconds", "mean"),
-        score=("test", "mean"),
-        deviation=("test", "std"),
-        n=("test", "count"),
-    )
-    return curve[curve.n == len(paths)].fillna({"deviation": 0.0})
+def _learning_curves(study: Study) -> pd.DataFrame:
+    """Mean `seconds`, `score`, and `deviation` by group and epoch.
+
+    Of the timed runs of a group, and up to the last epoch that all ran.
+    """
+    runs = study.runs[study.runs.timed]
+    epochs = study.epochs.merge(runs[["path", "group"]], on="path")
+    by_epoch = epochs.groupby(["group", "epoch"])
+    curves = by_epoch[["seconds", "test"]].mean()
+    curves.columns = ["seconds", "score"]
+    curves["deviation"] = by_epoch.test.std().fillna(0.0)
+    size = curves.index.get_level_values("group").map(runs.group.value_counts())
+    return curves[by_epoch.test.count() == size]
 
 
 def _draw_front(rows: Sequence[Row]) -> Figure:

@@ -172,10 +172,10 @@ def _titles(runs: pd.DataFrame) -> dict[str, str]:
     return {name: name.replace("_", " ") for name in ("overall", *known)}
 
 
-def _scores(group: pd.DataFrame) -> dict[str, str]:
+def _scores(group: pd.DataFrame, titles: dict[str, str]) -> dict[str, str]:
     return {
         title: cells.spread(cells.metric(group, name))
-        for name, title in _titles(group).items()
+        for name, title in titles.items()
     }
 
 
@@ -190,7 +190,7 @@ def _list_recipes(name: str, runs: pd.DataFrame) -> Table:
                 "trains": "; ".join(filter(None, words)),
                 "rates and epochs": _amount(settings),
                 "n": len(group),
-                **_scores(group),
+                **_scores(group, _titles(runs)),
                 "time, s": cells.spread(cells.seconds(group), 1),
                 "s per epoch": cells.spread(_last_phase(group), 1),
             }
@@ -239,7 +239,7 @@ def _tabulate_published(
             ours = cells.find_row(runs, study.paper, row["settings"])
             filled += len(ours)
             cells_of: dict[str, Any] = {"": row["name"], "n": len(ours) or ""}
-            scores = _scores(ours)
+            scores = _scores(ours, SCORES)
             for (title, score), figure in zip(scores.items(), row["figures"]):
                 cells_of |= {title: score, f"{title}, paper": 100 * figure}
             rows.append(cells_of)
@@ -281,7 +281,7 @@ def _compare_combinations(name: str, runs: pd.DataFrame) -> list[Table]:
                 {
                     "tasks": ", ".join(filter(None, words)),
                     "n": len(group),
-                    **_scores(group),
+                    **_scores(group, _titles(runs)),
                     "overall against the first": against,
                     "s per epoch": cells.spread(_last_phase(group), 1),
                     "memory, GB": f"{group.memory.max() / 1e9:.2f}",

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import math
 import re
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,9 +126,10 @@ def keep_largest(rows: Sequence[Row]) -> list[Row]:
 def match_rows(runs: pd.DataFrame) -> list[Row]:
     """The rows with what they are to be compared with, not yet compared."""
     groups = _describe_groups(runs)
+    of_group = dict(list(runs.groupby("group")))
     rows: list[Row] = []
     for _, alike in groups.groupby(["text", "data_identity", "recipe"]):
-        rows += _match(alike, runs)
+        rows += _match(alike, of_group)
     names = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
         dataclasses.replace(row, trains=f"{row.trains}, {_rate_or_folds(row)}")
@@ -188,25 +190,33 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
 
 def _tell_apart(recipes: pd.Series) -> list[str]:
     """The settings in which some groups differ, in words."""
-    frame = pd.DataFrame([json.loads(text) for text in recipes])
-    texts = frame.map(lambda value: str(plain(value)))
-    differing = texts.columns[texts.nunique() > 1]
-    return [
-        "".join(f", {name} {row[name]}" for name in differing)
-        for _, row in texts.iterrows()
-    ]
+    if len(recipes) == 1:
+        return [""]
+    groups = [json.loads(text) for text in recipes]
+    names = dict.fromkeys(name for settings in groups for name in settings)
+    told = [""] * len(groups)
+    for name in names:
+        values = [str(plain(settings.get(name, ""))) for settings in groups]
+        if len({*values}) > 1:
+            told = [f"{t}, {name} {v}" for t, v in zip(told, values)]
+    return told
 
 
-def _match(groups: pd.DataFrame, runs: pd.DataFrame) -> list[Row]:
-    """Rows of groups on the same texts that differ in what trains alone."""
+def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
+    """Rows of groups on the same texts that differ in what trains alone.
+
+    Args:
+        groups: see `_describe_groups`.
+        runs: of each group.
+    """
     rows = []
     for _, alike in groups.groupby(["approach", "cached", "dtype"]):
-        members = runs[runs.group.isin(alike.index)]
         chosen = list(alike.index)
-        if len(chosen) > 1 and not members.validation.isna().any():
-            chosen = [members.groupby("group").validation.mean().idxmax()]
+        scores = {group: runs[group].validation for group in chosen}
+        if not any(score.isna().any() for score in scores.values()):
+            chosen = [max(chosen, key=lambda group: scores[group].mean())]
         for group in chosen:
-            row = _make_row(groups.loc[group], runs[runs.group == group])
+            row = _make_row(groups.loc[group], runs[group])
             tried = tuple(sorted(alike.lr)) if len(chosen) == 1 else (row.lr,)
             rows.append(dataclasses.replace(row, rates=tried))
     bases = [row for row in rows if row.is_base]
@@ -231,7 +241,7 @@ def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
         trained=100
         * float((runs.trainable_parameters / runs.total_parameters).mean()),
         majority=float(runs.majority.iloc[0]),
-        failed=bool(did_not_train(runs)),
+        failed=did_not_train(runs),
     )
 
 

@@ -1,6 +1,7 @@
 """The report as a page: what was found first, everything else folded away."""
 
 import base64
+import collections
 import dataclasses
 import json
 import math
@@ -28,6 +29,9 @@ from tf_transfer.reports.verdicts import Verdict
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 FAILED, TOO_FEW = "did not train", "too few seeds"
+# What a cell begins with that a spreadsheet computes, but for plain numbers.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+NUMBERS = re.compile(r"[-+\d.,%()± to]*")
 MARKS = {  # beside the word, for those who do not see its colour
     verdicts.AGREES: "✓",
     verdicts.IN_SIGN: "≈",
@@ -116,7 +120,7 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     parts, alone = [], []
     names = [study.experiment for study in studies]
     for study in studies:
-        rows = overview.make_rows(study.runs)
+        rows = study.rows
         told = any(verdict.study for verdict in study.verdicts)
         compares = any(row.base is not None for row in rows)
         if compares or told or study.name == "A":
@@ -162,6 +166,7 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
         notes += list(module.notes(study))
     if study.paper is not None:
         notes += study.paper.notes
+    notes += _list_warnings(study)
     tables += [table for table in [_list_paired(study)] if len(table.frame)]
     return Part(
         name,
@@ -352,6 +357,19 @@ def _list_paired(study: Study) -> Table:
     )
 
 
+def _list_warnings(study: Study) -> list[str]:
+    """What the runs themselves warned of, and how many did."""
+    counts = collections.Counter(
+        warning
+        for record in study.runs.record
+        for warning in record.get("warnings", ())
+    )
+    return [
+        f"{warning} ({brief.count(count, 'run')})"
+        for warning, count in counts.items()
+    ]
+
+
 def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:
     return Table(
         "alone",
@@ -477,6 +495,21 @@ def to_markdown(page: Page, figures: str = "") -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
+def to_csv(frame: pd.DataFrame) -> str:
+    """A table as CSV, without anything that a spreadsheet takes for a formula.
+
+    A text that begins like one gets an apostrophe in front.
+    """
+    safe = frame.map(_defuse).rename(columns=_defuse)
+    return str(safe.to_csv(index=False))
+
+
+def _defuse(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    return value if NUMBERS.fullmatch(value) else f"'{value}"
+
+
 def tables_of(page: Page) -> list[Table]:
     """All tables of a page."""
     return [
@@ -486,12 +519,13 @@ def tables_of(page: Page) -> list[Table]:
 
 def figures_of(page: Page) -> list[Figure]:
     """All figures of a page."""
-    return [
-        figure
-        for part in page.parts
-        for figure in (part.figure, *part.figures)
-        if figure is not None
-    ]
+    folded = [figure for part in page.parts for figure in part.figures]
+    return first_figures_of(page) + folded
+
+
+def first_figures_of(page: Page) -> list[Figure]:
+    """Of each part, the figure that shows what was found."""
+    return [part.figure for part in page.parts if part.figure is not None]
 
 
 def _environment(escapes: bool) -> jinja2.Environment:
@@ -505,7 +539,7 @@ def _environment(escapes: bool) -> jinja2.Environment:
     environment.filters |= {
         "cell": _split_interval if escapes else show_cell,
         "inline": _inline,
-        "svg": lambda f: base64.b64encode(f.files["svg"]).decode(),
+        "svg": lambda f: base64.b64encode(f.svg).decode(),
         "markdown": _escape_markdown,
         "numbers": _find_numbers,
     }
@@ -553,6 +587,7 @@ def _inline(text: str) -> markupsafe.Markup:
 
 
 def _escape_markdown(text: Any) -> str:
-    """A text that neither ends a table's cell nor begins a tag."""
+    """A text that neither ends a table's cell nor begins a tag or a link."""
     text = show_cell(text).replace("&", "&amp;").replace("<", "&lt;")
-    return text.replace("|", "\\|").replace("\n", " ")
+    text = text.replace("\\", "\\\\").replace("|", "\\|")
+    return " ".join(text.replace("](", "]\\(").splitlines())

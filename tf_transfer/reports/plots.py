@@ -4,6 +4,7 @@ Colours are Okabe and Ito's, which people with any common kind of colour vision
 can tell apart.
 """
 
+import functools
 import io
 from collections.abc import Sequence
 from typing import Any
@@ -40,13 +41,20 @@ def colour_of(approach: str) -> str:
 
 
 def make_panels(
-    count: int, height: float = 3.3
+    count: int, height: float = 3.3, has_names: bool = False
 ) -> tuple[matplotlib.figure.Figure, list[Axes]]:
-    """A figure with so many panels of a height in inches, two to a row."""
+    """A figure with so many panels, two to a row.
+
+    Args:
+        count: of panels.
+        height: of each, in inches.
+        has_names: whether ticks are words: their width has to be measured,
+            which takes as long as drawing.
+    """
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)
     figure = matplotlib.figure.Figure(
-        layout="constrained",
+        layout="constrained" if has_names else None,
         figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
     )
     axes = figure.subplots(rows, columns, squeeze=False)
@@ -86,26 +94,54 @@ def finish(
     figure: matplotlib.figure.Figure, handles: Handles, name: str, caption: str
 ) -> study.Figure:
     """The part of the report, with a legend below the panels."""
+    for axis in figure.axes:
+        for artist in (*axis.lines, *axis.collections):
+            artist.set_in_layout(False)  # inside its panel; hundreds take long
+    rows = 0
+    layout = figure.get_layout_engine()
     if handles:
         entry = max(1.8, 0.7 + 0.075 * max(map(len, handles)))  # inches
         columns = max(1, int(figure.get_figwidth() // entry))
+        rows = -(-len(handles) // columns)
         figure.legend(
             handles.values(),
             handles.keys(),
-            loc="outside lower center",
+            loc="outside lower center" if layout else "lower center",
             ncols=min(len(handles), columns),
             frameon=False,
         )
-    return study.Figure(name, caption, lambda: _render(figure, name))
+    if layout is None:
+        _set_margins(figure, rows)
+    else:
+        # Once; `savefig` would do it for every file, and draw it for nothing.
+        layout.execute(figure)
+        figure.set_layout_engine(None)
+    return study.Figure(name, caption, functools.partial(_render, figure, name))
 
 
-def _render(figure: matplotlib.figure.Figure, name: str) -> dict[str, bytes]:
-    """The figure as PNG and SVG, the same bytes from the same numbers."""
-    files = {}
-    for ending in ("png", "svg"):
-        buffer = io.BytesIO()
-        metadata = {"Date": None} if ending == "svg" else {"Software": None}
-        with matplotlib.rc_context({"svg.hashsalt": name}):
-            figure.savefig(buffer, format=ending, dpi=DPI, metadata=metadata)
-        files[ending] = buffer.getvalue()
-    return files
+def _set_margins(figure: matplotlib.figure.Figure, legend_rows: int) -> None:
+    """Room for ticks, labels and titles, the same around every panel."""
+    width, height = figure.get_size_inches()
+    grid = figure.axes[0].get_gridspec()
+    assert grid is not None
+    rows, columns = grid.get_geometry()
+    bottom = 0.65 + 0.23 * legend_rows
+    inner = (height - 0.4 - bottom - 0.95 * (rows - 1)) / rows
+    across = (width - 0.9 - 0.8 * (columns - 1)) / columns
+    figure.subplots_adjust(
+        left=0.75 / width,
+        right=1 - 0.15 / width,
+        bottom=bottom / height,
+        top=1 - 0.4 / height,
+        hspace=0.95 / inner,
+        wspace=0.8 / across,
+    )
+
+
+def _render(figure: matplotlib.figure.Figure, name: str, ending: str) -> bytes:
+    """The figure as a file, the same bytes from the same numbers."""
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if ending == "svg" else {"Software": None}
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        figure.savefig(buffer, format=ending, dpi=DPI, metadata=metadata)
+    return buffer.getvalue()

@@ -15,6 +15,8 @@ import numpy as np
 from tf_transfer.data import cs224n
 from tf_transfer.data import metrics
 from tf_transfer.reports.reading import Record
+from tf_transfer.training import records
+from tf_transfer.utils import json_files
 
 Result = TypeVar("Result")
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -27,6 +29,7 @@ SPLITTING = (
     "folds",
     "max_length",
 )
+PREDICTIONS = "predictions.npz"
 OUTSIDE = 0  # the tag of a word that is in no entity
 
 
@@ -116,13 +119,16 @@ class Predictions:
         self, record: Record, read: Callable[[Any], Result]
     ) -> Result | None:
         """What a function returns for a run's arrays; without any, None."""
-        path = os.path.join(self.root, record["path"], "predictions.npz")
+        folder = os.path.join(self.root, record["path"])
+        directory = records.RunDirectory(folder, None)
         try:
-            with np.load(path) as arrays:
+            result = directory.result()
+            if result is None or PREDICTIONS not in result["sha256"]:
+                return None
+            with np.load(directory.check_file(PREDICTIONS, result)) as arrays:
                 return read(arrays)
-        except FileNotFoundError:
-            return None
         except (
+            json_files.Damaged,
             OSError,
             ValueError,
             KeyError,

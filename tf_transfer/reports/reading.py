@@ -6,13 +6,16 @@ whole is left out, with the reason.
 """
 
 import json
-import math
 import os
+import re
 from typing import Any
 
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import records
 from tf_transfer.training.progress import SAMPLE
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 Record = dict[str, Any]
 
@@ -28,6 +31,17 @@ TIMING_ENVIRONMENT = (
     "concurrent_runs",
     "replicas",
 )
+# What a report needs of `config.json`, besides.
+REPORTED = {
+    **records.CONFIG,
+    "key": {"module": str, "data_identity": str},
+    "settings": {"max_epochs": int, "model": str, "data": str},
+    "parts": {str: int},
+    "split_sizes": {str: int},
+    "versions": {str: (str, None)},
+    "git_commit": (str, None),
+    "starts": [records.START],
+}
 
 
 class LeftOut(Exception):
@@ -86,29 +100,52 @@ def read_run(folder: str, path: str) -> Record:
     """
     directory = records.RunDirectory(folder, None)
     try:
-        config, result = directory.config(), directory.result()
-    except UserError as error:
-        file_name = os.path.basename(str(error).split(":")[0])
-        raise LeftOut(f"is damaged: {file_name}") from None
-    except OSError as error:
-        raise LeftOut(f"cannot be read: {error.strerror}") from None
-    if config is None:
-        raise LeftOut("has no config.json")
-    if result is None:
-        raise LeftOut("is not finished")
-    try:
-        with open(directory.file("epochs.jsonl"), encoding="utf-8") as file:
-            epochs = [json.loads(line) for line in file]
+        config, result = directory.config(REPORTED), directory.result()
+        if config is None:
+            raise LeftOut("has no config.json")
+        if result is None:
+            raise LeftOut("is not finished")
+        epochs = directory.epochs()
+        for name in ("config.json", "epochs.jsonl"):
+            directory.check_file(name, result)
     except FileNotFoundError:
         raise LeftOut("has no epochs.jsonl") from None
-    except (OSError, ValueError):
-        raise LeftOut("is damaged: epochs.jsonl") from None
-    try:
-        return _make_record(config, result, epochs, path)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        raise LeftOut(
-            f"is of another version: {type(error).__name__} {error}"
-        ) from None
+    except OSError as error:
+        raise LeftOut(f"cannot be read: {error.strerror}") from None
+    except json_files.Damaged as error:
+        reason = str(error).splitlines()[0].removesuffix(".")
+        reason = reason.removeprefix(folder + os.sep)
+        raise LeftOut(reason) from None
+    _check_content(config, result, epochs)
+    return _make_record(config, result, epochs, path)
+
+
+def _check_content(
+    config: dict[str, Any],
+    result: dict[str, Any],
+    epochs: list[dict[str, Any]],
+) -> None:
+    """Raises `LeftOut` for what an experiment of one's own might get wrong."""
+    for field, name in (
+        ("task", result["task"]),
+        ("key.module", config["key"]["module"]),
+    ):
+        if not re.fullmatch(settings_lib.NAME, name):
+            raise LeftOut(f"{field}: {cut(name)} is no name of a folder")
+    metric, phases = result["metric"], len(result.get("phases", ()))
+    if not epochs:
+        raise LeftOut("epochs.jsonl: is empty")
+    for line in epochs:
+        if line.get("task") and not 1 <= line["phase"] <= phases:
+            raise LeftOut(f"epochs.jsonl: phase: there is no {line['phase']}")
+    scored = [("result.json", result)]
+    scored += [("epochs.jsonl", line) for line in _last_lines_of_epochs(epochs)]
+    for where, line in scored:
+        scores = [line[split] for split in ("validation", "test")]
+        if not any(scores):
+            raise LeftOut(f"{where}: has no scores")
+        if any(split and metric not in split for split in scores):
+            raise LeftOut(f"{where}: has no {metric} among its scores")
 
 
 def _make_record(
@@ -120,13 +157,9 @@ def _make_record(
     key, metric = config["key"], result["metric"]
     cached = result["prefix_seconds"] is not None
 
-    def headline(scores: dict[str, float | None] | None) -> float | None:
-        if not scores:
-            return None
-        return math.nan if scores[metric] is None else scores[metric]
+    def headline(scores: dict[str, float] | None) -> float | None:
+        return scores[metric] if scores else None
 
-    if not epochs:
-        raise KeyError("no epoch")
     starts = config["starts"]
     environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
     mixed = any(
@@ -180,13 +213,11 @@ def _make_record(
         else [line["test"] for line in epochs],
         "validation": headline(result["validation"]),
         "test": headline(result["test"]),
-        "metrics": {
-            name: math.nan if value is None else value
-            for name, value in (result["test"] or result["validation"]).items()
-        },
+        "metrics": result["test"] or result["validation"],
         "epochs_run": result["epochs_run"],
         "best_epoch": result["best_epoch"],
         "stop_reason": result["stop_reason"],
+        "warnings": result.get("warnings", []),
         "seconds": result["train_seconds"],
         "seconds_per_epoch": result["seconds_per_epoch"],
         "prefix_seconds": result["prefix_seconds"],

@@ -25,6 +25,7 @@ import pandas as pd
 
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
+from tf_transfer.reports import overview
 from tf_transfer.reports import verdicts
 from tf_transfer.reports.options import Options
 from tf_transfer.reports.reading import Record
@@ -49,20 +50,22 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A picture: `name`.png and `name`.svg.
+    """A picture.
 
     Attributes:
-        render: returns the content of a file by its ending, `png` and `svg`.
+        name: of its files, without the ending.
+        caption: a sentence or two.
+        render: returns the content of a file by its ending, `png` or `svg`.
     """
 
     name: str
     caption: str
-    render: Callable[[], dict[str, bytes]]
+    render: Callable[[str], bytes]
 
     @functools.cached_property
-    def files(self) -> dict[str, bytes]:
-        """What `render` returns; it is called when a file is first needed."""
-        return self.render()
+    def svg(self) -> bytes:
+        """The picture as the page has it."""
+        return self.render("svg")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +98,11 @@ class Study:
     def epochs(self) -> pd.DataFrame:
         """See `frames.epochs_frame`."""
         return frames.epochs_frame(self.runs)
+
+    @functools.cached_property
+    def rows(self) -> list[overview.Row]:
+        """See `overview.make_rows`."""
+        return overview.make_rows(self.runs)
 
     @property
     def model(self) -> str:

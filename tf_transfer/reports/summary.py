@@ -4,6 +4,7 @@ It is small enough to be kept with a document, so that the document can be made
 again, and seen to be stale, without the runs.
 """
 
+import hashlib
 import itertools
 import json
 import time
@@ -105,7 +106,10 @@ def summarize(
 
 
 def to_json(summary: Summary) -> str:
-    """A summary as `read` takes it: small, and with a line for each run."""
+    """A summary as `read` takes it: small, and with a line for each run.
+
+    Its first line has a hash of all others.
+    """
 
     def dump(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"))
@@ -116,7 +120,12 @@ def to_json(summary: Summary) -> str:
         if name == "runs":
             body = "[\n" + ",\n".join(map(dump, value)) + "\n]"
         lines.append(f"{dump(name)}:{body}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    text = ",\n".join(lines) + "\n}\n"
+    return f'{{\n"sha256":"{_hash(text)}",\n{text}'
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read(path: str) -> Summary:
@@ -127,13 +136,20 @@ def read(path: str) -> Summary:
     """
     try:
         with open(path, encoding="utf-8") as file:
-            summary = json.load(file)
+            content = file.read()
+        summary = json.loads(content)
         if summary["version"] != VERSION:
             raise UserError(
                 f"{path}: is a summary of another version of tf_transfer. "
                 "Make it again from its runs."
             )
-    except (OSError, ValueError, KeyError, TypeError):
+        begin, _, text = content.partition(",\n")
+        if summary.pop("sha256") != _hash(text) or begin.count("\n") != 1:
+            raise UserError(
+                f"{path}: is damaged (its lines are not as they were "
+                "written). Make it again from its runs."
+            )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(
             f"{path}: is not a summary. Give a folder of runs, or the "
             "summary.json of a report."

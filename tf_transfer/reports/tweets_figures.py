@@ -20,7 +20,9 @@ def box_plots(
         panels: values by metric and label.
     """
     labels = max((len(boxes) for boxes in panels.values()), default=1)
-    figure, axes = plots.make_panels(len(panels), height=1.2 + 0.45 * labels)
+    figure, axes = plots.make_panels(
+        len(panels), 1.2 + 0.45 * labels, has_names=True
+    )
     for axis, (metric, values) in zip(axes, panels.items()):
         axis.boxplot(
             list(values.values()),

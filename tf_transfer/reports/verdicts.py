@@ -257,7 +257,10 @@ def _choose_files(
     whole = runs if folded.all() else runs[~folded]
     chosen = max(
         (members for _, members in whole.groupby("data_identity")),
-        key=lambda members: (not unlike_sizes(members, official), len(members)),
+        key=lambda members: (
+            not unlike_sizes(members.sizes, official),
+            len(members),
+        ),
     )
     tested = chosen.sizes.iloc[0].get("test", 0)
     alike = runs.sizes.map(
@@ -330,8 +333,9 @@ def _find_incomparable(
 
 def did_not_train(side: pd.DataFrame) -> bool:
     """Whether half of the runs or more score as the commonest answer does."""
-    failed = (side.score <= side.majority + 1e-9) | side.one_answer
-    return failed.mean() >= 0.5
+    score, majority = side.score.to_numpy(), side.majority.to_numpy()
+    failed = (score <= majority + 1e-9) | side.one_answer.to_numpy(bool)
+    return bool(failed.mean() >= 0.5)
 
 
 # === Tests ===
@@ -350,8 +354,14 @@ def _test(
     groups = estimates.Groups()
     values = [_value(claim, comparison, groups) for comparison in comparisons]
     if claim.kind == "trend":
-        if len({comparison.task for comparison in comparisons}) < 2:
-            return told
+        if len({*map(_train_size, comparisons)}) < 2:
+            return (
+                told
+                if told.reason
+                else dataclasses.replace(
+                    told, reason="all training sets have one size"
+                )
+            )
         value = _slope(comparisons, values)
     else:
         value = sum(values) / len(values)
@@ -396,17 +406,17 @@ def _difference(claim: Claim, means: Sequence[Any]) -> Any:
 
 def _slope(comparisons: Sequence[Comparison], values: Sequence[Any]) -> Any:
     """Of the values, per tenfold training set; least squares."""
-    sizes = np.log10(
-        [
-            size_of(c.sides[0].sizes.iloc[0], "train_and_validation")
-            for c in comparisons
-        ]
-    )
+    sizes = np.log10([*map(_train_size, comparisons)])
     centred = sizes - sizes.mean()
     return sum(
         x / float((centred**2).sum()) * value
         for x, value in zip(centred, values)
     )
+
+
+def _train_size(comparison: Comparison) -> int:
+    sizes = comparison.sides[0].sizes.iloc[0]
+    return size_of(sizes, "train_and_validation")
 
 
 def _conclude_on_mean(

@@ -15,6 +15,7 @@ experiment may be a module of your own, such as `my_paper`.
 import dataclasses
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -25,7 +26,9 @@ from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
+MOST_RUNS = 100_000  # that are expanded without being asked for
 KEYS = ("experiment", "flagfile", "flags", "axes", "exclude")
 
 
@@ -78,7 +81,9 @@ def read(path: str) -> dict[str, Any]:
         raise UserError(
             f"{path}:{error.lineno}: is not JSON: {error.msg}."
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UserError(f"{path}: is nested too deep for a grid.") from None
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "is not text"
         raise UserError(
             f"{path}: {reason}. Give a grid such as "
@@ -95,7 +100,7 @@ def _check(path: str, grid: Any) -> None:
     unknown = [key for key in grid if key not in KEYS]
     if unknown:
         raise UserError(
-            f"{path}: {unknown[0]!r} is not a key of a grid. These are: "
+            f"{path}: {cut(unknown[0])!r} is not a key of a grid. These are: "
             f"{', '.join(KEYS)}."
         )
     if not isinstance(grid.get("experiment"), str):
@@ -104,6 +109,7 @@ def _check(path: str, grid: Any) -> None:
         )
     if not isinstance(grid.get("flagfile", ""), str):
         raise UserError(f"{path}: flagfile: give the name of one flag file.")
+    _check_value(path, "flagfile", grid.get("flagfile", ""))
     for key in ("flags", "axes"):
         if not isinstance(grid.get(key, {}), dict):
             raise UserError(f"{path}: {key}: give an object of flags.")
@@ -116,16 +122,31 @@ def _check(path: str, grid: Any) -> None:
             )
         if name == "rerun":
             raise UserError(f"{path}: rerun: a sweep skips finished runs.")
+    for name, value in flags.items():
+        _check_value(path, f"flags.{name}", value)
     for name, values in axes.items():
         if not isinstance(values, list) or not values:
             raise UserError(
                 f"{path}: axes.{name}: give a list of the flag's values."
             )
+        for value in values:
+            _check_value(path, f"axes.{name}", value)
         if len({str(value) for value in values}) < len(values):
             raise UserError(f"{path}: axes.{name}: has a value twice.")
         if name in flags:
             raise UserError(f"{path}: {name}: is in flags and in axes.")
     _check_exclude(path, grid.get("exclude", []), axes)
+
+
+def _check_value(path: str, where: str, value: Any) -> None:
+    """Raises `UserError` for what cannot be a flag's value."""
+    if not isinstance(value, (str, int, float)):
+        raise UserError(
+            f"{path}: {where}: {cut(json.dumps(value))} is no "
+            "flag's value. Give a text, a number, true or false."
+        )
+    if "\0" in str(value):
+        raise UserError(f"{path}: {where}: holds a NUL character.")
 
 
 def _check_exclude(path: str, exclude: Any, axes: dict[str, list]) -> None:
@@ -137,15 +158,15 @@ def _check_exclude(path: str, exclude: Any, axes: dict[str, list]) -> None:
         for name, excluded in rule.items():
             if name not in axes:
                 raise UserError(
-                    f"{path}: exclude: {name!r} is no axis. The axes are: "
+                    f"{path}: exclude: {cut(name)!r} is no axis. The axes are: "
                     f"{', '.join(axes)}."
                 )
             known = [str(value) for value in axes[name]]
             for value in _texts(excluded):
                 if value not in known:
                     raise UserError(
-                        f"{path}: exclude: {name}={value} is not on the axis "
-                        f"({', '.join(known)})."
+                        f"{path}: exclude: {name}={cut(value)} is not on the "
+                        f"axis ({cut(', '.join(known))})."
                     )
 
 
@@ -159,24 +180,36 @@ def _texts(value: Any) -> list[str]:
 
 
 def expand(
-    path: str, grid: dict[str, Any], out: str, cache_dir: str = ""
+    path: str,
+    grid: dict[str, Any],
+    out: str,
+    cache_dir: str = "",
+    most_runs: float = MOST_RUNS,
 ) -> list[Planned]:
-    """Returns the runs of a grid, each once, in the order that suits caches.
+    """Returns the runs of a grid, each once.
 
     Args:
         path: of the grid file, for messages.
         grid: its content, as `read` returns it.
         out: root of the run directories.
         cache_dir: folder of the feature cache; empty for the runs' default.
+        most_runs: a larger grid is refused before it is expanded.
 
     Raises:
-        UserError: an experiment, flag or value that does not exist, settings
-            that exclude each other, a model or data that is not there.
+        UserError: too many runs, an experiment, flag or value that does not
+            exist, settings that exclude each other, a model or data that is
+            not there.
     """
     try:
         experiment_class = experiment_lib.load(grid["experiment"])
     except UserError as error:
         raise UserError(f"{path}: experiment: {error}") from None
+    count = math.prod(map(len, grid.get("axes", {}).values()))
+    if count > most_runs:
+        raise UserError(
+            f"{path}: has {count:,} combinations of its axes. Give --yes if "
+            "you want so many."
+        )
     fixed = {"out": out, **grid.get("flags", {})}
     if cache_dir:
         fixed["cache_dir"] = cache_dir
@@ -201,7 +234,7 @@ def expand(
         _check_equal(path, runs.setdefault(directory.path, run), run)
     if not runs:
         raise UserError(f"{path}: has no runs left: `exclude` excludes all.")
-    return _order_for_cache(list(runs.values()))
+    return list(runs.values())
 
 
 def _combinations(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -280,41 +313,3 @@ def _is_equal(value: str, other: str) -> bool:
 
 def _value_of(run: Planned, name: str) -> str:
     return run.axes.get(name, _flag_value(getattr(run.settings, name)))
-
-
-# === The order ===
-
-
-def _order_for_cache(runs: list[Planned]) -> list[Planned]:
-    """Sorts runs on one frozen prefix next to each other, lowest cut first.
-
-    A higher cut continues from a lower one's cached states, and an entry is
-    used before later ones replace it. Otherwise the grid's order stays.
-    """
-    first_index: dict[tuple, int] = {}
-    keys = []
-    for index, run in enumerate(runs):
-        settings = run.settings
-        shared: tuple = (index,)
-        depth = 0
-        if settings.runs_cached:
-            shared = (
-                settings.model,
-                settings.data,
-                getattr(settings, "task", ""),
-                settings.max_length,
-                settings.precision,
-                settings.cache_dtype,
-            )
-            depth = _depth(settings)
-        keys.append((first_index.setdefault(shared, index), depth, index))
-    return [runs[index] for _, _, index in sorted(keys)]
-
-
-def _depth(settings: settings_lib.Settings) -> int:
-    """A number that rises with the cut."""
-    if settings.blocks:
-        return int(settings.blocks.partition("-")[0])
-    if settings.trainable_layers == "all":  # a phase freezes every block
-        return 0
-    return -int(settings.trainable_layers)

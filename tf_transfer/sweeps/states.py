@@ -1,9 +1,8 @@
-"""What became of each run of a sweep, read from files that all sweeps see."""
+"""What became of each run of a sweep, read from its files."""
 
 import collections
 import contextlib
 import enum
-import json
 import os
 import signal
 import socket
@@ -11,12 +10,13 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from tf_transfer.sweeps import claims as claims_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
 from tf_transfer.utils import files
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
+FAILURE = {"reason": str, "last_lines": [str]}
 LAST_LINES = 12  # of a failed run's output, kept in its record
 
 
@@ -25,7 +25,6 @@ class State(enum.StrEnum):
 
     FINISHED = "finished"
     RUNNING = "running"
-    ELSEWHERE = "elsewhere"  # another sweep runs it
     FAILED = "failed"
     PENDING = "pending"
 
@@ -39,7 +38,6 @@ class RunStates:
 
     Attributes:
         folder: the sweep's own, below `out`.
-        claims: which process does which run.
         measured_seconds: of the runs that this process has done, by name.
 
     Raises:
@@ -52,7 +50,6 @@ class RunStates:
         try:
             for name in ("logs", "failed"):
                 os.makedirs(os.path.join(self.folder, name), exist_ok=True)
-            self.claims = claims_lib.Claims(os.path.join(self.folder, "claims"))
         except OSError as error:
             raise UserError(f"--out={out}: {error.strerror}.") from None
         self.measured_seconds: dict[str, float] = {}
@@ -66,20 +63,13 @@ class RunStates:
         Args:
             running_here: names of the runs that this process has started.
         """
-        held = self.claims.held()
-        return {
-            run.name: self._state(run, running_here, held) for run in self.runs
-        }
+        return {run.name: self._state(run, running_here) for run in self.runs}
 
-    def _state(
-        self, run: Planned, running_here: Collection[str], held: set[str]
-    ) -> State:
+    def _state(self, run: Planned, running_here: Collection[str]) -> State:
         if run.name in running_here:
             return State.RUNNING
         if self.result(run) is not None:
             return State.FINISHED
-        if run.name in held:
-            return State.ELSEWHERE
         return State.FAILED if self.failure(run) else State.PENDING
 
     def result(self, run: Planned) -> dict[str, Any] | None:
@@ -87,17 +77,23 @@ class RunStates:
         if run.name not in self._results:
             try:
                 result = run.directory.result()
+                if result is None or records.is_extended(run.settings, result):
+                    return None
+                run.directory.check_key()
             except UserError:  # damaged: the run reports it, and fails
                 return None
-            if result is None or records.is_extended(run.settings, result):
-                return None
-            run.directory.check_key()
             self._results[run.name] = result
         return self._results[run.name]
 
     def failure(self, run: Planned) -> dict[str, Any] | None:
         """Returns the record of a failed run, else None."""
-        return claims_lib.read_json(self._failure_file(run))
+        path = self._failure_file(run)
+        try:
+            return json_files.read(path, FAILURE)
+        except FileNotFoundError:
+            return None
+        except json_files.Damaged as error:  # it has failed all the same
+            return {"reason": str(error), "last_lines": []}
 
     def failed_runs(self) -> list[Planned]:
         """Returns the runs with a record of failure."""
@@ -112,11 +108,15 @@ class RunStates:
             return self.measured_seconds[run.name]
         config = run.directory.config() or {}
         starts = config.get("starts", [])
-        if len(starts) != 1 or "started" not in starts[0]:
+        if len(starts) != 1:
             return None
-        start = time.mktime(
-            time.strptime(starts[0]["started"][:19], "%Y-%m-%dT%H:%M:%S")
-        )
+        try:
+            form = "%Y-%m-%dT%H:%M:%S"
+            start = time.mktime(
+                time.strptime(starts[0].get("started", "")[:19], form)
+            )
+        except ValueError:
+            return None
         end = os.stat(run.directory.file("result.json")).st_mtime
         return max(end - start, 0.0)
 
@@ -129,8 +129,16 @@ class RunStates:
     def _failure_file(self, run: Planned) -> str:
         return os.path.join(self.folder, "failed", f"{run.name}.json")
 
-    def record_failure(self, run: Planned, exit_code: int) -> dict[str, Any]:
-        """Writes, and returns, how a run ended, with its last lines."""
+    def record_failure(
+        self, run: Planned, exit_code: int, reason: str = ""
+    ) -> dict[str, Any]:
+        """Writes, and returns, how a run ended, with its last lines.
+
+        Args:
+            run: which.
+            exit_code: of its process; minus the signal's number if by one.
+            reason: what is known beside that.
+        """
         with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
             lines = collections.deque(
                 (line.rstrip() for line in f if line.strip()), LAST_LINES
@@ -138,7 +146,7 @@ class RunStates:
         record = {
             "command": run.command,
             "exit_code": exit_code,
-            "reason": _reason(exit_code),
+            "reason": reason or self.explain(exit_code),
             "host": socket.gethostname(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "last_lines": list(lines),
@@ -146,24 +154,24 @@ class RunStates:
         files.write_json(self._failure_file(run), record)
         return record
 
+    @staticmethod
+    def explain(exit_code: int) -> str:
+        """How a process ended, in words."""
+        if exit_code >= 0:
+            return f"exit code {exit_code}"
+        name = signal.Signals(-exit_code).name
+        return name + (" (out of memory?)" if name == "SIGKILL" else "")
+
     def clear_failure(self, run: Planned) -> None:
         """Removes the record of a failure: the run is to be tried again."""
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._failure_file(run))
 
 
-def _reason(exit_code: int) -> str:
-    if exit_code >= 0:
-        return f"exit code {exit_code}"
-    name = signal.Signals(-exit_code).name
-    return name + (" (out of memory?)" if name == "SIGKILL" else "")
-
-
 def read_last_epoch(run: Planned) -> dict[str, Any] | None:
     """Returns the last evaluation of a run, or None before the first."""
     try:
-        with open(run.directory.file("epochs.jsonl"), encoding="utf-8") as file:
-            lines = file.read().splitlines()
-        return json.loads(lines[-1]) if lines else None
-    except (OSError, ValueError):
+        lines = run.directory.epochs()
+        return lines[-1] if lines else None
+    except (OSError, UserError):
         return None

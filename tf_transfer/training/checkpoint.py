@@ -2,10 +2,12 @@
 
 A checkpoint is two files: `step-N.safetensors` holds the arrays, and
 `step-N.json` the rest of the state and a hash of the arrays. The JSON is
-renamed last: it means that the checkpoint is whole. The one before is kept
-until the next is whole, and a little longer, in case the disk damages one.
+renamed last: it means that the checkpoint is whole. Its own hash covers whose
+run it is: another run's is as good as damaged. The one before is kept until the
+next is whole, and a little longer, in case the disk damages one.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,9 +19,11 @@ import numpy as np
 import safetensors.numpy
 
 from tf_transfer.utils import files
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 KEPT = 2
+SHAPE = {"sha256": str, "state_sha256": str, "state": {str: object}}
 
 Arrays = dict[str, np.ndarray]  # by name
 
@@ -45,7 +49,7 @@ def read_arrays(path: str, sha256: str | None) -> Arrays:
             content = file.read()
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from None
-    if sha256 and hashlib.sha256(content).hexdigest() != sha256:
+    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(f"{path}: is damaged")
     return safetensors.numpy.load(content)
 
@@ -55,10 +59,12 @@ class Checkpoints:
 
     Args:
         folder: where they are kept.
+        owner: what identifies the run.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, owner: str = "") -> None:
         self.folder = folder
+        self._owner = owner
 
     def _steps(self) -> list[int]:
         if not os.path.isdir(self.folder):
@@ -90,10 +96,18 @@ class Checkpoints:
         sha256 = write_arrays(self._path(step, "safetensors"), arrays)
         files.write_json(
             self._path(step, "json"),
-            {"sha256": sha256, "state_sha256": _hash(state), "state": state},
+            {
+                "sha256": sha256,
+                "state_sha256": self._hash(sha256, state),
+                "state": state,
+            },
         )
         self.keep(KEPT)
-        return [self._read_json(step)["state"] for step in self._steps()]
+        states = []
+        for kept in self._steps():
+            with contextlib.suppress(UserError):  # damaged: nothing needs it
+                states.append(self._read_json(kept)["state"])
+        return states
 
     def keep(self, count: int) -> None:
         """Drops all checkpoints but the last `count`, and what is torn."""
@@ -108,8 +122,7 @@ class Checkpoints:
                 os.remove(os.path.join(self.folder, name))
 
     def _read_json(self, step: int) -> dict[str, Any]:
-        with open(self._path(step, "json"), encoding="utf-8") as file:
-            return json.load(file)
+        return json_files.read(self._path(step, "json"), SHAPE)
 
     def newest(
         self,
@@ -136,8 +149,9 @@ class Checkpoints:
         for step in reversed(steps):
             try:
                 content = self._read_json(step)
-                if _hash(content["state"]) != content["state_sha256"]:
-                    raise ValueError("its state is damaged")
+                expected = self._hash(content["sha256"], content["state"])
+                if content["state_sha256"] != expected:
+                    raise ValueError("its state is damaged or another run's")
                 arrays = read_arrays(
                     self._path(step, "safetensors"), content["sha256"]
                 )
@@ -146,8 +160,15 @@ class Checkpoints:
                     for damaged in (s for s in steps if s > step):
                         os.remove(self._path(damaged, "json"))
                 return arrays, content["state"]
-            except (ValueError, TypeError, KeyError, OSError) as error:
-                warn(f"Checkpoint at step {step} cannot be used: {error}.")
+            except (
+                json_files.Damaged,
+                ValueError,
+                TypeError,
+                KeyError,
+                OSError,
+            ) as error:
+                reason = str(error).removesuffix(".")
+                warn(f"Checkpoint at step {step} cannot be used: {reason}.")
         if steps:
             raise UserError(
                 f"{self.folder}: no checkpoint in it is whole. Remove the "
@@ -155,7 +176,6 @@ class Checkpoints:
             )
         return None
 
-
-def _hash(state: dict[str, Any]) -> str:
-    text = json.dumps(state, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    def _hash(self, sha256: str, state: dict[str, Any]) -> str:
+        text = self._owner + sha256 + json.dumps(state, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()

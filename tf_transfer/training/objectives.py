@@ -7,6 +7,7 @@ with one objective.
 
 import dataclasses
 from collections.abc import Callable
+from typing import ClassVar
 from typing import Protocol
 
 import numpy as np
@@ -52,7 +53,7 @@ class Objective:
 class Combination(Protocol):
     """How several objectives share the steps of an epoch; see `joint`."""
 
-    is_sampled: bool
+    is_sampled: ClassVar[bool]
 
     def count_steps(self, steps: list[int]) -> int:
         """Steps of an epoch, from those of a pass over each data set."""

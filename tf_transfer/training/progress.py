@@ -21,8 +21,8 @@ class Progress:
         elapsed: seconds of training and of building a feature cache, over all
             starts.
         prefix_seconds, prefix_build_seconds: as in `result.json`.
-        prefix_cuts: dict from phase and objective to `FrozenPrefix.cuts`: a
-            resumed run goes on with the same.
+        prefixes: phase and objective of each frozen prefix that was stored:
+            its original cost is counted once.
         started_in: total epochs in which a process started: they trace.
         stopping: the phase's `EarlyStopping`.
         best: where the weights of the selected epoch are, with its record.
@@ -43,7 +43,7 @@ class Progress:
     elapsed: float = 0.0
     prefix_seconds: float = 0.0
     prefix_build_seconds: float = 0.0
-    prefix_cuts: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+    prefixes: list[str] = dataclasses.field(default_factory=list)
     started_in: list[int] = dataclasses.field(default_factory=list)
     stopping: dict[str, Any] | None = None
     best: Any = None

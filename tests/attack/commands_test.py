@@ -1,0 +1,332 @@
+"""Commands with hostile flags, files of texts and grids: an answer in two
+lines, no traceback, and nothing written outside of the given folders."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import random
+import shutil
+
+import pytest
+
+from tests import commands
+from tests import cs224n_runs
+from tests import stacking_data
+from tests import tweets_table
+from tests.attack import damage
+from tf_transfer import experiment
+from tf_transfer import predict
+from tf_transfer import sweep
+from tf_transfer.config import command_line
+from tf_transfer.data import glue as glue_data
+from tf_transfer.utils.errors import UserError
+
+VALUES = (
+    "",
+    " ",
+    "0",
+    "1",
+    "-1",
+    "00000001",
+    "٣",
+    "1e9",
+    "1e-400",
+    "nan",
+    "inf",
+    "-inf",
+    "2147483648",
+    "9223372036854775807",
+    "12345678901234567890",
+    "9" * 400,
+    "0x10",
+    "1_000",
+    "None",
+    "true",
+    "../../x",
+    "/tmp/x",
+    "a/b",
+    "..",
+    ".",
+    "a\nb",
+    "<b>|`](x)",
+    "%s{}${x}",
+    "é\u202e",
+    "\ud800",
+    "x" * 300,
+    "=1+1",
+    "all",
+    "7-8",
+    "8-7",
+    "undefined",
+    "utf-16",
+    "base64_codec",
+    "idna",
+    "rte",
+    "tfds",
+    "sample",
+    "minilm",
+    "cached",
+    "--seed=1",
+)
+
+
+class Ready(Exception):
+    """A command would now load TensorFlow: nothing is wrong with it."""
+
+
+@pytest.fixture(autouse=True)
+def no_tensorflow(monkeypatch):
+    """Commands end where they would load TensorFlow."""
+
+    def stop():
+        raise Ready
+
+    monkeypatch.setattr(command_line, "import_tensorflow", stop)
+    monkeypatch.setattr(experiment.Experiment, "describe", lambda self: stop())
+
+
+def call(main, define, *words):
+    """The exit code, "ready" where it would train; and what it printed."""
+    printed = io.StringIO()
+    with (
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+    ):
+        try:
+            code = commands.call(main, define, *words)
+        except Ready:
+            code = "ready"
+    return code, printed.getvalue()
+
+
+def run_experiment(name, *words):
+    """As the command of an experiment, flags that absl refuses included."""
+    cls = experiment.load(name)
+
+    def main():
+        experiment.execute(cls(command_line.parse(cls.Settings, words)))
+
+    return call(main, lambda: None)
+
+
+def assert_two_lines(code, printed, words):
+    assert code in (0, 1, "ready"), words
+    if code == 1:
+        lines = printed.strip().splitlines()
+        errors = [line for line in lines if line.startswith("error: ")]
+        assert len(errors) == 1, (words, printed)
+        after = lines[lines.index(errors[0]) :]
+        assert len(after) <= 2 and "Traceback" not in printed, (words, printed)
+
+
+def files_below(folder):
+    return {str(path) for path in pathlib.Path(folder).rglob("*")}
+
+
+def test_hostile_flags_get_an_answer(attempts, tmp_path, monkeypatch):
+    """One to four flags of an experiment with values that no one means."""
+    rng = random.Random(11)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    data = {"glue": "sample", "freezing": "sample"}
+    data["tweets"] = tweets_table.write(tmp_path)
+    for name, write in (
+        ("multitask", cs224n_runs.write_all),
+        ("stacking", stacking_data.write_conll),
+    ):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name)
+        data[name] = str(tmp_path / name)
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    before = files_below(tmp_path)
+    ready = 0
+    for _ in range(attempts(3000)):
+        name = rng.choice(sorted(data))
+        fields = experiment.load(name).Settings.__dataclass_fields__
+        words = {
+            "model": "tiny",
+            "data": data[name],
+            "out": str(out),
+            "cache_dir": str(cache),
+        }
+        chosen = rng.sample(sorted(set(fields) - {"out", "cache_dir"}), 4)
+        for field in chosen[: rng.choice((1, 1, 2, 4))]:
+            # Of strategies, counting the replicas takes TensorFlow.
+            if field != "strategy":
+                words[field] = rng.choice(VALUES)
+        words = [f"--{flag}={value}" for flag, value in words.items()]
+        code, printed = run_experiment(name, *words)
+        assert_two_lines(code, printed, words)
+        ready += code == "ready"
+        written = files_below(tmp_path) - before
+        allowed = (str(out), str(cache))
+        assert all(path.startswith(allowed) for path in written), words
+        assert not os.listdir(home), words
+    assert 0 < ready < attempts(3000)
+
+
+def test_hostile_flags_of_the_tools_get_an_answer(
+    attempts, tmp_path, monkeypatch
+):
+    """`predict` on folders that are no runs."""
+    rng = random.Random(12)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    flags = ("text", "input", "task", "data", "output", "experiment", "run")
+    for _ in range(attempts(500)):
+        for name in ("config.json", "result.json"):
+            (tmp_path / "run" / name).write_text(rng.choice(damage.TEXTS))
+        words = ["--run=run"]
+        for flag in rng.sample(flags, 2):
+            words.append(f"--{flag}={rng.choice(VALUES)}")
+        with contextlib.suppress(UnicodeEncodeError):
+            code, printed = call(predict.main, predict.define_flags, *words)
+            assert_two_lines(code, printed, words)
+
+
+# === Files of texts ===
+
+
+def inputs(folder):
+    """What an experiment reads: its name, flags, and the files."""
+    shutil.copytree(glue_data.SAMPLE, folder / "glue")
+    yield (
+        "glue",
+        f"--data={folder / 'glue'}",
+        sorted((folder / "glue" / "RTE").iterdir()),
+    )
+    for name, write in (
+        ("multitask", cs224n_runs.write_all),
+        ("stacking", stacking_data.write_conll),
+    ):
+        (folder / name).mkdir()
+        write(folder / name)
+        yield name, f"--data={folder / name}", sorted((folder / name).iterdir())
+    table = pathlib.Path(tweets_table.write(folder))
+    yield "tweets", f"--data={table}", [table]
+
+
+CELLS = (
+    b'"',
+    b"\t",
+    b"\n",
+    b"\r",
+    b"\n\n",
+    b",",
+    b"\x00",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\xe2\x80\xa8",
+    b"=1+1",
+    b"I-PER",
+    b"B-",
+    b"nan",
+    b"1e999",
+    b"9" * 400,
+    b"x" * 5000,
+)
+
+
+def damage_text(rng, content):
+    """Bytes in which lines and cells are missing, twice, or something else."""
+    if rng.random() < 0.4:
+        return damage.damage_bytes(rng, content)
+    lines = content.split(b"\n")
+    for _ in range(rng.choice((1, 1, 3))):
+        at = rng.randrange(len(lines))
+        kind = rng.randrange(5)
+        if kind == 0:
+            del lines[at:]
+        elif kind == 1:
+            lines.insert(at, rng.choice(lines))
+        elif kind == 2:
+            middle = rng.randrange(len(lines[at]) + 1)
+            cell = rng.choice(CELLS)
+            lines[at] = lines[at][:middle] + cell + lines[at][middle:]
+        elif kind == 3:
+            lines[at] = rng.choice(CELLS)
+        else:
+            rng.shuffle(lines)
+        if not lines:
+            return b""
+    return b"\n".join(lines)
+
+
+def test_hostile_texts_are_read_or_refused_with_file_and_line(
+    attempts, tmp_path
+):
+    rng = random.Random(13)
+    kinds = [*inputs(tmp_path)]
+    out = tmp_path / "out"
+    refused = 0
+    for _ in range(attempts(3000)):
+        name, data, files = rng.choice(kinds)
+        path = rng.choice(files)
+        content = path.read_bytes()
+        path.write_bytes(damage_text(rng, content))
+        words = ["--model=tiny", data, f"--out={out}"]
+        words += [f"--cache_dir={tmp_path / 'cache'}"]
+        if name == "tweets":
+            words.append("--id_column=number")
+        code, printed = run_experiment(name, *words)
+        damaged = path.read_bytes()
+        path.write_bytes(content)
+        assert_two_lines(code, printed, (words, path, damaged))
+        if code == 1:
+            refused += 1
+            assert len(printed) < 1500, printed
+    assert 0 < refused < attempts(3000)
+
+
+# === Grids ===
+
+
+def test_a_hostile_grid_is_expanded_or_refused(attempts, tmp_path):
+    rng = random.Random(14)
+    path = tmp_path / "grid.json"
+    whole = {
+        "experiment": "glue",
+        "flags": {"model": "tiny", "data": "sample", "lr": 1e-3},
+        "axes": {"seed": [0, 1], "trainable_layers": ["all", 1]},
+        "exclude": [{"seed": 1, "trainable_layers": "all"}],
+    }
+    content = json.dumps(whole).encode()
+    for _ in range(attempts(1500)):
+        if rng.random() < 0.3:
+            path.write_bytes(damage.damage_bytes(rng, content))
+        else:
+            path.write_bytes(damage.damage_json(rng, content))
+            if rng.random() < 0.5:
+                with contextlib.suppress(ValueError, RecursionError):
+                    again = damage.damage_json(rng, path.read_bytes())
+                    path.write_bytes(again)
+        words = ["--dry_run", f"--out={tmp_path / 'out'}"]
+        code, printed = call(
+            lambda: sweep.main(["sweep", str(path)]), sweep.define_flags, *words
+        )
+        assert_two_lines(code, printed, path.read_bytes())
+    for written in files_below(tmp_path) - {str(path)}:
+        assert written.startswith(str(tmp_path / "out"))
+
+
+def test_a_huge_grid_is_refused_at_once(tmp_path):
+    axes = {"seed": list(range(1000)), "split_seed": list(range(1000))}
+    grid = {"experiment": "glue", "axes": axes | {"lr": [1e-3, 1e-4]}}
+    path = tmp_path / "grid.json"
+    path.write_text(json.dumps(grid))
+    code, printed = call(
+        lambda: sweep.main(["sweep", str(path)]), sweep.define_flags
+    )
+    assert code == 1 and "has 2,000,000 combinations" in printed
+    assert "--yes" in printed
+
+
+def test_a_task_named_as_a_path_is_refused(tmp_path):
+    for task in ("/tmp/x", "../../..", "a/b", "..", "a\nb"):
+        words = (f"--task={task}", "--data=x", f"--out={tmp_path}")
+        with pytest.raises(UserError, match="becomes a folder's name"):
+            cls = experiment.load("tweets")
+            cls(command_line.parse(cls.Settings, words))
