@@ -62,7 +62,7 @@ class Contestants:
             evaluation={},
         )
         self.trainable = phase.trainable
-        self.seeds = dropout.DropoutSeeds(self.network.layers)
+        self.seeds = dropout.DropoutSeeds(self.network.layers, settings.seed)
         self.shape = cost.Shape.from_encoder(self.network.encoder)
         self.classes = len(self.task.labels or ())
         self.cache_build: dict[str, float] | None = None

@@ -16,6 +16,7 @@ from typing import Any
 import scipy.stats
 
 from tf_transfer.data import glue as glue_data
+from tf_transfer.data import metrics
 from tf_transfer.reports import predictions as predictions_lib
 from tf_transfer.reports import reading
 
@@ -58,7 +59,7 @@ def table(root: str) -> str:
         record = group[False, seeds[0]]
         metric = record["metric"]
         tested: Any = predictions.test(record)
-        majority = predictions_lib.majority(metric, tested[1])
+        majority = metrics.majority(metric, tested[1])
         rows.append(
             (
                 f"{name}, {metric}",

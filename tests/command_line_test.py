@@ -25,6 +25,7 @@ ENTRIES = (
     "report",
     "stacking",
     "sweep",
+    "train",
     "tweets",
 )
 

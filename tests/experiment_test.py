@@ -158,6 +158,7 @@ settings = {
     "glue": small,
     "multitask": {**small, "data": str(folder)},
     "stacking": stacking_data.settings_of(folder).__dict__,
+    "train": {**small, "task": "rte"},
     "tweets": {
         **small,
         "data": tweets_table.write(folder),

@@ -15,6 +15,7 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 from tests import commands
+from tests import own_data
 from tests.conftest import run_folder
 from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
@@ -142,7 +143,7 @@ NUMBERS = {
     "precision": "mixed_bfloat16",
 }
 SHOWN.update(NUMBERS)
-FAST = ("adam_epsilon", "dropout", "pooling")
+FAST = ("adam_epsilon", "dropout")
 
 # Only dropout tells a live prefix from a cached one, where none is rounded.
 CACHED = {"frozen_prefix": "cached", "cache_dtype": "float32"}
@@ -327,6 +328,34 @@ def test_a_process_runs_the_program_that_its_flags_say(
         look_at_the_program, str(tmp_path), changes, folder=str(tmp_path)
     )
     assert case.results() == [expected]
+
+
+@shows(
+    "text_column", "label_column", "kind", "metric", "test_fraction", "encoding"
+)
+def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
+    columns = {**own_data.news(30), "mood": ["sad", "glad"] * 15}
+    said = {
+        "data": own_data.write(tmp_path / "news.csv", columns),
+        "text_column": "body",
+        "label_column": "team",
+    }
+
+    def examples(**changes):
+        settings = tiny_settings(tmp_path, **{**said, **changes})
+        experiment = glue.Glue(settings)
+        texts = experiment.read_examples(experiment.task)
+        return experiment.task, texts["train"][""], texts["test"][""]
+
+    task, train, test = examples()
+    assert (task.metric, task.units, len(test)) == ("accuracy", 3, 3)
+    assert examples(text_column="title")[1].texts != train.texts
+    assert examples(label_column="mood")[0].units == 1
+    assert examples(kind="score", label_column="stars")[0].labels is None
+    assert examples(metric="f1_macro")[0].metric == "f1_macro"
+    assert len(examples(test_fraction=0.5)[2]) == 15
+    with pytest.raises(UserError, match="--encoding=utf-99"):
+        examples(encoding="utf-99")
 
 
 # === Flags that change the output ===

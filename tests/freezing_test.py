@@ -8,8 +8,10 @@ from tests import commands
 from tests.models import encoders
 from tests.models import saving
 from tests.reports import synthetic
+from tests.sweeps import fakes
 from tf_transfer import freezing
 from tf_transfer.config import command_line
+from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import work
 from tf_transfer.utils.errors import UserError
 
@@ -37,19 +39,17 @@ def start_with(monkeypatch):
         of the runs that were done; it grows.
     """
 
-    class Finished:
-        def poll(self):
-            return 0
-
     def set_start(function):
         settings = []
 
-        def start(run, run_states, slot, jobs):
+        def do(run):
             settings.append(run.settings)
             function(run)
-            return Finished()
 
-        monkeypatch.setattr(work, "start_process", start)
+        def open_pool(*runs, **options):
+            return fakes.make_pool(do)
+
+        monkeypatch.setattr(execute, "open_pool", open_pool)
         monkeypatch.setattr(work, "POLL_SECONDS", 0.001)
         return settings
 
@@ -281,7 +281,7 @@ def test_bisection_trains_only_what_it_needs(scored, tmp_path, monkeypatch):
         "--frozen_blocks=1-3",
         "--search=bisect",
     )
-    study = freezing.Study(parsed(*words))
+    study = freezing.Study(parsed(*words), execute.open_pool())
     study.run()
     expected = ["fine_tuning", "last_1", "last_0"]
     assert [s.approach for s in scored] == expected
@@ -332,6 +332,6 @@ def test_a_given_rate_is_not_searched(scored, tmp_path):
         "--frozen_prefix=cached",
         f"--cache_dir={tmp_path / 'cache'}",
     )
-    freezing.Study(parsed(*words)).run()
+    freezing.Study(parsed(*words), execute.open_pool()).run()
     assert [s.approach for s in scored] == ["fine_tuning", "last_1", "last_0"]
     assert [s.runs_cached for s in scored] == [False, True, True]

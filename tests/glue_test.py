@@ -73,6 +73,7 @@ CONFIG_KEYS = {
     "devices",
     "threads",
     "concurrent_runs",
+    "runs_before",
     "git_commit",
 }
 

@@ -346,6 +346,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(
     assert losses(folder)[:1] == first_epoch
 
 
+@pytest.mark.slow
 def test_a_step_that_overflows_in_float16_is_skipped(monkeypatch, tmp_path):
     monkeypatch.setattr(optimizer, "FIRST_LOSS_SCALE", 2.0**30)
     settings = settings_in(

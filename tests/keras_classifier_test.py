@@ -265,7 +265,12 @@ def test_a_head_of_ones_own_reads_states_and_mask(tmp_path):
     "family, k, optimizer",
     [
         ("bert", 1, lambda: keras.optimizers.AdamW(1e-3, clipnorm=1.0)),
-        ("roberta", 1, lambda: keras.optimizers.SGD(0.1, momentum=0.9)),
+        pytest.param(
+            "roberta",
+            1,
+            lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+            marks=pytest.mark.slow,
+        ),
         ("roberta", 0, lambda: keras.optimizers.Adam(1e-3)),
     ],
     ids=["bert", "roberta", "roberta_head"],
@@ -298,6 +303,7 @@ def test_fit_gives_the_numbers_of_the_whole_classifier(
     np.testing.assert_allclose(suffix(states), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_pairs_of_texts_are_preprocessed_and_weights_count(tmp_path):
     pairs = (TEXTS, TEXTS[::-1])
     weights = np.linspace(0.1, 1, len(TEXTS))
@@ -582,6 +588,7 @@ def test_states_that_are_too_large_are_refused(tmp_path):
 # === The page ===
 
 
+@pytest.mark.slow
 def test_the_whole_program_of_the_page_runs(tmp_path, monkeypatch):
     page = pathlib.Path(__file__).parent.parent / "docs" / "keras.md"
     blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)

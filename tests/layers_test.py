@@ -10,7 +10,7 @@ FILES = {
     path.relative_to(ROOT).as_posix(): path
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
-PAPERS = ("freezing", "glue", "multitask", "stacking", "tweets")
+PAPERS = ("freezing", "glue", "multitask", "stacking", "train", "tweets")
 COMMANDS = ("cache", "ensemble", "predict", "report", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *COMMANDS))
 LONGEST = 800  # lines
@@ -25,11 +25,23 @@ ROOMS = {
     "models": ("feature_cache", "data", "utils"),
     "training": ("models", "feature_cache", "data", "config", "utils"),
     "baselines": ("training", "data", "config", "utils"),
-    "reports": ("training", "data", "utils"),
-    "sweeps": ("experiment", "training", "models", "data", "config", "utils"),
+    "reports": ("training", "data", "config", "utils"),
+    "sweeps": (
+        "experiment",
+        "warm",
+        "training",
+        "models",
+        "data",
+        "config",
+        "utils",
+    ),
     "trained": ("training", "models", "data", "utils"),
+    "warm": ("models", "data", "utils"),
+    "tasks": ("training", "models", "data", "config", "utils"),
     "experiment": (
+        "tasks",
         "trained",
+        "warm",
         "training",
         "models",
         "feature_cache",
@@ -117,6 +129,7 @@ def test_every_module_is_in_a_room_or_a_command():
     others = set(FILES) - known
     assert others == {
         "tf_transfer/__init__.py",
+        "tf_transfer/__main__.py",
         "tf_transfer/keras_classifier.py",
     }
 
@@ -134,7 +147,12 @@ def test_only_entry_modules_and_what_they_share_know_flags():
     found = files_where(lambda tree: imports(tree) & {"absl.flags", "absl.app"})
     allowed = {
         f"tf_transfer/{name}.py"
-        for name in ("config/command_line", *PAPERS, *COMMANDS)
+        for name in (
+            "config/command_line",
+            "config/help",
+            *PAPERS,
+            *COMMANDS,
+        )
     }
     assert "tf_transfer/config/command_line.py" in found
     assert found <= allowed

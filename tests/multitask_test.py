@@ -258,6 +258,7 @@ def test_another_task_s_head_stands_still(trained):
     )
 
 
+@pytest.mark.slow
 def test_a_run_stopped_within_a_pass_ends_as_the_uninterrupted_one(
     trained, monkeypatch, tmp_path
 ):
@@ -352,6 +353,7 @@ def test_the_heads_learn_the_same_from_cached_cls_and_mean_vectors(folder):
     assert cached["validation"] == pytest.approx(live["validation"], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_heads_phase_saves_heads_alone_and_is_resumed(
     in_phases, monkeypatch, tmp_path
 ):

@@ -26,6 +26,7 @@ from tf_transfer import predict
 from tf_transfer import report
 from tf_transfer import stacking
 from tf_transfer import sweep
+from tf_transfer import train
 from tf_transfer import tweets
 from tf_transfer.config import command_line
 from tf_transfer.models import tiny
@@ -48,7 +49,13 @@ SMALL = (
     "--out=DIR"
 )
 BLOCKS = 2  # of `tiny`, here
-PLACEHOLDERS = {"$task": "rte", "$seed": "0", "$run": "last_2", "$k": "1"}
+PLACEHOLDERS = {
+    "$task": "rte",
+    "$seed": "0",
+    "$run": "last_2",
+    "$k": "1",
+    "$SLURM_ARRAY_TASK_ID": "1",
+}
 
 
 def read(name):
@@ -129,6 +136,7 @@ def small(line, trained, tmp_path):
         "ensemble",
         "multitask",
         "stacking",
+        "train",
         "tweets",
     ):
         return module, words
@@ -157,6 +165,7 @@ def run_here(module, words):
         "frameworks": frameworks.BenchmarkSettings,
         "multitask": multitask.Settings,
         "stacking": stacking.Settings,
+        "train": train.Settings,
         "tweets": tweets.Settings,
     }
     if "--cs224n" in words:  # tests/predict_test.py does
@@ -181,10 +190,15 @@ def run_here(module, words):
     return commands_lib.call(main, define, *words)
 
 
+def is_quick(line):
+    """Whether it does what no other command that trains does."""
+    return "mirrored" not in line and "flags/" not in line
+
+
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(line, marks=pytest.mark.slow if "mirrored" in line else ())
+        pytest.param(line, marks=() if is_quick(line) else pytest.mark.slow)
         for line in sorted({alike(line) for line in commands()})
     ],
 )
@@ -227,7 +241,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         for field in dataclasses.fields(cls)
     }
     known |= {"examples", "rounds", "shape", "profile", "check", "clear"}
-    known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "document"}
+    known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "shard"}
     known |= {
         "run",
         "text",
@@ -243,6 +257,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "cs224n",
         "unused_days",
         "experiment",
+        "document",
     }
     for name in DOCUMENTS:
         text = read(name)
@@ -253,6 +268,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
             assert os.path.isfile(os.path.join(commands_lib.ROOT, path)), module
 
 
+@pytest.mark.slow
 def test_the_python_of_the_documents_runs(tmp_path, eager):
     blocks = re.findall(
         r"^```python\n(.*?)^```", read("docs/python.md"), re.M | re.S

@@ -242,6 +242,7 @@ print_loaded()
 """
 
 
+@pytest.mark.slow
 def test_what_is_slow_to_load_is_loaded_for_a_report_alone(written, tmp_path):
     """A wrong folder, an empty one, a file that is not a summary; a report."""
     output = subprocess.run(

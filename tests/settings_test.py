@@ -204,6 +204,12 @@ def test_what_cannot_change_a_number_is_not_hashed():
     assert everything - set(settings.hashed()) == {
         "model",
         "data",  # their content is hashed, wherever it lies
+        "text_column",  # and the identity of a table has what is read of it
+        "label_column",
+        "kind",
+        "metric",
+        "test_fraction",
+        "encoding",
         "out",
         "cache_dir",
         "cache_limit_gb",

@@ -188,6 +188,7 @@ def test_a_cached_first_phase_learns_what_a_live_one_does(
         assert one["test"] == pytest.approx(other["test"], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_first_phase_ends_where_training_and_validation_part(
     tmp_path, monkeypatch, eager
 ):
@@ -236,9 +237,8 @@ def test_where_no_epoch_is_within_the_gap_the_first_is_kept(tmp_path, eager):
     assert result["phases"][0]["kept_epoch"] == (equal or [1])[-1]
 
 
-@pytest.mark.parametrize(
-    "select", ["last", pytest.param("best", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("select", ["last", "best"])
+@pytest.mark.slow
 def test_a_finished_run_goes_on_for_more_epochs_of_its_last_phase(
     in_phases, tmp_path, select, eager
 ):

@@ -156,6 +156,9 @@ def test_a_dry_run_needs_no_estimate_of_finished_runs(tmp_path, monkeypatch):
         (["--only=task=qqp"], "no run of"),
         (["--only=colour=red"], "give a flag of the runs"),
         (["--out={file}"], "--out="),
+        (["--shard=17/16"], "--shard=17/16"),
+        (["--shard=0/16"], "--shard=0/16"),
+        (["--shard=three"], "--shard=three"),
     ],
 )
 def test_a_wrong_flag_is_named_before_any_run_starts(
@@ -184,7 +187,7 @@ def test_the_table_replaces_itself_in_a_terminal(tmp_path, monkeypatch):
     display = display_lib.Display(run_states, 1, terminal)
     display.refresh([run_states.runs[0].name])
     first = terminal.getvalue()
-    assert "rte   fine_tuning  -         1        -          -       1" in first
+    assert "rte   fine_tuning  -         1        -       1" in first
     assert "0 of 2 finished, 1 running, 1 pending" in first
     lines = 4  # header, row, the running one, summary
     display.refresh([])

@@ -125,18 +125,15 @@ def test_several_labels_are_several_units(tmp_path, eager):
 def test_trials_are_runs_of_a_sweep(
     table, tmp_path, monkeypatch, capsys, eager
 ):
-    from tf_transfer.sweeps import work
+    from tests.sweeps import fakes
+    from tf_transfer.sweeps import execute
 
-    class Finished:
-        def poll(self):
-            return 0
-
-    def start(run, run_states, slot, jobs):
+    def do(run):
         tweets.run(run.settings)
-        return Finished()
 
-    monkeypatch.setattr(work, "start_process", start)
-    monkeypatch.setattr(work, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(
+        execute, "open_pool", lambda *options: fakes.make_pool(do)
+    )
     tweets.run_trials(
         parsed(
             table, tmp_path, "--trainable_layers=0", "--trials=2", "--seed=4"

@@ -6,44 +6,39 @@ and how it predicts. Training, `--describe`, naming a run without loading it,
 sweeping, predicting and exporting ask it and nothing else.
 
 `Experiment` itself trains a head on one text or pair of texts of GLUE, in one
-phase with one objective; a paper overrides what it does otherwise:
-
-    class Mine(Experiment):
-        name = "mine"
-        Settings = MySettings
-
-    EXPERIMENT = Mine
-    run = Mine.run
-
-    if __name__ == "__main__":
-        experiment.start(Mine)
+phase with one objective; a paper overrides what it does otherwise. See
+docs/python.md for one of your own.
 """
 
 import dataclasses
 import functools
 import importlib
+import itertools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
+from tf_transfer.data import conll
 from tf_transfer.data import glue
 from tf_transfer.data import splits
 from tf_transfer.data import tsv
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
+from tf_transfer.tasks import Splits
+from tf_transfer.tasks import TaskSettings
+from tf_transfer.tasks import Texts
 from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
+from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     import keras
@@ -53,13 +48,8 @@ if TYPE_CHECKING:
     from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
     from tf_transfer.training.callbacks import Callback
-    from tf_transfer.training.objectives import Objective
     from tf_transfer.training.objectives import Phase
     from tf_transfer.training.strategy import Devices
-
-# By `train`, `validation` and `test`, then by split name.
-Texts = dict[str, dict[str, Any]]
-Splits = dict[str, dict[str, "EncodedSplit"]]
 
 # The experiments by name. A name with a module of one's own needs no row.
 EXPERIMENTS = {
@@ -67,6 +57,7 @@ EXPERIMENTS = {
     "glue": "tf_transfer.glue",
     "multitask": "tf_transfer.multitask",
     "stacking": "tf_transfer.stacking",
+    "train": "tf_transfer.train",
     "tweets": "tf_transfer.tweets",
 }
 
@@ -92,25 +83,6 @@ def load(name: str) -> type["Experiment"]:
             f"{', '.join(EXPERIMENTS)}, or a module of your own that has an "
             "EXPERIMENT."
         ) from None
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskSettings(settings_lib.Settings):
-    """The shared settings, and which task."""
-
-    task: str = setting("rte", "The GLUE task.", choices=tuple(glue.TASKS))
-    pooling: str = setting(
-        "cls",
-        "What the head reads: [CLS] through the pooler; the mean of all "
-        "tokens; or [CLS] above each of the last four blocks, side by side.",
-        choices=("cls", "mean", "last4"),
-    )
-    pairs: str = setting(
-        "cross",
-        "How a pair is read: `cross`, both texts in one row; or `sbert`, each "
-        "by itself, u and v, and the head reads (u, v, |u - v|).",
-        choices=("cross", "sbert"),
-    )
 
 
 class Experiment:
@@ -143,6 +115,7 @@ class Experiment:
         self.settings = settings.resolve()
         self._head = head
         self._own_source = source
+        self._warm = WarmState()
         if source is not None:
             self.source = source
 
@@ -151,11 +124,7 @@ class Experiment:
     @functools.cached_property
     def source(self) -> Any:
         """Where its texts come from."""
-        return glue.GlueSource(
-            glue.TASKS[self.settings.task],
-            self.settings.data,
-            self.settings.cache_folder,
-        )
+        return tasks_lib.open_source(self.settings)
 
     @functools.cached_property
     def tasks(self) -> dict[str, Task]:
@@ -177,10 +146,9 @@ class Experiment:
     @property
     def folders(self) -> list[str]:
         """Names between the experiment's folder and the run's."""
-        task = self.settings.task
         if self._own_source is not None:
-            task = self._own_source.task.name
-        return [task, self.settings.approach]
+            return [self._own_source.task.name, self.settings.approach]
+        return [self.settings.task_name, self.settings.approach]
 
     @property
     def identities(self) -> dict[str, str]:
@@ -254,8 +222,6 @@ class Experiment:
             devices: the variables are made under their strategy.
             encoder: to put the heads on.
         """
-        from tf_transfer.models.network import Network
-
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
             heads = {
@@ -264,7 +230,7 @@ class Experiment:
                 else self.build_head(task, number, encoder)
                 for number, (name, task) in enumerate(self.tasks.items())
             }
-        return Network(encoder, heads)
+            return self._warm.network(encoder, heads)
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.
@@ -273,7 +239,8 @@ class Experiment:
             UserError: it has too few positions.
         """
         settings = self.settings
-        encoder = loading.load(
+        encoder = self._warm.load(
+            loading.identify(settings.model, settings.cache_folder),
             settings.model,
             settings.cache_folder,
             settings.dropout,
@@ -297,10 +264,22 @@ class Experiment:
             number: of the task among those of the experiment.
             encoder: what it reads.
         """
+        from tf_transfer.models import heads
         from tf_transfer.models.heads import pooled
 
         del number
         settings = self.settings
+        if task.is_tagging:
+            return heads.build(
+                "ner",
+                "dense",
+                task.units,
+                encoder.hidden,
+                settings.head_dropout,
+                settings.seed,
+                settings.precision,
+                name=f"head_{task.name}",
+            )
         return pooled.PooledHead(
             task.units,
             pooled.pooled_width(settings.pooling, encoder),
@@ -343,7 +322,9 @@ class Experiment:
 
         TFDS reads with TensorFlow, and a user's own source may.
         """
-        return self._own_source is None and self.settings.data != "tfds"
+        return self._own_source is None and (
+            self.settings.is_own or self.settings.data != "tfds"
+        )
 
     @functools.cached_property
     def examples(self) -> dict[str, Texts]:
@@ -361,24 +342,14 @@ class Experiment:
         Raises:
             UserError: naming the file and the line.
         """
-        settings, source = self.settings, self.source
-        train = source.read("train")
-        rows, held_out = splits.split_train_validation(
-            train.labels, settings.validation_fraction, settings.split_seed
+        settings = self.settings
+        return tasks_lib.read_splits(
+            self.source,
+            task,
+            settings.validation_fraction,
+            settings.split_seed,
+            settings.max_train_examples,
         )
-        apart = source.keep_apart(train.ids[rows], train.ids[held_out])
-        rows = rows[np.isin(train.ids[rows], apart)]
-        chosen = splits.choose_subset(
-            train.labels[rows], settings.max_train_examples, settings.split_seed
-        )
-        return {
-            "train": {"": train.take(rows[chosen])},
-            "validation": {"": train.take(held_out)} if len(held_out) else {},
-            "test": {
-                name.removeprefix("dev_") if number else "": source.read(name)
-                for number, name in enumerate(task.development)
-            },
-        }
 
     def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
         """The examples of a task as token ids."""
@@ -403,30 +374,14 @@ class Experiment:
             encoder: has the tokenizer.
             name: what the progress bar says.
         """
-        from tf_transfer.data import batches
-        from tf_transfer.data import tokens
-
-        texts_per_row = self.texts_per_row(task)
-        columns = [examples.texts]
-        if texts_per_row == 2:
-            columns = [[column] for column in examples.texts]
-        ids = tokens.join(
-            [
-                tokens.encode(
-                    encoder.tokenize,
-                    encoder.special,
-                    texts,
-                    self.settings.max_length,
-                    name,
-                )
-                for texts in columns
-            ]
-        )
-        labels = examples.labels
-        if labels is None:
-            labels = np.zeros(len(examples), np.int64)
-        return batches.EncodedSplit(
-            ids, labels, examples.ids, texts_per_example=texts_per_row
+        return tasks_lib.encode(
+            examples,
+            task,
+            encoder,
+            self.settings.max_length,
+            self.texts_per_row(task),
+            name,
+            self._warm.encode,
         )
 
     def phases(
@@ -443,7 +398,7 @@ class Experiment:
             trainable_layers=settings.blocks or settings.trainable_layers,
             lr=settings.lr,
             max_epochs=settings.max_epochs,
-            objectives=(make_objective(task, encoded),),
+            objectives=(tasks_lib.make_objective(task, encoded),),
             score=(lambda scores: scores[metric])
             if encoded["validation"]
             else None,
@@ -452,7 +407,7 @@ class Experiment:
             select=settings.select,
             layer_decay=settings.layer_decay,
         )
-        return [phase], count_examples(encoded)
+        return [phase], tasks_lib.count_examples(encoded)
 
     def build(
         self, devices: "Devices", encoder: "Encoder | None" = None
@@ -466,8 +421,14 @@ class Experiment:
             for name, texts in self.examples.items()
             for warning in splits.find_warnings(self.tasks[name], texts)
         ]
-        del self.examples
+        self.forget()
         return network, phases, sizes
+
+    def forget(self) -> None:
+        """Lets go of all texts."""
+        self.__dict__.pop("examples", None)
+        if isinstance(self.source, Source):
+            self.source.forget()
 
     # === A run ===
 
@@ -492,8 +453,16 @@ class Experiment:
         """
         return cls(settings, source=source, head=head).train(callbacks)
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
-        """Trains what is left of the run; see `run`."""
+    def train(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: WarmState | None = None,
+    ) -> Result:
+        """Trains what is left of the run; see `run`.
+
+        With `warm`, what the runs of this process share, the next one takes
+        this one's network over.
+        """
         finished = self.find_finished()
         if finished is not None:
             return finished
@@ -505,6 +474,7 @@ class Experiment:
         from tf_transfer.training import trainer as trainer_lib
         from tf_transfer.training.optimizer import AdamOptions
 
+        self._warm = warm or self._warm
         settings = self.settings
         devices = self.set_up_devices()
         directory = self.find_run(devices.replicas)
@@ -527,7 +497,8 @@ class Experiment:
                     devices,
                     parts,
                     sizes,
-                    {"tasks": {n: t.record for n, t in self.tasks.items()}},
+                    {"tasks": {n: t.record for n, t in self.tasks.items()}}
+                    | {"runs_before": self._warm.runs},
                 )
             trainer = trainer_lib.Trainer(
                 network,
@@ -541,7 +512,7 @@ class Experiment:
                 ),
                 self.cache_options(),
                 [
-                    callbacks_lib.PeakMemory(),
+                    callbacks_lib.PeakMemory(self._warm.runs == 0),
                     callbacks_lib.ProgressBar(),
                     callbacks_lib.TensorBoard(
                         directory, self.hyperparameters(), self.metric
@@ -550,6 +521,8 @@ class Experiment:
                     *callbacks,
                 ],
             )
+            if warm is not None:
+                warm.remember(trainer.weights_that_train)
             record = {
                 "task": self.folders[0],
                 "metric": self.metric,
@@ -564,6 +537,7 @@ class Experiment:
             if devices.is_chief:
                 directory.end(record)
         finally:
+            self._warm.runs += 1
             directory.close()
         return Result(self, directory.path, record, network)
 
@@ -632,10 +606,21 @@ class Experiment:
             "strategy": "default",
             "cpu_devices": 1,
             "cache_dir": cache_dir,
+            **cls.recall_settings(config),
         }
         experiment = cls(cls.Settings(**known))
         experiment.tasks = experiment.recall_tasks(config["tasks"])
         return experiment
+
+    @classmethod
+    def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """Settings to predict with that are not those of the run.
+
+        Args:
+            config: what its `config.json` says.
+        """
+        del config
+        return {}
 
     def recall_tasks(self, tasks: dict[str, dict]) -> dict[str, Task]:
         """The tasks of a finished run; its texts may be gone.
@@ -651,20 +636,16 @@ class Experiment:
                 recalled[name] = known  # with what a submission needs
         return recalled
 
-    @property
-    def labels_words(self) -> bool:
-        """Whether it labels words, not texts."""
-        return False
-
     def prepare_text(self, text: str) -> str:
         """A text as those were that it was trained on."""
         return text
 
     def answer_file(self, predictor: Predictor, path: str) -> list[str]:
-        """The lines of a file of texts with `label` and `score` added.
+        """The lines of a file with its answers.
 
-        It is tab-separated without quotes, and its header names the task's
-        text columns.
+        Of texts it is tab-separated without quotes, its header names the
+        task's text columns, and `label` and `score` are added; of words it is
+        CoNLL's, and each gets its tag.
 
         Args:
             predictor: answers.
@@ -673,6 +654,13 @@ class Experiment:
         Raises:
             UserError: naming the file and the line.
         """
+        if predictor.task.is_tagging:
+            sentences, rows = conll.read_words(path)
+            tags = itertools.chain.from_iterable(predictor.tags(sentences))
+            lines = tsv.read_lines(path)
+            for row, tag in zip(rows, tags, strict=True):
+                lines[row] += f" {tag}"
+            return [*lines, ""]  # an empty one ends each sentence
         task = dataclasses.replace(predictor.task, header=None)
         examples = tsv.read_tsv(task, path, "test")
         answers = predictor.answers(predictor.logits(examples))
@@ -680,47 +668,6 @@ class Experiment:
         for *texts, (label, score) in zip(*examples.texts, answers):
             lines.append("\t".join([*texts, label, f"{score:.4f}"]))
         return lines
-
-
-# === What a task comes to ===
-
-
-def make_objective(
-    task: Task,
-    encoded: Splits,
-    metric_prefix: str = "",
-    weight: float = 1.0,
-) -> "Objective":
-    """The objective of a task on texts, with the loss that its labels ask for.
-
-    Args:
-        task: names the head, the labels and the metrics.
-        encoded: see `Experiment.encode_splits`.
-        metric_prefix, weight: see `objectives.Objective`.
-    """
-    from tf_transfer.data import metrics
-    from tf_transfer.training import objectives
-
-    return objectives.Objective(
-        name=task.name,
-        loss=objectives.loss_for(task.labels, task.units),
-        train=encoded["train"][""],
-        evaluation={kind: encoded[kind] for kind in ("validation", "test")},
-        measure=lambda split, logits: metrics.measure(
-            task.metrics, split.labels, logits
-        ),
-        metric_prefix=metric_prefix,
-        weight=weight,
-    )
-
-
-def count_examples(encoded: Splits) -> dict[str, int]:
-    """Examples of each split, as `config.json` names it."""
-    return {
-        "_".join(filter(None, (kind, name))): len(split)
-        for kind, named in encoded.items()
-        for name, split in named.items()
-    }
 
 
 # === Finished runs ===

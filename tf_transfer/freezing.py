@@ -10,9 +10,8 @@ training everything.
 is the whole study of a task: it searches the learning rate that is best for
 training everything, then trains with every N at that rate, several trials each,
 and shows how many trained blocks are enough, what they cost, and how sure that
-is. It runs as a sweep: each trial is a process, finished trials are reused, and
-interrupted ones continue. `--search=bisect` finds the number without trying
-all.
+is. It runs as a sweep: finished trials are reused, and interrupted ones
+continue. `--search=bisect` finds the number without trying all.
 
 Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
 and 10 for RoBERTa, rates from 1e-5 to 5e-5, five trials, Adam with bias
@@ -25,6 +24,7 @@ set that is held out for the search alone (the authors looked at the development
 set); clipping looks at what trains (their norm counted frozen gradients too).
 """
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -36,10 +36,13 @@ from typing import Any
 from absl import flags
 
 from tf_transfer import experiment
+from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
 from tf_transfer.data import glue
+from tf_transfer.data import task_file
+from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
 from tf_transfer.reports import operating
@@ -107,8 +110,8 @@ class Settings(experiment.TaskSettings):
     )
     tasks: str = setting(
         "",
-        "Tasks that are studied one after another, such as mrpc,stsb, or "
-        "`all`. Unset: --task.",
+        "Tasks that are studied one after another, such as mrpc,mine.toml, "
+        "or `all` of GLUE's. Unset: --task.",
         hashed=False,
     )
     rates: str = setting(
@@ -150,10 +153,22 @@ class Settings(experiment.TaskSettings):
         above=0,
         below=1,
     )
-    jobs: int = setting(1, "Runs side by side.", hashed=False, at_least=1)
+    jobs: int = setting(
+        None,
+        "Runs side by side. Unset: one, or one on each GPU.",
+        hashed=False,
+        at_least=1,
+    )
     retry_failed: bool = setting(
         False, "Try again what has failed before.", hashed=False
     )
+
+    def unread(self) -> list[str]:
+        """Names of flags that are not read; a study's trials read more."""
+        names = super().unread()
+        if self.trial:
+            return names
+        return [name for name in names if not name.startswith("cache_")]
 
     def defaults(self) -> dict[str, Any]:
         """The epochs, by the family of the encoder."""
@@ -193,12 +208,14 @@ class Freezing(experiment.Experiment):
     Settings = Settings
 
     @functools.cached_property
-    def source(self) -> glue.GlueSource:
+    def source(self) -> Source:
         """Where its texts come from; the task as the paper scores it."""
-        settings = self.settings
-        return glue.GlueSource(
-            task_of(settings.task), settings.data, settings.cache_folder
-        )
+        source = tasks_lib.open_source(self.settings)
+        if isinstance(source, glue.GlueSource) and (
+            self.settings.task in glue.TASKS
+        ):
+            source.task = task_of(self.settings.task)
+        return source
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
         """The directory of the run; see `Experiment.find_run`.
@@ -222,12 +239,15 @@ def tasks_of(settings: Settings) -> list[str]:
     """The tasks of the study."""
     if settings.tasks == "all":
         return list(glue.TASKS)
-    names = settings.tasks.split(",") if settings.tasks else [settings.task]
+    if not settings.tasks:
+        return [settings.task]
+    names = settings.tasks.split(",")
     for name in names:
-        if name not in glue.TASKS or names.count(name) > 1:
+        is_known = name in glue.TASKS or task_file.is_task_file(name)
+        if not is_known or names.count(name) > 1:
             raise UserError(
                 f"--tasks={settings.tasks}: give `all`, or some of "
-                f"{', '.join(glue.TASKS)}, each once."
+                f"{', '.join(glue.TASKS)} and task files, each once."
             )
     return names
 
@@ -279,18 +299,29 @@ class Study:
 
     Args:
         settings: resolved.
+        pool: of workers that do the runs: `sweeps.work.Pool`.
 
     Attributes:
         runs: what it has trained, the search's runs included.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, pool: Any) -> None:
         self.settings = settings
+        self.pool = pool
         self.runs: list[Any] = []
         self.blocks = loading.count_blocks(
             settings.model, settings.cache_folder
         )
         self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
+        self._validates = False  # whether the task has a split that does
+        if settings.is_own:
+            task = settings.own_task
+            self._validates = bool(task.validation)
+            if not task.test:
+                raise UserError(
+                    f"{task.path}: has no test, and a study compares test "
+                    "scores. Add test, a file or a fraction such as 0.1."
+                )
 
     def run(self) -> None:
         """Searches and trains."""
@@ -309,7 +340,7 @@ class Study:
                 "lr": rates_of(settings),
                 "seed": list(range(settings.search_trials)),
             },
-            validation_fraction=SEARCH_FRACTION,
+            validation_fraction=0.0 if self._validates else SEARCH_FRACTION,
         )
         scores: dict[float, list[float]] = {}
         for axes, result in results:
@@ -366,7 +397,7 @@ class Study:
         results = execute.collect_results(
             runs,
             self.settings.out,
-            self.settings.jobs,
+            self.pool,
             self.settings.retry_failed,
         )
         self.runs += runs
@@ -450,16 +481,18 @@ def format_report(
 def run_studies(settings: Settings) -> None:
     """The whole study of each task; prints each as soon as it is done."""
     from tf_transfer.reports import freezing_tables
+    from tf_transfer.sweeps import execute
 
     runs: list[Any] = []
     tasks = tasks_of(settings)
-    for task in tasks:
-        study = Study(dataclasses.replace(settings, task=task, tasks=""))
-        study.run()
-        runs += study.runs
-        print(
-            f"\n{format_report(settings, study.runs, freezing_tables.results)}"
-        )
+    with contextlib.closing(execute.open_pool(jobs=settings.jobs)) as pool:
+        for task in tasks:
+            of_task = dataclasses.replace(settings, task=task, tasks="")
+            study = Study(of_task, pool)
+            study.run()
+            runs += study.runs
+            text = format_report(settings, study.runs, freezing_tables.results)
+            print(f"\n{text}")
     if len(tasks) > 1:
         print(
             format_report(

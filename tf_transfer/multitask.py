@@ -32,14 +32,20 @@ What the paper names as future work, and its field expects: gradient surgery
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any
 from typing import TYPE_CHECKING
 
 from tf_transfer import experiment
+from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
 from tf_transfer.data import cs224n
+from tf_transfer.data import own
+from tf_transfer.data import registry
 from tf_transfer.data import splits
+from tf_transfer.data import task_file
+from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
@@ -68,6 +74,13 @@ class Settings(settings_lib.Settings):
 
     task = "cs224n"
 
+    tasks: str = setting(
+        "",
+        "Tasks that train together in place of the paper's three: names as "
+        "--task of the other commands takes them and task files of your own, "
+        "such as a.toml,b.toml,sst2.",
+        hashed=False,  # their names are, and the identity of their data
+    )
     data: str = setting(
         "tfds",
         "Folder of the CS224N project's files: ids-sst-train.csv, "
@@ -100,7 +113,8 @@ class Settings(settings_lib.Settings):
     )
     order: str = setting(
         "paraphrase,similarity,sentiment",
-        "The tasks, in the order of their passes in an epoch.",
+        "The tasks, in the order of their passes in an epoch; of --tasks, as "
+        "they stand there.",
     )
     combine: str = setting(
         "in_turn",
@@ -168,6 +182,18 @@ class Settings(settings_lib.Settings):
         return self.train
 
     @property
+    def is_own(self) -> bool:
+        """Whether all tasks are files of one's own."""
+        return bool(self.tasks) and all(
+            map(task_file.is_task_file, self.tasks.split(","))
+        )
+
+    @property
+    def task_name(self) -> str:
+        """What folders and tables call the tasks."""
+        return "+".join(task_names(self)) if self.tasks else self.task
+
+    @property
     def phases(self) -> tuple[str, ...]:
         """What trains in each phase: `head` or `all`."""
         return PHASES[self.train]
@@ -177,18 +203,26 @@ class Settings(settings_lib.Settings):
         """Whether a phase freezes the encoder, and it is run once."""
         return self.frozen_prefix == "cached" and "head" in self.phases
 
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        values = super().hashed()
-        unread = []
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        unread = super().unread()
         if self.train == "all":
             unread.append("head_lr")
         if self.train != "head_then_all":
             unread.append("head_epochs")
         if self.combine != "sampled":
             unread += ["alpha", "last_alpha"]
-        elif self.alpha != self.last_alpha:  # the last epoch has its own
+        return unread
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that can change a number, by name."""
+        values, unread = super().hashed(), self.unread()
+        if self.combine == "sampled" and self.alpha != self.last_alpha:
+            # The last epoch has its own.
             values["max_epochs"] = self.max_epochs
+        if self.tasks:
+            values["task"] = self.task_name
+            values["order"] = ",".join(tasks_in_order(self))
         return {n: v for n, v in values.items() if n not in unread}
 
     def defaults(self) -> dict[str, Any]:
@@ -205,7 +239,7 @@ class Settings(settings_lib.Settings):
         super().check()
         self.refuse_trainable_layers("--train")
         default = settings_lib.Settings.validation_fraction
-        if self.validation_fraction != default:
+        if self.validation_fraction != default and not self.tasks:
             raise UserError(
                 "--validation_fraction: has no use here: the dev files "
                 "validate."
@@ -214,20 +248,40 @@ class Settings(settings_lib.Settings):
         loss_weights(self)
 
 
+def task_names(settings: Settings) -> list[str]:
+    """Names of the tasks."""
+    if not settings.tasks:
+        return list(cs224n.TASKS)
+    names = [
+        task_file.read(word).name if task_file.is_task_file(word) else word
+        for word in settings.tasks.split(",")
+    ]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(
+                f"--tasks={settings.tasks}: two tasks are called {name!r}. "
+                "Give one of them another name."
+            )
+    return names
+
+
 def tasks_in_order(settings: Settings) -> list[str]:
     """Names of the tasks, in the order of their passes in an epoch."""
+    known = task_names(settings)
+    if settings.tasks and settings.order == Settings.order:
+        return known
     names = settings.order.split(",")
-    if sorted(names) != sorted(cs224n.TASKS):
+    if sorted(names) != sorted(known):
         raise UserError(
-            f"--order={settings.order}: give each of "
-            f"{', '.join(cs224n.TASKS)} once, with commas between."
+            f"--order={settings.order}: give each of {', '.join(known)} once, "
+            "with commas between."
         )
     return names
 
 
 def loss_weights(settings: Settings) -> dict[str, float]:
     """The weight of each task's loss."""
-    weights = dict.fromkeys(cs224n.TASKS, 1.0)
+    weights = dict.fromkeys(task_names(settings), 1.0)
     for entry in filter(None, settings.loss_weights.split(",")):
         name, _, word = entry.partition("=")
         try:
@@ -244,23 +298,83 @@ def loss_weights(settings: Settings) -> dict[str, float]:
     return weights
 
 
+class Mix(Source):
+    """Tasks of any kind and source, each with its splits.
+
+    Args:
+        settings: name the tasks.
+
+    Attributes:
+        tasks: The tasks by name.
+        identity: The identities of all sources.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._sources: dict[str, Source] = {}
+        for word in settings.tasks.split(","):
+            if task_file.is_task_file(word):
+                said = task_file.read(word)
+                self._sources[said.name] = own.OwnSource(
+                    said, settings.split_seed
+                )
+            else:
+                self._sources[word] = registry.open_source(
+                    word, settings.data, settings.cache_folder
+                )
+        self.identity = "; ".join(
+            source.identity for source in self._sources.values()
+        )
+
+    @functools.cached_property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks by name."""
+        return {name: s.task for name, s in self._sources.items()}
+
+    def read_splits(self, task: Task) -> tasks_lib.Texts:
+        """What trains, validates and tests; the last if all tasks test."""
+        settings = self._settings
+        examples = tasks_lib.read_splits(
+            self._sources[task.name],
+            task,
+            settings.validation_fraction,
+            settings.split_seed,
+            settings.max_train_examples,
+        )
+        if not examples["validation"]:
+            raise UserError(
+                f"--validation_fraction=0: task {task.name} has nothing that "
+                "validates. Give a fraction."
+            )
+        if not all(task.development for task in self.tasks.values()):
+            examples["test"] = {}
+        return examples
+
+    def forget(self) -> None:
+        """Lets go of all texts."""
+        for source in self._sources.values():
+            source.forget()
+
+
 class Multitask(experiment.Experiment):
-    """One encoder, three tasks: Li's comparison."""
+    """One encoder, three tasks: Li's comparison; or tasks of one's own."""
 
     name = "multitask"
     Settings = Settings
     metric = OVERALL
 
     @functools.cached_property
-    def source(self) -> cs224n.Files | cs224n.Nearest:
+    def source(self) -> "cs224n.Files | cs224n.Nearest | Mix":
         """Where the texts come from."""
+        if self.settings.tasks:
+            return Mix(self.settings)
         return cs224n.open_source(
             self.settings.data, self.settings.cache_folder
         )
 
     @functools.cached_property
     def tasks(self) -> dict[str, Task]:
-        """The three tasks."""
+        """The tasks by name."""
         return self.source.tasks
 
     def trainable(self, blocks: int) -> "Trainable":
@@ -275,10 +389,12 @@ class Multitask(experiment.Experiment):
         """The output layer of a task."""
         from tf_transfer.models.heads import pooled
 
+        if task.is_tagging:
+            return super().build_head(task, number, encoder)
         settings = self.settings
         pooling = settings.pooling
         if pooling == "cls_for_sentiment":
-            pooling = "cls" if task.name == "sentiment" else "mean"
+            pooling = "cls" if len(task.texts) == 1 else "mean"
         return pooled.PooledHead(
             task.units,
             pooled.pooled_width(pooling, encoder),
@@ -308,7 +424,16 @@ class Multitask(experiment.Experiment):
     def read_examples(self, task: Task) -> experiment.Texts:
         """The texts of a task; its development file validates."""
         settings = self.settings
-        examples: experiment.Texts = {"test": {}}
+        if isinstance(self.source, Mix):
+            mixed = self.source.read_splits(task)
+            validation = mixed["validation"][""]
+            chosen = splits.choose_subset(
+                validation.labels,
+                settings.max_dev_examples,
+                settings.split_seed,
+            )
+            return {**mixed, "validation": {"": validation.take(chosen)}}
+        examples: tasks_lib.Texts = {"test": {}}
         for kind, split, size in (
             ("train", "train", settings.max_train_examples),
             ("validation", "dev", settings.max_dev_examples),
@@ -328,10 +453,11 @@ class Multitask(experiment.Experiment):
         objectives, sizes = [], {}
         for task in map(self.tasks.__getitem__, tasks_in_order(self.settings)):
             encoded = self.encode_splits(task, encoder)
-            for kind in ("train", "validation"):
-                sizes[f"{kind}_{task.name}"] = len(encoded[kind][""])
+            for kind, named in encoded.items():
+                if named:
+                    sizes[f"{kind}_{task.name}"] = len(named[""])
             objectives.append(
-                experiment.make_objective(
+                tasks_lib.make_objective(
                     task, encoded, f"{task.name}_", weights[task.name]
                 )
             )
@@ -356,9 +482,23 @@ class Multitask(experiment.Experiment):
             min_delta=settings.min_delta,
             select=settings.select,
             layer_decay=settings.layer_decay,
-            summarize=lambda scores: {OVERALL: cs224n.overall(scores)},
+            summarize=lambda scores: {OVERALL: self.overall(scores)},
             combination=self._combination(),
         )
+
+    def overall(self, scores: Mapping[str, float]) -> float:
+        """The mean of the tasks' headline scores, correlations as (r + 1) / 2.
+
+        Args:
+            scores: those of all tasks, by name with the task before it.
+        """
+        if not self.settings.tasks:
+            return cs224n.overall(scores)
+        values = []
+        for name, task in self.tasks.items():
+            score = scores[f"{name}_{task.metric}"]
+            values.append((score + 1) / 2 if task.kind == "score" else score)
+        return sum(values) / len(values)
 
     def _combination(self) -> Any:
         from tf_transfer.training import joint
@@ -371,6 +511,12 @@ class Multitask(experiment.Experiment):
             "sum": joint.Sum(),
             "pcgrad": joint.PCGrad(),
         }[settings.combine]
+
+    @classmethod
+    def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """Task files may be gone, and only training reads what names them."""
+        del config
+        return {"tasks": "", "order": Settings.order, "loss_weights": ""}
 
 
 EXPERIMENT = Multitask

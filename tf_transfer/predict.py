@@ -33,6 +33,7 @@ from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.data import cs224n
 from tf_transfer.data import glue
+from tf_transfer.data import rows
 from tf_transfer.trained import Predictor
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
@@ -44,7 +45,16 @@ def define_flags() -> None:
     flags.DEFINE_multi_string(
         "text", [], "A text. Give it twice for a task on pairs."
     )
-    flags.DEFINE_string("input", None, "A tab-separated file of texts.")
+    flags.DEFINE_string("input", None, "A file of texts.")
+    flags.DEFINE_bool(
+        "probabilities", False, "Of --input: add a column for each label."
+    )
+    flags.DEFINE_float(
+        "threshold",
+        0.5,
+        "Of two classes, the probability of the second from which on it is "
+        "the answer; of several labels at once, that of each.",
+    )
     flags.DEFINE_bool(
         "glue_test", False, "Predict the task's hidden test set, for GLUE."
     )
@@ -79,7 +89,7 @@ def predict_texts(
     predictor: Predictor, texts: Sequence[str], output: str | None = None
 ) -> None:
     """Writes the answer for one text or pair, or each word's tag."""
-    if predictor.experiment.labels_words:
+    if predictor.task.is_tagging:
         sentences = [text.split() for text in texts]
         if not all(sentences):
             raise UserError("--text: holds no words.")
@@ -104,12 +114,46 @@ def predict_texts(
 
 
 def predict_file(
-    predictor: Predictor, path: str, output: str | None = None
+    predictor: Predictor,
+    path: str,
+    output: str | None = None,
+    probabilities: bool = False,
 ) -> None:
-    """Adds the answer to every row of a file."""
+    """Adds the answer to every row of a file.
+
+    Args:
+        predictor: answers.
+        path: of the file.
+        output: where it goes, in the format that its ending says; None for
+            the terminal.
+        probabilities: whether each label has a column.
+    """
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
-    _write(output, predictor.experiment.answer_file(predictor, path))
+    settings = predictor.experiment.settings
+    is_plain = not (
+        probabilities
+        or any(
+            rows.is_parquet(name) or rows.is_json(name)
+            for name in (path, output or "")
+        )
+    )
+    has_words = predictor.task.is_tagging and not path.lower().endswith(
+        (*rows.JSON_LINES, *rows.PARQUET)
+    )
+    if has_words or (is_plain and not settings.is_own):
+        _write(output, predictor.experiment.answer_file(predictor, path))
+        return
+    ending = os.path.splitext(output or path)[1].lower()
+    if output is None and rows.is_parquet(path):
+        ending = ".jsonl"
+    content = predictor.answer_table(
+        path, ending, getattr(settings, "encoding", "utf-8"), probabilities
+    )
+    if output is None:
+        print(content.decode(), end="")
+    else:
+        files.write_atomically(output, content)
 
 
 def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
@@ -242,10 +286,17 @@ def main() -> None:
         predict_cs224n(predictor, values.data, folder)
         return
     predictor.choose(values.task)
+    if not 0 < values.threshold < 1:
+        raise UserError(
+            f"--threshold={values.threshold:g}: give a number between 0 and 1."
+        )
+    predictor.threshold = values.threshold
     if values.text:
         predict_texts(predictor, values.text, values.output)
     elif values.input:
-        predict_file(predictor, values.input, values.output)
+        predict_file(
+            predictor, values.input, values.output, values.probabilities
+        )
     elif values.glue_test:
         predict_glue_test(predictor, values.data, folder)
     else:

@@ -27,23 +27,22 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 
 import dataclasses
 import functools
-import itertools
 import os
 from typing import Any
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from tf_transfer import experiment
+from tf_transfer import tasks
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
 from tf_transfer.data import conll
 from tf_transfer.data import cs224n
 from tf_transfer.data import glue
+from tf_transfer.data import own
 from tf_transfer.data import splits
 from tf_transfer.data import table_source
 from tf_transfer.data import tables
-from tf_transfer.data import tsv
+from tf_transfer.data import task_file
 from tf_transfer.data import yahoo
 from tf_transfer.data.task import Task
 from tf_transfer.models import heads
@@ -54,7 +53,6 @@ from tf_transfer.utils.errors import UserError
 if TYPE_CHECKING:
     import keras
 
-    from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
@@ -80,8 +78,8 @@ class Settings(settings_lib.Settings):
     task: str = setting(
         "ner",
         "`ner`, entities of CoNLL-2003; `text`, two classes of Yahoo Answers, "
-        "or a table of your own; `pairs`, Quora's question pairs.",
-        choices=TASKS,
+        "or a table of your own; `pairs`, Quora's question pairs; or a task "
+        "file of your own, such as mine.toml.",
     )
     data: str = setting(
         "tfds",
@@ -92,7 +90,8 @@ class Settings(settings_lib.Settings):
         hashed=False,  # its content is
     )
     classes: str = setting(
-        "1,2", "Of Yahoo Answers: which of its ten, by number or name."
+        yahoo.DEFAULT_CLASSES,
+        "Of Yahoo Answers: which of its ten, by number or name.",
     )
     text_column: str = setting(
         "text", "Of a table: where the texts are.", may_be_empty=False
@@ -174,16 +173,34 @@ class Settings(settings_lib.Settings):
         return self.frozen_prefix == "cached" and self.freezes
 
     @property
+    def is_own(self) -> bool:
+        """Whether its texts are the user's own files."""
+        return task_file.is_task_file(self.task)
+
+    @property
+    def head_kind(self) -> str:
+        """One of `TASKS`: which heads fit."""
+        if not self.is_own:
+            return self.task
+        said = task_file.read(self.task)
+        return _head_kind(said.kind, len(said.texts))
+
+    @property
+    def task_name(self) -> str:
+        """What folders and tables call the task."""
+        return task_file.read(self.task).name if self.is_own else self.task
+
+    @property
     def pairs(self) -> str:
         """How a pair is read: `cross` or `sbert`."""
-        head = heads.load(self.task, self.head)
+        head = heads.load(self.head_kind, self.head)
         return "sbert" if head.texts_per_example == 2 else "cross"
 
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        values = super().hashed()
-        # The columns are part of the table's identity.
-        unread = ["text_column", "label_column"]
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        unread = super().unread()
+        if self.is_own:
+            unread += ["data", "encoding", "text_column", "label_column"]
         if self.task != "text":
             unread.append("classes")
         if not self.freezes:
@@ -192,6 +209,13 @@ class Settings(settings_lib.Settings):
             unread.append("phase_one_epochs")
         if self.adaptation == "stack_only" and self.phase_one_gap >= 0:
             unread.append("select")
+        return unread
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that can change a number, by name."""
+        values = {**super().hashed(), "task": self.task_name}
+        # The columns are part of the table's identity.
+        unread = ["text_column", "label_column", *self.unread()]
         return {n: v for n, v in values.items() if n not in unread}
 
     def defaults(self) -> dict[str, Any]:
@@ -200,10 +224,10 @@ class Settings(settings_lib.Settings):
         if not self.head:
             is_small = self.adaptation == "finetune_only"
             values["head"] = (
-                "dense" if is_small else BIG_HEADS.get(self.task, "")
+                "dense" if is_small else BIG_HEADS.get(self.head_kind, "")
             )
         if not self.model:
-            cased = "" if self.task == "ner" else "_uncased"
+            cased = "" if self.head_kind == "ner" else "_uncased"
             values["model"] = f"bert_base_en{cased}"
         if self.adaptation == "stack_only":
             values["lr"] = self.head_lr
@@ -212,6 +236,11 @@ class Settings(settings_lib.Settings):
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what has no use or sense."""
         super().check()
+        if self.head_kind not in TASKS:
+            raise UserError(
+                f"--task={self.task}: give {', '.join(TASKS)}, or a task file "
+                "of your own, such as mine.toml."
+            )
         self.refuse_trainable_layers("--adaptation")
         if self.adaptation == "finetune_only" and self.head != "dense":
             raise UserError(
@@ -219,7 +248,14 @@ class Settings(settings_lib.Settings):
                 "paper's two dense layers. Give --adaptation=joint to train "
                 "this head with everything from the first step."
             )
-        heads.check(self.task, self.head)
+        heads.check(self.head_kind, self.head)
+
+
+def _head_kind(kind: str, texts: int) -> str:
+    """Which heads fit a kind of task on so many texts."""
+    if kind == "entities":
+        return "ner"
+    return "pairs" if texts == 2 else "text"
 
 
 class Stacking(experiment.Experiment):
@@ -231,6 +267,11 @@ class Stacking(experiment.Experiment):
     @functools.cached_property
     def source(self) -> Any:
         """Where the texts come from: entities, texts or pairs."""
+        settings = self.settings
+        if settings.is_own:
+            return own.OwnSource(
+                task_file.read(settings.task), settings.split_seed
+            )
         return {
             "ner": self._open_entities,
             "text": self._open_texts,
@@ -294,7 +335,7 @@ class Stacking(experiment.Experiment):
         del number
         settings = self.settings
         return heads.build(
-            settings.task,
+            _head_kind(task.kind, len(task.texts)),
             settings.head,
             task.units,
             encoder.hidden,
@@ -302,20 +343,17 @@ class Stacking(experiment.Experiment):
             settings.seed,
             settings.precision,
             jit_compile=settings.jit_compile,
-            name=f"head_{settings.task}",
+            name=f"head_{task.name}",
         )
 
-    def read_examples(self, task: Task) -> experiment.Texts:
+    def read_examples(self, task: Task) -> tasks.Texts:
         """Texts or sentences; a fixed sample of `train` is validated too.
 
         Raises:
             UserError: nothing validates.
         """
         settings = self.settings
-        if self.labels_words:
-            examples = self._read_sentences()
-        else:
-            examples = super().read_examples(task)
+        examples = super().read_examples(task)
         if not examples["validation"]:
             raise UserError(
                 "--validation_fraction=0: the first phase is left by what "
@@ -328,61 +366,19 @@ class Stacking(experiment.Experiment):
         examples["validation"][SAMPLE] = train.take(sample)
         return examples
 
-    def _read_sentences(self) -> experiment.Texts:
-        settings = self.settings
-        kinds = ("train", "validation", "test")
-        sentences: experiment.Texts = {
-            kind: {"": self.source.read(split)}
-            for kind, split in zip(kinds, conll.SPLITS)
-        }
-        train = sentences["train"][""]
-        chosen = splits.choose_subset(
-            np.zeros(len(train), np.int64),  # sentences have no class
-            settings.max_train_examples,
-            settings.split_seed,
-        )
-        sentences["train"][""] = train.take(chosen)
-        return sentences
-
-    def encode(
-        self, examples: Any, task: Task, encoder: "Encoder", name: str
-    ) -> "EncodedSplit":
-        """Tokenizes texts, or the words of sentences."""
-        if not self.labels_words:
-            return super().encode(examples, task, encoder, name)
-        from tf_transfer.data import tagging
-
-        return tagging.encode_sentences(
-            examples, encoder, self.settings.max_length, name
-        )
-
     def phases(
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
         """What is trained, and how many examples each split has."""
         encoded = self.encode_splits(self.task, network.encoder)
-        objective = self._make_objective(encoded)
+        objective = tasks.make_objective(self.task, encoded)
         blocks = len(network.encoder.blocks)
-        sizes = experiment.count_examples(encoded)
+        sizes = tasks.count_examples(encoded)
         sizes["sample"] = sizes.pop(f"validation_{SAMPLE}")
         return [
             self._phase(name, objective, blocks)
             for name in self.settings.phases
         ], sizes
-
-    def _make_objective(self, encoded: experiment.Splits) -> "Objective":
-        if not self.labels_words:
-            return experiment.make_objective(self.task, encoded)
-        from tf_transfer.data import tagging
-        from tf_transfer.training import objectives
-
-        return objectives.Objective(
-            self.task.name,
-            objectives.word_loss,
-            encoded["train"][""],
-            {kind: encoded[kind] for kind in ("validation", "test")},
-            tagging.measure_entities,
-        )
 
     def _phase(self, name: str, objective: "Objective", blocks: int) -> "Phase":
         from tf_transfer.models import freezing
@@ -408,28 +404,25 @@ class Stacking(experiment.Experiment):
             return phase
 
         def is_close(scores: dict[str, float]) -> bool:
-            gap = scores[f"{SAMPLE}_accuracy"] - scores["accuracy"]
+            name = "accuracy" if "accuracy" in scores else metric
+            gap = scores[f"{SAMPLE}_{name}"] - scores[name]
             return abs(gap) <= settings.phase_one_gap
 
         return dataclasses.replace(phase, is_eligible=is_close, select="best")
 
     # === Predicting ===
 
-    @property
-    def labels_words(self) -> bool:
-        """Whether it labels words, not texts."""
-        return self.settings.task == "ner"
+    @classmethod
+    def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """A task file may be gone: its kind is enough."""
+        if not task_file.is_task_file(config["settings"]["task"]):
+            return {}
+        [task] = config["tasks"].values()
+        return {"task": _head_kind(task["kind"], len(task["texts"]))}
 
     def answer_file(self, predictor: Predictor, path: str) -> list[str]:
         """The lines of a file with its answers: tags of words, or labels."""
         settings = self.settings
-        if self.labels_words:
-            sentences, rows = conll.read_words(path)
-            tags = itertools.chain.from_iterable(predictor.tags(sentences))
-            lines = tsv.read_lines(path)
-            for row, tag in zip(rows, tags, strict=True):
-                lines[row] += f" {tag}"
-            return [*lines, ""]  # an empty one ends each sentence
         if os.path.isfile(settings.data):
             return tables.answer_lines(
                 path,

@@ -5,30 +5,38 @@
 
 The grid names an experiment, flags that are fixed, and axes: flags with a list
 of values each (`tf_transfer/sweeps/grid.py` shows one). Stop it at any time,
-even with kill -9: the same command continues. The same command on other
-machines that see the same --out shares the work: no run is done twice. With
-several GPUs, start one sweep for each, with CUDA_VISIBLE_DEVICES set.
+even with kill -9: the same command continues. --shard=3/16 does the third of
+sixteen shares of a grid, for job arrays: the shares are equally large by the
+estimate, and each has whole feature caches. With several GPUs, each run has its
+own.
+
+--jobs workers do the runs, many each: TensorFlow, the encoder, texts and traced
+programs stay in memory from run to run, and change no number.
 
 Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
 
+import contextlib
 import datetime
 import math
 import os
 import sys
 
-from absl import app
 from absl import flags
 
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import plan
+from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
+
+NOMINAL_PEAK = 1e11  # operations per second, where any number will do
 
 
 def define_flags() -> None:
@@ -46,16 +54,35 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer(
         "jobs",
-        1,
+        None,
         "Runs at the same time, each with its share of the cores. Their "
         "records say so: times are compared only between runs with equally "
-        "many.",
+        "many. Unset: one, or --runs_per_gpu on each GPU.",
         1,
+    )
+    flags.DEFINE_integer("runs_per_gpu", 1, "Runs that share a GPU.", 1)
+    flags.DEFINE_float(
+        "hang_minutes",
+        execute.HANG_MINUTES,
+        "A worker without a step for so long is replaced.",
+        0,
+    )
+    flags.DEFINE_float(
+        "worker_gb",
+        None,
+        "A worker that takes more memory is replaced. Unset: its share of "
+        f"{execute.SHARE_OF_MEMORY:.0%} of the machine's.",
+        0,
     )
     flags.DEFINE_list(
         "only",
         [],
         "Only the runs with these flags, such as task=rte,seed=0.",
+    )
+    flags.DEFINE_string(
+        "shard",
+        "",
+        "Which share of the runs to do, such as 3/16, the third of sixteen.",
     )
     flags.DEFINE_integer("limit", 0, "Start at most so many runs (0: all).", 0)
     flags.DEFINE_bool(
@@ -75,6 +102,8 @@ def main(argv: list[str]) -> None:
         raise UserError(
             "Give one grid file, such as experiments/glue/embedded.json."
         )
+    if values.shard:
+        plan.parse_shard(values.shard)
     path = argv[1]
     runs = grid_lib.expand(
         path,
@@ -84,17 +113,57 @@ def main(argv: list[str]) -> None:
         math.inf if values.yes else grid_lib.MOST_RUNS,
     )
     runs = grid_lib.select(path, runs, values.only)
+    if values.shard:
+        runs = choose_shard(runs, values.shard)
+        if not runs:
+            print(f"--shard={values.shard}: there are fewer parts than that.")
+            return
     run_states = RunStates(values.out, runs)
     if values.dry_run:
-        print(describe(run_states, values.jobs))
+        print(describe(run_states, values.jobs or 1))
         return
     tensorboard.write_overview(os.path.join(values.out, tensorboard.OVERVIEW))
-    run_states = execute.run_all(
-        runs, values.out, values.jobs, values.limit, values.retry_failed
+    pool = execute.open_pool(
+        runs,
+        values.jobs,
+        values.runs_per_gpu,
+        values.hang_minutes,
+        values.worker_gb,
     )
+    with contextlib.closing(pool):
+        run_states = execute.run_all(
+            runs,
+            values.out,
+            pool,
+            values.limit,
+            values.retry_failed,
+            values.shard,
+        )
     print(f"Side by side: python -m tf_transfer.report {values.out}")
     if State.FAILED in run_states.read().values():
         sys.exit(1)
+
+
+def choose_shard(runs: list[Planned], shard: str) -> list[Planned]:
+    """The runs of one shard; see `plan.choose_shard`.
+
+    Args:
+        runs: of the whole sweep.
+        shard: what `--shard` says.
+
+    Raises:
+        UserError: encoder or data cannot be read here.
+    """
+    command_line.import_tensorflow()
+    # Every machine must find the same shards, whatever its speed.
+    estimator = estimate.Estimator(lambda precision: NOMINAL_PEAK)
+    needs = {run.name: estimator.estimate(run) for run in runs}
+    return plan.choose_shard(
+        runs,
+        *plan.parse_shard(shard),
+        lambda run: needs[run.name].seconds,
+        lambda run: sum(b.seconds for b in needs[run.name].builds.values()),
+    )
 
 
 # === What `--dry_run` prints ===
@@ -112,7 +181,7 @@ def describe(run_states: RunStates, jobs: int) -> str:
     durations = estimate.FinishedDurations(run_states)
     seconds = {run.name: durations.seconds(run) for run in runs}
     basis = "from similar runs that are finished here"
-    cache_bytes: dict[tuple, int] = {}
+    builds: dict[tuple, estimate.Build] = {}
     problem = ""
     if any(
         seconds[run.name] is None or run.settings.runs_cached for run in pending
@@ -122,7 +191,7 @@ def describe(run_states: RunStates, jobs: int) -> str:
         try:
             for run in pending:
                 needs = estimator.estimate(run)
-                cache_bytes |= needs.cache_bytes
+                builds |= needs.builds
                 if seconds[run.name] is None:
                     basis = (
                         "a rough guess from operations and --max_epochs; "
@@ -141,20 +210,23 @@ def describe(run_states: RunStates, jobs: int) -> str:
     if problem:
         lines.append(problem)
     elif pending:
-        total = sum(seconds[run.name] or 0 for run in pending) / jobs
+        total = sum(seconds[run.name] or 0 for run in pending)
+        total += sum(build.seconds for build in builds.values())
+        total /= jobs
         end = datetime.datetime.now() + datetime.timedelta(seconds=total)
         lines.append(
             f"Time: about {formatting.duration(total)}, so until "
             f"{end:%Y-%m-%d %H:%M} ({basis})."
         )
-    if cache_bytes:
+    if builds:
+        size = sum(build.bytes for build in builds.values())
         lines.append(
-            f"Feature cache: {formatting.size(sum(cache_bytes.values()))} in "
-            f"{len(cache_bytes)} entries, less what is stored already."
+            f"Feature cache: {formatting.size(size)} in {len(builds)} entries, "
+            "less what is stored already."
         )
     return "\n".join(lines)
 
 
 if __name__ == "__main__":
     define_flags()
-    app.run(lambda argv: command_line.guarded(lambda: main(argv)))
+    command_line.start_with_words(main)

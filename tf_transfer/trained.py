@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tf_transfer.data import rows
 from tf_transfer.data.task import Examples
-from tf_transfer.data.task import SCORE_RANGE
+from tf_transfer.data.task import Sentences
 from tf_transfer.data.task import Task
 from tf_transfer.training import checkpoint
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
+
+SEPARATOR = ";"  # between the labels of an answer that has several
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +91,8 @@ class Predictor:
         task: the one that answers; None where there are several and none is
             chosen yet.
         network: with the weights of the selected epoch.
+        threshold: of two classes, the probability of the second from which on
+            it is chosen; of several labels, that of each.
     """
 
     def __init__(self, run: Result) -> None:
@@ -99,6 +104,7 @@ class Predictor:
         self.task: Any = None
         if len(self.tasks) == 1:
             [self.task] = self.tasks.values()
+        self.threshold = 0.5
         self.devices = strategy.single_device()
         self._programs: dict[str, Any] = {}
         self.network: Any = run.network
@@ -159,28 +165,120 @@ class Predictor:
         """(label, score) of each example.
 
         The score is the probability of the label, or the similarity itself,
-        kept within its range.
+        kept within its range. Of several labels, it is the probability of the
+        least sure one that is chosen.
         """
         from tf_transfer.data import metrics
 
         if self.task.labels is None:
-            scores = np.clip(logits[:, 0], *SCORE_RANGE)
+            scores = logits[:, 0]
+            if self.task.score_range is not None:
+                scores = np.clip(scores, *self.task.score_range)
             return [(f"{score:.3f}", float(score)) for score in scores]
-        probabilities = metrics.probabilities(logits)
-        labels = self.task.words or self.task.labels
+        probabilities = self.probabilities(logits)
+        if self.task.kind == "labels":
+            chosen = probabilities > self.threshold
+            return [
+                (
+                    SEPARATOR.join(np.asarray(self.labels)[row].tolist()),
+                    float(values[row].min()) if row.any() else 0.0,
+                )
+                for row, values in zip(chosen, probabilities)
+            ]
+        choices = metrics.decide(logits)
+        if len(self.labels) == 2:
+            choices = (probabilities[:, 1] > self.threshold).astype(np.int64)
         return [
-            (labels[choice], float(probabilities[row, choice]))
-            for row, choice in enumerate(metrics.decide(logits))
+            (self.labels[choice], float(probabilities[row, choice]))
+            for row, choice in enumerate(choices)
         ]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels as answers name them."""
+        return tuple(self.task.words or self.task.labels or ())
+
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """float64 [examples, labels]. They sum to one, but of several labels.
+
+        Args:
+            logits: see `logits`.
+        """
+        from tf_transfer.data import metrics
+
+        if self.task.kind == "labels":
+            return metrics.sigmoid(logits)
+        return metrics.probabilities(logits)
+
+    def answer_columns(
+        self, examples: Examples, probabilities: bool = False
+    ) -> dict[str, list[Any]]:
+        """`label` and `score` of each example, as columns.
+
+        Args:
+            examples: the texts.
+            probabilities: whether there is a column for each label, too.
+        """
+        logits = self.logits(examples)
+        answers = self.answers(logits)
+        if self.task.labels is None:
+            return {"score": [score for _, score in answers]}
+        columns: dict[str, list[Any]] = {
+            "label": [label for label, _ in answers],
+            "score": [round(score, 6) for _, score in answers],
+        }
+        if probabilities:
+            for name, values in zip(self.labels, self.probabilities(logits).T):
+                columns[f"probability_{name}"] = values.round(6).tolist()
+        return columns
+
+    def answer_table(
+        self,
+        path: str,
+        ending: str,
+        encoding: str = "utf-8",
+        probabilities: bool = False,
+    ) -> bytes:
+        """A file's rows with the answers as further columns.
+
+        Args:
+            path: of a CSV, TSV, JSON lines or Parquet file.
+            ending: says the format of what is returned, such as `.parquet`.
+            encoding: of a CSV or TSV.
+            probabilities: whether there is a column for each label, too.
+
+        Raises:
+            UserError: naming the file, and the line or the column.
+        """
+        found = rows.read(path, None, encoding)
+        rows.check_columns(found, self.task.texts)
+        if not len(found):
+            raise UserError(f"{path}: holds no texts.")
+        numbers = range(len(found))
+        if self.task.is_tagging:
+            [column] = self.task.texts
+            words = [rows.words_of(found, row, column) for row in numbers]
+            answers: dict[str, list[Any]] = {"tags": self.tags(words)}
+        else:
+            texts = [
+                [rows.text_of(found, row, column) for row in numbers]
+                for column in self.task.texts
+            ]
+            answers = self.answer_columns(
+                Examples(np.arange(len(found)), texts, None), probabilities
+            )
+        taken = set(answers) & set(found.columns)
+        prefix = "predicted_" if taken else ""
+        named = {f"{prefix}{name}": cells for name, cells in answers.items()}
+        return rows.write({**found.columns, **named}, ending)
 
     def tags(self, sentences: list[list[str]]) -> list[list[str]]:
         """The tag of each word of some sentences."""
-        from tf_transfer.data import conll
         from tf_transfer.data import entities
 
         untagged = [["O"] * len(words) for words in sentences]
         split = self.experiment.encode(
-            conll.Sentences(np.arange(len(sentences)), sentences, untagged),
+            Sentences(np.arange(len(sentences)), sentences, untagged),
             self.task,
             self.network.encoder,
             "texts",
@@ -222,7 +320,7 @@ class Predictor:
         """
         from tf_transfer.models import text_model
 
-        if self.experiment.labels_words:
+        if self.task.is_tagging:
             raise UserError(
                 "This run labels words, not texts: it makes no model of "
                 "strings. Give --input for a file of words."

@@ -29,6 +29,7 @@ the held-out set is the author's with `--test_ids`, else a tenth, drawn by
 `--split_seed`; line breaks separate words (his code drops them).
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -38,16 +39,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tf_transfer import experiment
+from tf_transfer import tasks
 from tf_transfer.baselines import sparse
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
+from tf_transfer.data import heldout
 from tf_transfer.data import table_source
 from tf_transfer.data import tables
+from tf_transfer.data import task_file
 from tf_transfer.models import loading
 from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
+from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.models.freezing import Trainable
@@ -75,9 +80,12 @@ SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
 class Settings(experiment.TaskSettings):
     """The shared settings with Hart's defaults, and the table's own."""
 
+    names_any_task = True
+
     # === The table ===
     task: str = setting(
-        "tweets", "What folders and tables call the task.", is_name=True
+        "tweets",
+        "What folders and tables call the task; or a task file of your own.",
     )
     data: str = setting(
         "",
@@ -217,10 +225,20 @@ class Settings(experiment.TaskSettings):
         at_least=1,
         at_most=10_000,
     )
-    jobs: int = setting(1, "Runs side by side.", hashed=False, at_least=1)
+    jobs: int = setting(
+        None,
+        "Runs side by side. Unset: one, or one on each GPU.",
+        hashed=False,
+        at_least=1,
+    )
     retry_failed: bool = setting(
         False, "Try again what has failed before.", hashed=False
     )
+
+    @property
+    def is_own(self) -> bool:
+        """Whether there is a task file; a table is read as Hart's is."""
+        return task_file.is_task_file(self.task)
 
     @property
     def is_sparse(self) -> bool:
@@ -286,9 +304,16 @@ class Settings(experiment.TaskSettings):
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what has no use or sense."""
         super().check()
-        if not self.data:
+        if self.kind != "classes" or self.metric:
             raise UserError(
-                "--data: give the CSV or TSV file with your texts and labels."
+                "--kind and --metric: a table is read as the paper's, whose "
+                "labels are classes. Give a task file as --task, or "
+                "tf_transfer.train."
+            )
+        if not self.data and not self.is_own:
+            raise UserError(
+                "--data: give the CSV or TSV file with your texts and labels, "
+                "or a task file as --task."
             )
         is_frozen = self.pooler == "frozen"
         if is_frozen and self.trainable_layers == "all" and not self.blocks:
@@ -320,9 +345,11 @@ class Tweets(experiment.Experiment):
     Settings = Settings
 
     @functools.cached_property
-    def source(self) -> table_source.TableSource:
-        """The table, as a source of `train` and `test`."""
+    def source(self) -> Any:
+        """The table, as a source of `train` and `test`; or a task file's."""
         settings = self.settings
+        if settings.is_own:
+            return tasks.open_source(settings)
         return table_source.TableSource(
             settings.task,
             settings.data,
@@ -354,12 +381,17 @@ class Tweets(experiment.Experiment):
             super().trainable(blocks), pooler=self.settings.pooler == "trained"
         )
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+    def train(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: WarmState | None = None,
+    ) -> Result:
         """Trains the encoder, or fits the baseline in every fold."""
         settings = self.settings
-        self._report_duplicates()
+        if not settings.is_own:
+            self._report_duplicates()
         if not settings.is_sparse:
-            return super().train(callbacks)
+            return super().train(callbacks, warm)
         if settings.folds and settings.test_ids:
             print(
                 f"--test_ids is not used with --folds={settings.folds}; "
@@ -371,14 +403,44 @@ class Tweets(experiment.Experiment):
         from tf_transfer.baselines import cross_validation
 
         directory = self.find_run()
+        table, folds = self._table_and_folds()
         record = cross_validation.run(
-            settings,
-            directory,
-            self.task,
-            self.source.table,
-            self.source.folds(),
+            settings, directory, self.task, table, folds
         )
         return Result(self, directory.path, record)
+
+    def _table_and_folds(self) -> tuple[tables.Table, list[heldout.Split]]:
+        """What a baseline reads: all rows, and which train and test."""
+        settings, source = self.settings, self.source
+        if not settings.is_own:
+            return source.table, source.folds()
+        if self.task.kind != "classes" or len(self.task.texts) > 1:
+            raise UserError(
+                f"--features={settings.features}: reads one text and classes. "
+                "tf_transfer.train has a baseline for every kind of task."
+            )
+        parts = [source.read(split) for split in source.splits]
+        table = tables.Table(
+            settings.task,
+            [],
+            [text for part in parts for text in part.texts[0]],
+            np.concatenate([part.labels for part in parts]),
+            self.task.labels or (),
+            source.identity,
+        )
+        if settings.folds:
+            groups = tables.group_texts(table.texts)
+            if settings.duplicates == "keep":
+                groups = np.arange(len(table))
+            return table, heldout.make_folds(
+                groups, settings.folds, settings.fold_seed
+            )
+        if source.splits[-1] != "test":
+            raise UserError(
+                f"{settings.task}: has no test. Add one, or give --folds=10."
+            )
+        tested = np.arange(len(table) - len(parts[-1]), len(table))
+        return table, [(np.arange(len(parts[0])), tested)]
 
     def _report_duplicates(self) -> None:
         """Prints how many texts occur twice, and how many contradict."""
@@ -410,6 +472,8 @@ class Tweets(experiment.Experiment):
     def answer_file(self, predictor: Predictor, path: str) -> list[str]:
         """The rows of a CSV or TSV with `label` and `score` added, as CSV."""
         settings = self.settings
+        if settings.is_own:
+            return super().answer_file(predictor, path)
         return tables.answer_lines(
             path,
             tables.Columns(
@@ -440,12 +504,14 @@ def run_trials(settings: Settings) -> None:
         settings.out,
         settings.cache_dir,
     )
-    results = execute.collect_results(
-        runs, settings.out, settings.jobs, settings.retry_failed
-    )
+    pool = execute.open_pool(runs, settings.jobs)
+    with contextlib.closing(pool):
+        results = execute.collect_results(
+            runs, settings.out, pool, settings.retry_failed
+        )
     scores = np.array([result["test"]["accuracy"] for result in results])
     print(
-        f"{settings.task} {settings.approach}: test accuracy "
+        f"{settings.task_name} {settings.approach}: test accuracy "
         f"{scores.mean():.4f} +- {scores.std(ddof=1):.4f} of {len(scores)} "
         f"trials.\nSide by side: python -m tf_transfer.report {settings.out}"
     )

@@ -7,6 +7,7 @@ import scipy.stats
 from tf_transfer.data import cs224n
 from tf_transfer.data import glue
 from tf_transfer.data import metrics
+from tf_transfer.data import metrics_of_kinds
 from tf_transfer.data import table_source
 
 # 3 hits, 1 false alarm, 2 misses, 4 correct rejections.
@@ -161,6 +162,12 @@ def test_no_metric_is_nan(name, rows):
 def test_every_metric_of_every_task_is_known():
     names = {name for task in glue.TASKS.values() for name in task.metrics}
     names |= {n for task in cs224n.TASKS.values() for n in task.metrics}
+    names |= {
+        name
+        for kind, allowed in metrics_of_kinds.ALLOWED.items()
+        for name in allowed
+        if kind != "entities"
+    }
     assert names | set(table_source.METRICS) == set(metrics.METRICS)
 
 
@@ -176,3 +183,26 @@ def test_one_unit_decides_as_two_units_of_the_same_odds_do():
     np.testing.assert_allclose(one, two, atol=1e-12)
     np.testing.assert_allclose(one.sum(axis=1), 1)
     assert np.isfinite(metrics.probabilities([[-2000.0], [2000.0]])).all()
+
+
+# === Several labels ===
+
+SEVERAL = np.array([[1, 0, 1], [0, 1, 0], [0, 0, 0], [1, 1, 0]])
+CHOSEN = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 1]])
+
+
+def test_of_several_labels_each_is_counted():
+    logits = 2.0 * CHOSEN - 1
+    np.testing.assert_array_equal(metrics.decide_each(logits), CHOSEN)
+    # 4 hits, 5 expected, 5 chosen; by label 1, 1 and 0; two rows are right.
+    assert measure("f1_micro", SEVERAL, logits) == pytest.approx(0.8)
+    assert measure("f1_macro", SEVERAL, logits) == pytest.approx(2 / 3)
+    assert measure("exact_match", SEVERAL, logits) == 0.5
+    assert metrics.majority("exact_match", SEVERAL) == 0.25
+
+
+def test_a_threshold_is_a_probability():
+    logits = np.log([[0.3 / 0.7, 0.6 / 0.4]])
+    assert metrics.decide_each(logits, 0.25).tolist() == [[1, 1]]
+    assert metrics.decide_each(logits, 0.5).tolist() == [[0, 1]]
+    assert metrics.decide_each(logits, 0.7).tolist() == [[0, 0]]

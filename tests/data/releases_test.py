@@ -109,7 +109,10 @@ def test_tfds_leaves_out_the_broken_rows_of_qqp_too(tfds_over, folder):
 
 @pytest.mark.slow
 @pytest.mark.shared
-@pytest.mark.parametrize("task", COMPLETE)
+@pytest.mark.parametrize(
+    "task",
+    sorted(COMPLETE.keys() - {"sst2"}),  # its 67,349 rows take minutes
+)
 def test_tfds_gives_what_the_real_folder_gives(tfds_over, shared_data, task):
     root = os.path.join(shared_data, "glue")
     tfds_over(root)

@@ -7,7 +7,10 @@ from tf_transfer.data import tokens
 from tf_transfer.data import word_pieces
 
 
-@pytest.fixture(scope="module", params=encoders.FAMILIES)
+@pytest.fixture(
+    scope="module",
+    params=["bert", pytest.param("roberta", marks=pytest.mark.slow)],
+)
 def encoder(request):
     """An encoder of each family."""
     return encoders.shared(request.param)

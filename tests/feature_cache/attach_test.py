@@ -130,7 +130,9 @@ def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(tmp_path):
     assert cost[0] < cost[1] < cost[2]
 
 
-@pytest.mark.parametrize("output", ["tokens", "cls_blocks"])
+@pytest.mark.parametrize(
+    "output", ["tokens", pytest.param("cls_blocks", marks=pytest.mark.slow)]
+)
 def test_the_way_states_are_made_changes_no_bit(output, tmp_path):
     """From the text at once; from two cuts and the text, each for some."""
     deep = FrozenPrefix(2, output, "float16", 1 if output != "tokens" else 0)

@@ -87,6 +87,7 @@ def test_without_room_and_with_another_seed_a_run_pays_nothing(
     assert 0 < other[0]["prefix_build_seconds"] <= cached[0]["prefix_seconds"]
 
 
+@pytest.mark.slow
 def test_a_run_has_the_same_numbers_whatever_was_stored_before(folder):
     """From the text; and from another run's shallower states of some texts."""
     changes = {"frozen_prefix": "cached", "trainable_layers": "0"}

@@ -27,15 +27,17 @@ def assert_same(one, other, tolerance=1e-5):
     "layers, blocks, pooling, per_example, options",
     [
         ("0", "", "cls", 1, {}),
-        ("0", "", "mean", 1, {}),
-        ("1", "", "cls", 1, {}),
+        pytest.param("0", "", "mean", 1, {}, marks=pytest.mark.slow),
+        pytest.param("1", "", "cls", 1, {}, marks=pytest.mark.slow),
         ("1", "", "cls", 1, {"examples": 3, "batch_size": 1}),
-        ("2", "", "cls", 1, {"grouped": True}),
+        pytest.param(
+            "2", "", "cls", 1, {"grouped": True}, marks=pytest.mark.slow
+        ),
         ("1", "", "mean", 1, {}),
         ("all", "1-1", "cls", 1, {}),
         ("0", "", "cls", 2, {}),
-        ("0", "", "mean", 2, {}),
-        ("1", "", "cls", 2, {}),
+        pytest.param("0", "", "mean", 2, {}, marks=pytest.mark.slow),
+        pytest.param("1", "", "cls", 2, {}, marks=pytest.mark.slow),
     ],
 )
 def test_without_dropout_losses_and_outputs_are_those_of_a_live_prefix(
@@ -99,8 +101,8 @@ def test_dropout_is_off_in_the_frozen_blocks_and_on_above(layers, tmp_path):
 @pytest.mark.parametrize(
     "layers, pooling, dtype",
     [
-        ("1", "cls", "float32"),
-        ("0", "mean", "float32"),
+        pytest.param("1", "cls", "float32", marks=pytest.mark.slow),
+        pytest.param("0", "mean", "float32", marks=pytest.mark.slow),
         ("1", "cls", "float16"),
     ],
 )

@@ -46,9 +46,7 @@ KINDS = {
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(
-            kind, marks=pytest.mark.slow if kind == "keras-roberta" else ()
-        )
+        pytest.param(kind, marks=pytest.mark.slow if "roberta" in kind else ())
         for kind in KINDS
     ],
 )

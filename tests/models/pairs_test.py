@@ -75,6 +75,7 @@ def test_a_text_alone_is_no_pair(tmp_path):
         glue.run(tiny_settings(tmp_path, task="sst2", **SBERT))
 
 
+@pytest.mark.slow
 def test_a_trained_run_answers_pairs_and_is_exported(tmp_path, one_block):
     settings = tiny_settings(
         tmp_path / "runs",

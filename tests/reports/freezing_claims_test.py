@@ -317,6 +317,7 @@ def authors_verdicts(authors):
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_the_authors_trials_agree_or_the_claim_says_why_not(authors_verdicts):
     words = {
         **{claim.id: "agrees" for claim in PAPER.claims},

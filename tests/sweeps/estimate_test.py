@@ -39,11 +39,12 @@ def test_fewer_trained_blocks_take_less_time(tmp_path, estimator):
     needs = {name: estimator.estimate(run) for name, run in runs.items()}
     assert needs["0"].seconds < needs["2"].seconds / 2
     assert needs["2"].seconds < needs["all"].seconds
-    assert not needs["all"].cache_bytes
+    assert not needs["all"].builds
     # Of every token, or of [CLS] alone where no block trains.
-    [tokens] = needs["2"].cache_bytes.values()
-    [cls] = needs["0"].cache_bytes.values()
-    assert cls < tokens / 5
+    [tokens] = needs["2"].builds.values()
+    [cls] = needs["0"].builds.values()
+    assert cls.bytes < tokens.bytes / 5
+    assert 0 < tokens.seconds < cls.seconds  # by the blocks that are run
 
 
 def test_each_phase_counts_and_the_first_is_cached(tmp_path, estimator):
@@ -65,13 +66,16 @@ def test_each_phase_counts_and_the_first_is_cached(tmp_path, estimator):
         seconds["head"] + seconds["all"]
     )
     assert needs["head"].seconds < needs["all"].seconds / 3
-    assert not needs["all"].cache_bytes
-    both = needs["head_then_all"].cache_bytes
-    assert both == needs["head"].cache_bytes and len(both) == 3
+    assert not needs["all"].builds
+    both = needs["head_then_all"].builds
+    assert both == needs["head"].builds and len(both) == 3
     # Of the mean of each text's tokens in float16: 10 sentences, 24 and 12
     # pairs to train on, and as many to evaluate on.
     hidden = 32
-    assert sum(both.values()) == 2 * (10 + 48 + 24) * hidden * 2
+    assert (
+        sum(build.bytes for build in both.values())
+        == 2 * (10 + 48 + 24) * hidden * 2
+    )
 
 
 def test_a_run_is_prepared_with_settings_that_it_allows(tmp_path, estimator):
@@ -86,7 +90,7 @@ def test_a_run_is_prepared_with_settings_that_it_allows(tmp_path, estimator):
         model="tiny",
     )
     needs = estimator.estimate(runs["0"])
-    assert needs.seconds > estimate.START_SECONDS and not needs.cache_bytes
+    assert needs.seconds > estimate.START_SECONDS and not needs.builds
 
 
 def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):

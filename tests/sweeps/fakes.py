@@ -1,13 +1,10 @@
-"""Runs and processes for tests of sweeps, in place of real ones."""
+"""Runs and workers for tests of sweeps, in place of real ones."""
 
-import dataclasses
-import functools
-import json
 import os
-import types
 
 from tests import run_files
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import work
 from tf_transfer.training import records
 from tf_transfer.utils import files
 
@@ -36,50 +33,73 @@ def write_finished(path, key, **result):
     directory.write_result(run_files.finished(**result))
 
 
-class FakeProcess:
-    """Ends with `exit_code` at its `polls`-th poll; 0 leaves `result`."""
+class FakeWorker:
+    """Does runs in this process, each at the `polls`-th time it is asked.
 
-    def __init__(
-        self, run, run_states, slot, jobs, exit_code=0, polls=1, **result
-    ):
-        self.run = run
-        self.result = result
-        self.exit_code = exit_code
-        self.polls = polls
+    Args:
+        slot, log: see `work.Start`.
+        do: called with each run; returns how it ended, or None for `finished`.
+            `dies` stands for a process that is gone, `hangs` for no answer.
+        polls: how often it has nothing to say before.
+        memory: what it reports.
+    """
+
+    def __init__(self, slot, log, do=finish, polls=1, memory=0):
+        self.slot = slot
+        self.do = do
+        self.wait = polls
+        self.memory = memory
+        self.run = None
+        self.code = None
         self.ended_by = None
-        os.makedirs(run.directory.path, exist_ok=True)
-        with open(run_states.log_file(run), "a") as log:
-            log.write("first line\n\nlast line\n")
 
-    def poll(self):
+    def send(self, run, log):
+        self.run, self.polls = run, self.wait
+        with open(log, "a") as file:
+            file.write("first line\n\nlast line\n")
+
+    def receive(self):
         self.polls -= 1
-        if self.polls > 0 and not self.ended_by:
-            return None
-        if self.ended_by:
-            return 130
-        if self.exit_code == 0:
-            finish(self.run, **self.result)
-        return self.exit_code
+        if not self.run or self.polls > 0 or self.code is not None:
+            return []
+        outcome = self.do(self.run) or "finished"
+        if outcome == "hangs":
+            return []
+        if outcome == "dies":
+            self.code = -11
+            return []
+        if outcome == "broken":
+            self.code = 0
+        self.run = None
+        message = {"memory": self.memory, "event": "ended"}
+        return [{**message, "outcome": outcome, "seconds": 1.0}]
 
-    def terminate(self):
-        self.ended_by = "SIGTERM"
+    def exit_code(self):
+        return self.code
+
+    def stop(self):
+        self.ended_by, self.code = "stop", 130
 
     def kill(self):
-        self.ended_by = "SIGKILL"
+        self.ended_by, self.code = "kill", -9
 
-    def wait(self):
-        return 130
-
-
-def make_start(**options):
-    """A function that starts a fake process with these options."""
-    return functools.partial(FakeProcess, **options)
+    def close(self):
+        self.ended_by, self.code = "close", 0
 
 
-def with_own_command(run):
-    """The same run, done by `fake_run.py` in a process of its own."""
-    experiment = types.SimpleNamespace(
-        settings=run.settings, command_module="tests.sweeps.fake_run"
-    )
-    words = (run.directory.path, json.dumps(run.directory.key))
-    return dataclasses.replace(run, experiment=experiment, words=words)
+def make_pool(do=finish, jobs=1, workers=None, polls=1, memory=0, **options):
+    """A pool of fake workers.
+
+    Args:
+        do, polls, memory: see `FakeWorker`.
+        jobs, options: see `work.Pool`.
+        workers: list that every new worker is added to.
+    """
+
+    def start(slot, log):
+        worker = FakeWorker(slot, log, do, polls, memory)
+        if workers is not None:
+            workers.append(worker)
+        return worker
+
+    return work.Pool(start, jobs, **options)

@@ -79,29 +79,6 @@ def test_one_run_named_twice_is_done_once(expand):
     assert len(expand({**GRID, "axes": axes, "exclude": []})) == 1
 
 
-def test_runs_on_one_prefix_are_neighbours_the_lowest_cut_first(expand):
-    axes = {
-        "seed": [0, 1],
-        "frozen_prefix": ["live", "cached"],
-        "task": ["rte", "sst2"],
-        "trainable_layers": [1, 2],
-    }
-    runs = expand({**GRID, "axes": axes, "exclude": []})
-    cached = [
-        (run.axes["task"], run.axes["trainable_layers"])
-        for run in runs
-        if run.settings.runs_cached
-    ]
-    assert cached == [
-        *[("rte", "2")] * 2,
-        *[("rte", "1")] * 2,
-        *[("sst2", "2")] * 2,
-        *[("sst2", "1")] * 2,
-    ]
-    live = [run for run in runs if not run.settings.runs_cached]
-    assert [run.axes["seed"] for run in live] == ["0"] * 4 + ["1"] * 4
-
-
 def test_runs_are_selected_by_any_flag(expand):
     runs = expand(GRID)
     some = grid_lib.select("grid.json", runs, ["task=rte", "seed=1"])

@@ -1,21 +1,16 @@
 """A sweep does each run once, whatever fails, stops or is killed."""
 
 import collections
-import json
 import os
-import subprocess
-import sys
-import time
 
 import pytest
 
-from tests import commands
 from tests import run_files
-from tests.sweeps.fakes import FakeProcess
+from tests.sweeps import fakes
 from tests.sweeps.fakes import finish
-from tests.sweeps.fakes import make_start
 from tests.sweeps.fakes import plan_runs
 from tf_transfer.sweeps import execute
+from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import work
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
@@ -25,20 +20,20 @@ from tf_transfer.utils.errors import UserError
 
 @pytest.fixture
 def sweep(tmp_path, monkeypatch):
-    """Works through runs with fake processes; returns what it reported."""
-    monkeypatch.setattr(work, "POLL_SECONDS", 0.001)
-    monkeypatch.setattr(work, "WAIT_SECONDS", 0.001)
+    """Works through runs with fake workers; returns what it reported."""
+    monkeypatch.setattr(work, "POLL_SECONDS", 0.0001)
 
-    def sweep(count=3, start=FakeProcess, **options):
-        run_states = RunStates(str(tmp_path), plan_runs(tmp_path, count))
+    def sweep(count=3, do=finish, limit=0, **options):
+        runs = count if isinstance(count, list) else plan_runs(tmp_path, count)
+        run_states = RunStates(str(tmp_path), runs)
         reported = []
-        worker = work.Worker(
+        scheduler = work.Scheduler(
             run_states,
-            start=start,
+            fakes.make_pool(do, **options),
+            limit,
             on_event=lambda *event: reported.append(event),
-            **options,
         )
-        return run_states, worker, reported
+        return run_states, scheduler, reported
 
     return sweep
 
@@ -47,55 +42,63 @@ def seeds(reported, kind):
     return [run.axes["seed"] for event, run, *_ in reported if event == kind]
 
 
-def test_every_run_is_done_once_and_in_order(sweep):
-    run_states, worker, reported = sweep(3)
-    worker.work()
+def test_one_worker_does_every_run_once_and_in_order(sweep):
+    workers = []
+    run_states, scheduler, reported = sweep(3, workers=workers)
+    scheduler.work()
     assert seeds(reported, "started") == ["0", "1", "2"]
     assert seeds(reported, "finished") == ["0", "1", "2"]
     assert set(run_states.read().values()) == {State.FINISHED}
-    assert os.listdir(run_states.claims.folder) == []
+    assert len(workers) == 1
 
 
 def test_a_finished_run_is_not_started(sweep, tmp_path):
     finish(plan_runs(tmp_path, 3)[1])
-    _, worker, reported = sweep(3)
-    worker.work()
+    _, scheduler, reported = sweep(3)
+    scheduler.work()
     assert seeds(reported, "started") == ["0", "2"]
 
 
-def test_a_failed_run_is_recorded_and_the_others_continue(sweep):
-    def start(run, *rest):
-        exit_code = 3 if run.axes["seed"] == "1" else 0
-        return FakeProcess(run, *rest, exit_code=exit_code)
+def test_no_worker_starts_where_all_is_finished(sweep, tmp_path):
+    finish(plan_runs(tmp_path, 1)[0])
+    workers = []
+    sweep(1, workers=workers)[1].work()
+    assert not workers
 
-    run_states, worker, reported = sweep(3, start)
-    worker.work()
+
+def test_a_failed_run_is_recorded_and_the_others_continue(sweep):
+    """It failed by an error of its own: once is enough."""
+
+    def do(run):
+        return "failed" if run.axes["seed"] == "1" else finish(run)
+
+    run_states, scheduler, reported = sweep(3, do)
+    scheduler.work()
+    assert seeds(reported, "started") == ["0", "1", "2"]
     assert seeds(reported, "finished") == ["0", "2"]
     [record] = [detail for event, _, detail, _ in reported if event == "failed"]
     assert record["last_lines"] == ["first line", "last line"]
-    assert record["reason"] == "exit code 3"
+    assert record["reason"] == "exit code 1"
     assert record["command"][:3] == ["python", "-m", "tf_transfer.glue"]
     failed = run_states.runs[1]
     assert run_states.read()[failed.name] == State.FAILED
     assert run_states.failure(failed) == record
 
 
-def test_a_failed_run_is_tried_again_only_where_asked(
-    sweep, tmp_path, monkeypatch, capsys
-):
-    run_states, worker, _ = sweep(1, make_start(exit_code=1))
-    worker.work()
-    monkeypatch.setattr(work, "start_process", make_start(exit_code=1))
+def test_a_failed_run_is_tried_again_only_where_asked(sweep, tmp_path, capsys):
+    run_states, scheduler, _ = sweep(1, lambda run: "failed")
+    scheduler.work()
+    failing = fakes.make_pool(lambda run: "failed")
     with pytest.raises(UserError, match="1 of 1 runs have failed"):
-        execute.collect_results(run_states.runs, str(tmp_path))
+        execute.collect_results(run_states.runs, str(tmp_path), failing)
     output = capsys.readouterr().out
     assert "started" not in output and "--retry_failed" in output
     finished = {"metric": "accuracy", "test": {"accuracy": 0.5}}
-    monkeypatch.setattr(
-        work, "start_process", make_start(train_seconds=3, **finished)
+    working = fakes.make_pool(
+        lambda run: finish(run, train_seconds=3, **finished)
     )
     [result] = execute.collect_results(
-        run_states.runs, str(tmp_path), retry_failed=True
+        run_states.runs, str(tmp_path), working, retry_failed=True
     )
     assert result["test"] == finished["test"]
     output = capsys.readouterr().out
@@ -103,130 +106,172 @@ def test_a_failed_run_is_tried_again_only_where_asked(
 
 
 @pytest.mark.parametrize(
-    "code, reason", [(-9, "SIGKILL (out of memory?)"), (-11, "SIGSEGV")]
+    "how, reason", [("dies", "SIGSEGV"), ("broken", "broke")]
 )
-def test_the_record_of_a_killed_run_names_the_signal(code, reason, sweep):
-    run_states, worker, _ = sweep(1, make_start(exit_code=code))
-    worker.work()
-    assert run_states.failure(run_states.runs[0])["reason"] == reason
+@pytest.mark.parametrize("recovers", [True, False])
+def test_the_run_of_a_lost_worker_is_tried_once_more(
+    how, reason, recovers, sweep
+):
+    tried, workers = [], []
+
+    def do(run):
+        tried.append(run.axes["seed"])
+        bad = run.axes["seed"] == "1"
+        if bad and not (recovers and tried.count("1") == 2):
+            return how
+        return finish(run)
+
+    run_states, scheduler, reported = sweep(3, do, workers=workers)
+    scheduler.work()
+    assert sorted(tried) == ["0", "1", "1", "2"]
+    assert seeds(reported, "retried") == ["1"]
+    assert len(workers) >= 2
+    if recovers:
+        assert set(run_states.read().values()) == {State.FINISHED}
+        return
+    [record] = [detail for event, _, detail, _ in reported if event == "failed"]
+    assert record["reason"] == reason
+    assert record["last_lines"][-2:] == ["first line", "last line"]
+    assert sorted(seeds(reported, "finished")) == ["0", "2"]
+
+
+def test_a_worker_that_hangs_is_killed(sweep):
+    workers = []
+    run_states, scheduler, _ = sweep(
+        1, lambda run: "hangs", workers=workers, hang_seconds=0.01
+    )
+    scheduler.work()
+    assert [worker.ended_by for worker in workers] == ["kill"] * 2
+    [failure] = map(run_states.failure, run_states.runs)
+    assert "no step for" in failure["reason"]
+
+
+def test_a_worker_that_leaks_is_replaced_between_runs(sweep):
+    workers = []
+    run_states, scheduler, reported = sweep(
+        3, workers=workers, memory=2e9, most_memory=1e9
+    )
+    scheduler.work()
+    assert [worker.ended_by for worker in workers] == ["close"] * 3
+    assert not seeds(reported, "retried")
+    assert set(run_states.read().values()) == {State.FINISHED}
+
+
+def test_a_worker_that_takes_too_much_saves_its_run_and_ends(sweep):
+    class Large(fakes.FakeWorker):
+        def receive(self):
+            return [{"event": "alive", "examples": 8, "memory": 2e9}]
+
+    run_states, scheduler, reported = sweep(1)
+    scheduler.pool = work.Pool(Large, most_memory=1e9)
+    scheduler.work()
+    [failure] = map(run_states.failure, run_states.runs)
+    assert "2 GB, more than --worker_gb" in failure["reason"]
+    assert seeds(reported, "started") == ["0", "0"]
 
 
 def test_jobs_run_at_the_same_time_up_to_the_limit(sweep):
     running_at_polls = []
-    run_states, worker, reported = sweep(
-        6,
-        make_start(polls=4),
-        jobs=2,
-        limit=3,
-        on_poll=lambda running: running_at_polls.append(len(running)),
-    )
-    worker.work()
+    run_states, scheduler, reported = sweep(6, polls=4, jobs=2, limit=3)
+    scheduler.on_poll = lambda running, _: running_at_polls.append(len(running))
+    scheduler.work()
     assert max(running_at_polls) == 2
     assert len(seeds(reported, "finished")) == 3
     states = collections.Counter(run_states.read().values())
     assert states == {State.FINISHED: 3, State.PENDING: 3}
 
 
-def test_the_runs_of_another_sweep_are_waited_for(sweep):
-    run_states, worker, reported = sweep(2)
-    claim = run_states.claims.take(run_states.runs[0].name)
-    polls_seen = []
+def cached_runs(tmp_path):
+    grid = {
+        "experiment": "glue",
+        "flags": {
+            "model": "tiny",
+            "data": "sample",
+            "trainable_layers": 1,
+            "frozen_prefix": "cached",
+        },
+        "axes": {"seed": [0, 1], "task": ["rte", "sst2"]},
+    }
+    return grid_lib.expand("grid.json", grid, str(tmp_path))
 
-    def on_poll(running):
-        polls_seen.append(run_states.read(running)[run_states.runs[0].name])
-        if len(polls_seen) == 5:
-            finish(run_states.runs[0])
-            claim.release()
 
-    worker.on_poll = on_poll
-    worker.work()
-    assert seeds(reported, "started") == ["1"]
-    assert polls_seen[0] == State.ELSEWHERE
+def test_two_workers_do_not_build_one_feature_cache(sweep, tmp_path):
+    together = []
+    _, scheduler, _ = sweep(cached_runs(tmp_path), polls=5, jobs=2)
+    scheduler.on_poll = lambda running, _: together.append(running)
+    scheduler.work()
+    for running in together:
+        tasks = [name.split("~")[1] for name in running]
+        assert len(set(tasks)) == len(tasks)
+
+
+def test_another_kind_of_run_has_another_worker(sweep, tmp_path):
+    grid = {
+        "experiment": "glue",
+        "flags": {"model": "tiny", "data": "sample"},
+        "axes": {"seed": [0, 1], "deterministic": [True, False]},
+    }
+    workers = []
+    runs = grid_lib.expand("grid.json", grid, str(tmp_path))
+    run_states, scheduler, _ = sweep(runs, workers=workers)
+    scheduler.work()
+    assert len(workers) == 2
     assert set(run_states.read().values()) == {State.FINISHED}
 
 
-def test_a_run_that_another_sweep_has_just_finished_is_not_started(sweep):
-    run_states, worker, reported = sweep(1)
-    take = run_states.claims.take
-
-    def take_late(name):
-        finish(run_states.runs[0])  # after this sweep has read the states
-        return take(name)
-
-    run_states.claims.take = take_late
-    worker.work()
-    assert not reported
-
-
-def test_a_run_whose_claim_was_lost_is_killed(sweep, monkeypatch):
-    monkeypatch.setattr(work.claims_lib, "HEARTBEAT_SECONDS", 0)
-    processes = []
-
-    def start(run, *rest):
-        processes.append(FakeProcess(run, *rest, polls=1000))
-        return processes[-1]
-
-    run_states, worker, reported = sweep(1, start)
-
-    def on_poll(running):
-        if len(processes) == 1 and not reported[1:]:
-            for name in os.listdir(run_states.claims.folder):
-                os.utime(os.path.join(run_states.claims.folder, name), (0, 0))
-            assert run_states.claims.take(run_states.runs[0].name)
-            finish(run_states.runs[0])
-
-    worker.on_poll = on_poll
-    worker.work()
-    assert [event for event, *_ in reported] == ["started", "lost"]
-    assert processes[0].ended_by == "SIGKILL"
-
-
 def test_after_a_signal_the_runs_save_their_state_and_are_pending(sweep):
-    processes = []
-
-    def start(run, *rest):
-        processes.append(FakeProcess(run, *rest, polls=1000))
-        return processes[-1]
-
-    run_states, worker, reported = sweep(3, start, jobs=2)
-    worker.on_poll = lambda running: os.kill(os.getpid(), 15)
+    workers = []
+    run_states, scheduler, reported = sweep(
+        3, lambda run: "hangs", workers=workers, jobs=2
+    )
+    scheduler.on_poll = lambda *running: os.kill(os.getpid(), 15)
     with pytest.raises(Interrupted, match="same command"):
-        worker.work()
-    assert [p.ended_by for p in processes] == ["SIGTERM", "SIGTERM"]
+        scheduler.work()
+    assert [worker.ended_by for worker in workers] == ["stop", "stop"]
     assert set(run_states.read().values()) == {State.PENDING}
     assert not seeds(reported, "failed")
 
 
 def test_the_runs_of_a_sweep_that_breaks_are_pending(sweep):
     """As `sweep grid.json | head` breaks."""
-    run_states, worker, _reported = sweep(1, make_start(polls=9))
+    run_states, scheduler, _ = sweep(1, lambda run: "hangs")
 
-    def on_poll(running):
+    def on_poll(*running):
         raise BrokenPipeError
 
-    worker.on_poll = on_poll
+    scheduler.on_poll = on_poll
     with pytest.raises(BrokenPipeError):
-        worker.work()
+        scheduler.work()
     assert run_states.read()[run_states.runs[0].name] == State.PENDING
 
 
 def test_a_run_that_is_still_saving_its_state_is_waited_for(sweep):
-    """Its sweep was killed, and the claim with it, but the run still writes."""
-    run_states, worker, reported = sweep(1)
+    """Its sweep was killed, but the run still writes."""
+    run_states, scheduler, reported = sweep(1)
     [run] = run_states.runs
     run.directory.lock()
     polls_seen = []
 
-    def on_poll(running):
+    def on_poll(running, _):
         polls_seen.append(running)
         if len(polls_seen) == 3:
             run.directory.close()
 
-    worker.on_poll = on_poll
-    worker.work()
+    scheduler.on_poll = on_poll
+    scheduler.work()
     assert polls_seen[:3] == [[], [], []]
     assert seeds(reported, "finished") == ["0"]
     assert not seeds(reported, "failed")
+
+
+def test_one_sweep_at_a_time_works_in_a_folder(tmp_path):
+    folder = RunStates(str(tmp_path), []).folder
+    with execute.lock(folder):
+        with pytest.raises(UserError, match="another sweep works in it"):
+            execute.run_all([], str(tmp_path), fakes.make_pool())
+        with execute.lock(folder, "1/2"), execute.lock(folder, "2/2"):
+            pass
+    execute.run_all([], str(tmp_path), fakes.make_pool())
 
 
 def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
@@ -234,70 +279,3 @@ def test_a_finished_run_that_more_epochs_extend_is_pending(tmp_path):
     finish(run, stop_reason="max_epochs", phases=[run_files.phase(2)])
     run_states = RunStates(str(tmp_path), [run])
     assert run_states.read()[run.name] == State.PENDING  # of 30 epochs
-
-
-# === Several processes ===
-
-HELPER = """
-import sys
-
-from tests.sweeps import fakes
-from tf_transfer.sweeps import work
-from tf_transfer.sweeps.states import RunStates
-
-out, record = sys.argv[1:]
-work.POLL_SECONDS = work.WAIT_SECONDS = 0.001
-
-def start(run, *rest):
-    with open(record, "a") as file:
-        print(run.axes["seed"], file=file)
-    return fakes.FakeProcess(run, *rest)
-
-runs = fakes.plan_runs(out, 120)
-work.Worker(RunStates(out, runs), start=start).work()
-"""
-
-
-def test_four_processes_claim_120_runs_and_do_none_twice(tmp_path):
-    record = tmp_path / "record"
-    words = [sys.executable, "-c", HELPER, str(tmp_path / "runs"), str(record)]
-    helpers = [subprocess.Popen(words, cwd=commands.ROOT) for _ in range(4)]
-    assert [helper.wait() for helper in helpers] == [0] * 4
-    started = record.read_text().split()
-    assert sorted(started, key=int) == [str(seed) for seed in range(120)]
-
-
-KILLED = """
-import sys
-
-from tests.sweeps import fakes
-from tf_transfer.sweeps import work
-from tf_transfer.sweeps.states import RunStates
-
-out = sys.argv[1]
-work.POLL_SECONDS = work.WAIT_SECONDS = 0.1
-[run] = fakes.plan_runs(out, 1)
-work.Worker(RunStates(out, [fakes.with_own_command(run)]), jobs=2).work()
-"""
-
-
-def test_a_sweep_that_is_killed_continues_inside_its_run(tmp_path):
-    """The run ends with its sweep, and the next sweep need not wait for it."""
-    words = [sys.executable, "-c", KILLED, str(tmp_path)]
-    [run] = plan_runs(tmp_path, 1)
-    progress = run.directory.file("progress")
-    sweep = subprocess.Popen(words, cwd=commands.ROOT)
-    while not os.path.exists(progress):
-        assert sweep.poll() is None
-        time.sleep(0.01)
-    sweep.kill()
-    sweep.wait()
-    subprocess.run(words, cwd=commands.ROOT, check=True)
-    with open(progress) as file:
-        first, second = map(json.loads, file)
-    assert first["pid"] != second["pid"] and second["continues"]
-    # Of two jobs each has half of the cores, and its record says so.
-    assert second["jobs"] == "2"
-    cores = len(os.sched_getaffinity(0))
-    assert second["cores"] == max(cores // 2, 1)
-    assert run.directory.result() is not None

@@ -1,6 +1,5 @@
 """A sparse baseline, tested in folds, as a run like any other."""
 
-import dataclasses
 import sys
 import time
 from collections.abc import Iterable
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tqdm
 
+from tf_transfer.baselines import one_split
 from tf_transfer.baselines import sparse
 from tf_transfer.data import heldout
 from tf_transfer.data import metrics
@@ -29,15 +29,6 @@ NOT_IN_A_FOLD: dict[str, Any] = {
     "train_loss": None,
     "validation": None,
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class _Machine:
-    """The devices that `RunDirectory.begin` records."""
-
-    names: tuple[str, ...] = ("/device:CPU:0",)
-    replicas: int = 1
-    workers: int = 1
 
 
 def run(
@@ -116,7 +107,7 @@ def _run(
             parameters = baseline.parameters
             directory.begin(
                 settings,
-                _Machine(),
+                one_split.Processor(),
                 {"classifier": parameters},
                 sizes,
             )

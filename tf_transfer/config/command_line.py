@@ -13,6 +13,8 @@ from absl import app
 from absl import flags
 from absl import logging
 
+from tf_transfer.config import help as help_lib
+from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -45,12 +47,15 @@ def define_flags(
 
 def from_flags(cls: type, values: flags.FlagValues = flags.FLAGS) -> Any:
     """The settings that the parsed flags give."""
-    return cls(
+    settings = cls(
         **{
             field.name: values[field.name].value
             for field in dataclasses.fields(cls)
         }
     )
+    if values is flags.FLAGS:
+        check_read(settings.unread())
+    return settings
 
 
 def parse(cls: type, words: Sequence[str]) -> Any:
@@ -77,7 +82,70 @@ def start(main: Callable[[], None], cls: type | None = None) -> None:
     """Runs an entry module: flags, `main()`, and errors a person can read."""
     if cls is not None:
         define_flags(cls, sys.argv[0])
-    app.run(lambda argv: guarded(lambda: _without_strays(main, argv)))
+    start_with_words(lambda argv: _without_strays(main, argv))
+
+
+def start_with_words(main: Callable[[list[str]], None]) -> None:
+    """Runs an entry module whose `main` reads the words beside its flags."""
+    if help_lib.is_asked(sys.argv[1:]):
+        document = sys.modules["__main__"].__doc__ or ""
+        known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+        print(help_lib.describe(document, known))
+        return
+    guarded(lambda: check_given_once(sys.argv[1:]))
+    app.run(lambda argv: guarded(lambda: main(argv)))
+
+
+def given_names(
+    words: Sequence[str], values: flags.FlagValues = flags.FLAGS
+) -> list[str]:
+    """The flags that a command's words name, as often as they do."""
+    names = []
+    for word in words:
+        if word.startswith("--") and len(word) > 2:
+            name = word[2:].partition("=")[0].replace("-", "_")
+            if name not in values and name.startswith("no"):
+                name = name.removeprefix("no")
+            names.append(name)
+    return names
+
+
+def check_given_once(
+    words: Sequence[str], values: flags.FlagValues = flags.FLAGS
+) -> None:
+    """Raises `UserError` where a flag stands twice that has one value."""
+    names = given_names(words, values)
+    for name in names:
+        is_single = name in values and not isinstance(
+            values[name], flags.MultiFlag
+        )
+        if names.count(name) > 1 and is_single and name != "flagfile":
+            raise UserError(
+                f"--{name}: is given {names.count(name)} times, and has one "
+                "value. Leave the wrong one out."
+            )
+
+
+def check_read(
+    unread: Sequence[str], values: flags.FlagValues = flags.FLAGS
+) -> None:
+    """Raises `UserError` where a flag is given that this run does not read.
+
+    Flag files, and the flags of a whole sweep, may hold some of these.
+
+    Args:
+        unread: their names; see `Settings.unread`.
+        values: the flags of the command.
+    """
+    if machine.JOBS_VARIABLE in os.environ:  # a sweep has started it
+        return
+    given = given_names(sys.argv[1:], values)
+    for name in unread:
+        if name in given:
+            raise UserError(
+                f"--{name}={values[name].value}: with these settings the run "
+                "does not read it. Leave it out."
+            )
 
 
 def import_tensorflow() -> None:

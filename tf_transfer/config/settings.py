@@ -36,7 +36,6 @@ def setting(
     above: float | None = None,
     at_most: float | None = None,
     below: float | None = None,
-    is_name: bool = False,
     may_be_empty: bool = True,
     is_encoding: bool = False,
 ) -> Any:
@@ -51,7 +50,6 @@ def setting(
             key of the run.
         at_least, above, at_most, below: bounds of a number. Integers are
             below 2^31 in any case.
-        is_name: whether it becomes the name of a folder.
         may_be_empty: whether a text may be.
         is_encoding: whether it names an encoding of text.
     """
@@ -65,7 +63,6 @@ def setting(
             "above": above,
             "at_most": at_most,
             "below": below,
-            "is_name": is_name,
             "may_be_empty": may_be_empty,
             "is_encoding": is_encoding,
         },
@@ -285,6 +282,11 @@ class Settings:
         """Whether it has no encoder."""
         return False
 
+    @property
+    def is_own(self) -> bool:
+        """Whether its texts are the user's own files."""
+        return False
+
     def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` from a notebook."""
         object.__setattr__(self, "trainable_layers", str(self.trainable_layers))
@@ -333,6 +335,12 @@ class Settings:
         settings = dataclasses.replace(self, **self.defaults())
         settings.check()
         return settings
+
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        if self.is_sparse or self.runs_cached:
+            return []
+        return ["cache_dtype", "cache_limit_gb"]
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name.
@@ -446,17 +454,21 @@ _TYPES = {
 }
 
 
+def check_name(flag: str, value: str) -> None:
+    """Raises `UserError` for a text that cannot be a folder's name."""
+    if not re.fullmatch(NAME, value):
+        raise UserError(
+            f"{flag}: becomes a folder's name: give 1 to 100 characters "
+            "without / and \\ and line breaks, not `..`."
+        )
+
+
 def _check_text(flag: str, value: str, allowed: Mapping[str, Any]) -> None:
     """Raises `UserError` for a text that cannot be what its field is."""
     if "\0" in value:
         raise UserError(f"{flag}: holds a NUL character.")
     if not (value or allowed["may_be_empty"]):
         raise UserError(f"{flag}: is empty. Leave the flag out, or give one.")
-    if allowed["is_name"] and not re.fullmatch(NAME, value):
-        raise UserError(
-            f"{flag}: becomes a folder's name: give 1 to 100 characters "
-            "without / and \\ and line breaks, not `..`."
-        )
     if allowed["is_encoding"]:
         try:
             "".encode(value)

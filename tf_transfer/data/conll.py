@@ -9,11 +9,11 @@ begins with I-, and B- only separates it from another of its type right before
 it. A file may be in either; what is read is IOB2.
 """
 
-import dataclasses
 import os
 import re
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
@@ -21,6 +21,8 @@ from absl import logging
 from tf_transfer.data import entities
 from tf_transfer.data import releases
 from tf_transfer.data import tsv
+from tf_transfer.data.task import Sentences
+from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
@@ -28,39 +30,24 @@ from tf_transfer.utils.formatting import cut
 
 TYPES = ("PER", "ORG", "LOC", "MISC")
 TAGS = entities.tag_names(TYPES)
-TASK = Task("ner", "conll2003", ("words",), "tags", TAGS, "f1")
+TASK = Task(
+    "ner",
+    "conll2003",
+    ("words",),
+    "tags",
+    TAGS,
+    "f1",
+    also=("accuracy",),
+    kind="entities",
+    development=("testb",),
+    validation="testa",
+)
 SPLITS = ("train", "testa", "testb")
 
 _BLANKS = re.compile(r"[ \t]+")
 
 
-@dataclasses.dataclass
-class Sentences:
-    """The sentences of a split, in the order of their source.
-
-    Attributes:
-        ids: int64 [sentences]. Row number in the source's split.
-        words: The words of each sentence.
-        tags: The tags of each sentence, of `TAGS`, in IOB2.
-    """
-
-    ids: np.ndarray
-    words: list[list[str]]
-    tags: list[list[str]]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def take(self, rows: np.ndarray) -> "Sentences":
-        """The sentences at `rows`."""
-        return Sentences(
-            self.ids[rows],
-            [self.words[row] for row in rows],
-            [self.tags[row] for row in rows],
-        )
-
-
-class Corpus:
+class Corpus(Source):
     """CoNLL-2003 from a folder of its files, or from TFDS.
 
     Args:
@@ -117,7 +104,7 @@ def read(path: str) -> Sentences:
         UserError: With the file, the line and what to do.
     """
     words, tags, lines = [], [], []
-    for rows in _read_rows(path, min_columns=2):
+    for rows in read_rows(path, min_columns=2):
         for number, cells in rows:
             if cells[-1] not in TAGS:
                 raise UserError(
@@ -129,7 +116,7 @@ def read(path: str) -> Sentences:
             lines.append(number)
         words.append([cells[0] for _, cells in rows])
         tags.append([cells[-1] for _, cells in rows])
-    tags = _to_iob2(tags, path, lambda word: f"line {lines[word]}")
+    tags = to_iob2(tags, path, lambda word: f"line {lines[word]}")
     return Sentences(np.arange(len(words)), words, tags)
 
 
@@ -142,12 +129,12 @@ def read_words(path: str) -> tuple[list[list[str]], list[int]]:
     Raises:
         UserError: With the file and the line.
     """
-    sentences = list(_read_rows(path, min_columns=1))
+    sentences = list(read_rows(path, min_columns=1))
     words = [[cells[0] for _, cells in rows] for rows in sentences]
     return words, [number - 1 for rows in sentences for number, _ in rows]
 
 
-def _read_rows(
+def read_rows(
     path: str, min_columns: int
 ) -> Iterator[list[tuple[int, list[str]]]]:
     """Yields sentences, each a list of (line number, cells).
@@ -186,8 +173,11 @@ def _read_rows(
 # === Schemes ===
 
 
-def _to_iob2(
-    tags: list[list[str]], source: str, locate: Callable[[int], str]
+def to_iob2(
+    tags: list[list[str]],
+    source: str,
+    locate: Callable[[int], str],
+    names: Sequence[str] = TAGS,
 ) -> list[list[str]]:
     """The same entities in IOB2, from either scheme.
 
@@ -196,20 +186,23 @@ def _to_iob2(
     of the others is wrong.
 
     Args:
-        tags: Of `TAGS`, a list a sentence.
+        tags: Of `names`, a list a sentence.
         source: Where the tags come from, for messages.
         locate: From the number of a word to its position in the source.
+        names: All tags; see `entities.tag_names`.
 
     Raises:
         UserError: With a line of each scheme.
     """
-    tagged = entities.encode(tags, TAGS)
+    tagged = entities.encode(tags, names)
     starts = entities.find_stretches(tagged)
     is_inside = tagged.ids[starts] % 2 == 0
     if not is_inside.any():
         return tags
     if not is_inside.all():
-        problem = _describe_mixture(tagged.ids, starts, is_inside, locate)
+        problem = _describe_mixture(
+            tagged.ids, starts, is_inside, locate, names
+        )
         raise UserError(f"{source}, {problem}")
     logging.warning(
         "%s: its tags are IOB1, where entities begin with I-, as in %s. They "
@@ -218,7 +211,7 @@ def _to_iob2(
         locate(starts[0]),
     )
     tagged.ids[starts] -= 1  # from I- to B-
-    return entities.decode(tagged, TAGS)
+    return entities.decode(tagged, names)
 
 
 def _describe_mixture(
@@ -226,17 +219,18 @@ def _describe_mixture(
     starts: np.ndarray,
     is_inside: np.ndarray,
     locate: Callable[[int], str],
+    names: Sequence[str],
 ) -> str:
     """The message on stretches of both schemes."""
     is_iob1 = 2 * is_inside.sum() > len(starts)
     wrong = is_inside != is_iob1
     word, other = starts[wrong][0], starts[~wrong][0]
     scheme, prefix = ("IOB1", "I") if is_iob1 else ("IOB2", "B")
-    tag = TAGS[ids[word]]
+    tag = names[ids[word]]
     return (
         f"{locate(word)}: begins an entity with {tag}, but {locate(other)} "
-        f"with {TAGS[ids[other]]}, as do {(~wrong).sum()} of the {len(starts)} "
-        f"that show the scheme: the tags are {scheme}, which has "
+        f"with {names[ids[other]]}, as do {(~wrong).sum()} of the "
+        f"{len(starts)} that show the scheme: the tags are {scheme}, which has "
         f"{prefix}{tag[1:]} here. Mend the tag, or the one before it."
     )
 
@@ -268,5 +262,5 @@ class _TfdsReader:
                 [word.decode("utf-8") for word in rows[n]["tokens"]]
                 for n in kept
             ],
-            _to_iob2(tags, f"--data=tfds, {split}", lambda n: f"word {n}"),
+            to_iob2(tags, f"--data=tfds, {split}", lambda n: f"word {n}"),
         )

@@ -24,6 +24,7 @@ from absl import logging
 from tf_transfer.data import glue
 from tf_transfer.data import tsv
 from tf_transfer.data.task import Examples
+from tf_transfer.data.task import SCORE_RANGE
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.utils import files
@@ -62,6 +63,7 @@ TASKS = {
             None,
             "pearson",
             also=("spearman",),
+            score_range=SCORE_RANGE,
         ),
     )
 }

@@ -20,6 +20,11 @@ def tag_names(types: Sequence[str]) -> tuple[str, ...]:
     return ("O", *(f"{prefix}-{name}" for name in types for prefix in "BI"))
 
 
+def types_of(tags: Sequence[str]) -> tuple[str, ...]:
+    """The types of entity that some tags are of: reverses `tag_names`."""
+    return tuple(tag[2:] for tag in tags if tag.startswith("B-"))
+
+
 # === Tags as numbers ===
 
 

@@ -21,6 +21,7 @@ from tf_transfer.data import releases
 from tf_transfer.data import rotten_tomatoes
 from tf_transfer.data import tsv
 from tf_transfer.data.task import Examples
+from tf_transfer.data.task import SCORE_RANGE
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.utils import files
@@ -74,6 +75,7 @@ _TASKS = (
         texts=("sentence1", "sentence2"),
         label="score",
         labels=None,
+        score_range=SCORE_RANGE,
         metric="spearman",
         also=("pearson", "spearman_no_ties"),
         tests=(("test", "STS-B"),),

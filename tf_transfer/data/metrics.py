@@ -2,7 +2,8 @@
 
 Each takes the labels, int64 or float32 [examples], and the logits, float
 [examples, units], of every example of a split, and returns a float. Scores are
-fractions (0.87, not 87).
+fractions (0.87, not 87). Where an example may have several labels, they are
+int64 [examples, units] of 0 and 1, and each logit above 0 is one.
 """
 
 from collections.abc import Callable
@@ -30,6 +31,22 @@ def decide(logits: np.ndarray) -> np.ndarray:
     if logits.shape[1] == 1:
         return (logits[:, 0] > 0).astype(np.int64)
     return logits.argmax(axis=1)
+
+
+def decide_each(logits: np.ndarray, threshold: float = 0.5) -> np.ndarray:
+    """Chooses every label whose sigmoid is above a threshold.
+
+    Returns:
+        int64 [examples, units] of 0 and 1.
+    """
+    return (np.asarray(logits) > scipy.special.logit(threshold)).astype(
+        np.int64
+    )
+
+
+def sigmoid(logits: np.ndarray) -> np.ndarray:
+    """The probability of each label by itself, float64."""
+    return scipy.special.expit(np.asarray(logits, np.float64))
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
@@ -67,11 +84,26 @@ def f1_other(labels: np.ndarray, logits: np.ndarray) -> float:
 
 def f1_macro(labels: np.ndarray, logits: np.ndarray) -> float:
     """The mean of every label's F1."""
+    return _average_f1(labels, logits, "macro")
+
+
+def f1_micro(labels: np.ndarray, logits: np.ndarray) -> float:
+    """F1 over all labels of all examples, each one counted alike."""
+    return _average_f1(labels, logits, "micro")
+
+
+def _average_f1(labels: np.ndarray, logits: np.ndarray, average: str) -> float:
+    choose = decide_each if np.ndim(labels) == 2 else decide
     return float(
         sklearn.metrics.f1_score(
-            labels, decide(logits), average="macro", zero_division=0.0
+            labels, choose(logits), average=average, zero_division=0.0
         )
     )
+
+
+def exact_match(labels: np.ndarray, logits: np.ndarray) -> float:
+    """The fraction of examples all of whose labels are right."""
+    return float(np.mean((decide_each(logits) == labels).all(axis=1)))
 
 
 def f1_hart(labels: np.ndarray, logits: np.ndarray) -> float:
@@ -152,9 +184,11 @@ METRICS: dict[str, Metric] = {
     function.__name__: function
     for function in (
         accuracy,
+        exact_match,
         f1,
         f1_hart,
         f1_macro,
+        f1_micro,
         f1_other,
         matthews,
         pearson,
@@ -174,3 +208,17 @@ def measure(
 ) -> dict[str, float]:
     """Computes the named metrics; `prefix` stands before each name."""
     return {prefix + name: METRICS[name](labels, logits) for name in names}
+
+
+def majority(name: str, labels: np.ndarray) -> float:
+    """What the commonest answer scores; 0 where the labels are numbers."""
+    if np.issubdtype(labels.dtype, np.floating):
+        return 0.0
+    if labels.ndim == 2:  # of each label by itself
+        commonest = np.where(labels.mean(axis=0) > 0.5, 1.0, -1.0)
+        return METRICS[name](labels, np.tile(commonest, (len(labels), 1)))
+    values, counts = np.unique(labels, return_counts=True)
+    logits = np.eye(int(max(values.max(), 1)) + 1)[
+        np.full(len(labels), values[counts.argmax()])
+    ]
+    return METRICS[name](labels, logits)

@@ -1,7 +1,6 @@
 """Which examples train, validate or are sampled, each drawn by a seed."""
 
 from collections.abc import Iterable
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ def split_train_validation(
 
     Args:
         labels: int64 or float32 [examples]. Label ids, or scores, which are
-            stratified by fifths.
+            stratified by fifths; or int64 [examples, labels] of 0 and 1.
         fraction: The fraction that validates, from 0 to 1.
         seed: The split seed, which is the same for every seed of a run.
 
@@ -71,24 +70,20 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
     """
     if task.labels is None:
         return []
-    train: Any
-    tests: Any
-    train, *tests = (
+    [train, *tests] = [
         examples.labels
         if isinstance(examples, Examples)
         else [task.labels.index(t) for tags in examples.tags for t in tags]
         for examples in (texts["train"][""], *texts["test"].values())
-    )
+    ]
     return warn_of_labels(task, train, tests)
 
 
-def warn_of_labels(
-    task: Task, train: Sequence[int], tests: Iterable[Sequence[int]]
-) -> list[str]:
-    """As `find_warnings`, of the labels themselves."""
+def warn_of_labels(task: Task, train: Any, tests: Iterable[Any]) -> list[str]:
+    """As `find_warnings`, of int labels [examples], or bool [examples, all]."""
     assert task.labels is not None
     found = []
-    if len({*train}) == 1:
+    if len(_classes_of(train)) == 1:
         found.append(
             f"{task.name}: all {len(train)} training labels are of one class."
         )
@@ -98,7 +93,7 @@ def warn_of_labels(
             f"{task.units} outputs of its head."
         )
     for labels in tests:
-        lacking = sorted({*range(len(task.labels))} - {*labels})
+        lacking = sorted({*range(len(task.labels))} - _classes_of(labels))
         if lacking:
             names = ", ".join(cut(task.labels[label]) for label in lacking[:5])
             found.append(
@@ -106,6 +101,14 @@ def warn_of_labels(
                 f"{len(lacking)} of {len(task.labels)} classes ({names})."
             )
     return found
+
+
+def _classes_of(labels: Any) -> set[int]:
+    """The classes that some examples have."""
+    labels = np.asarray(labels)
+    if labels.ndim == 2:  # several labels at once
+        return {*np.flatnonzero(labels.any(axis=0)).tolist()}
+    return {*np.unique(labels).tolist()}
 
 
 def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
@@ -116,6 +119,8 @@ def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
     """
     rng = np.random.default_rng([seed, 7])
     labels = np.asarray(labels)
+    if labels.ndim == 2:  # the same set of labels is one class
+        labels = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     if labels.dtype.kind == "f":
         ranks = labels.argsort(kind="stable").argsort(kind="stable")
         labels = ranks * 5 // max(len(ranks), 1)

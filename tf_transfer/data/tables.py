@@ -15,6 +15,7 @@ import re
 import sys
 import urllib.parse
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -339,7 +340,12 @@ def _check_labels(path: str, column: str, labels: list[str]) -> tuple[str, ...]:
             f"{where}: one example only has label {cut(once[0])!r}: it cannot "
             "be both trained on and tested. Remove it, or mend its label."
         )
-    return tuple(sorted(counts, key=_by_value))
+    return sort_labels(counts)
+
+
+def sort_labels(words: Iterable[str]) -> tuple[str, ...]:
+    """Different labels in the order of their ids: numbers by value first."""
+    return tuple(sorted(words, key=_by_value))
 
 
 def _by_value(label: str) -> tuple[int, float, str]:

@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 
 SCORE_RANGE = (0.0, 5.0)  # of STS-B, in the files and in the submission
+# What a task asks for: one of its classes; any number of its labels; a number;
+# or a tag for each word.
+KINDS = ("classes", "labels", "score", "entities")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +38,10 @@ class Task:
         words: The labels as the submission wants them.
         skip_broken: Whether the official files are known to hold broken
             rows, which are then counted and left out.
+        kind: One of `KINDS`.
+        validation: The split that validates; empty where a part of the
+            training set does.
+        score_range: Where all scores lie; None where nobody knows.
     """
 
     name: str
@@ -51,11 +58,21 @@ class Task:
     tests: tuple[tuple[str, str], ...] = ()
     words: tuple[str, ...] | None = None
     skip_broken: bool = False
+    kind: str = "classes"
+    validation: str = ""
+    score_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Without labels it is a score."""
+        if self.labels is None:
+            object.__setattr__(self, "kind", "score")
 
     @property
     def units(self) -> int:
-        """Output units: one for a score or two labels, else one a label."""
-        if self.labels is None or len(self.labels) == 2:
+        """Output units: one for a score or two classes, else one a label."""
+        if self.labels is None or (
+            len(self.labels) == 2 and self.kind == "classes"
+        ):
             return 1
         return len(self.labels)
 
@@ -65,6 +82,11 @@ class Task:
         return np.float32 if self.labels is None else np.int64
 
     @property
+    def is_tagging(self) -> bool:
+        """Whether it labels words, not texts."""
+        return self.kind == "entities"
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Every metric that is reported, the headline first."""
         return (self.metric, *self.also)
@@ -72,14 +94,32 @@ class Task:
     @property
     def record(self) -> dict[str, Any]:
         """What `config.json` says of the task: enough to predict with."""
-        return {"texts": list(self.texts), "labels": self.labels}
+        return {
+            "texts": list(self.texts),
+            "labels": self.labels,
+            "kind": self.kind,
+            "metric": self.metric,
+            "score_range": self.score_range,
+        }
 
     @classmethod
     def from_record(cls, name: str, record: Mapping[str, Any]) -> "Task":
         """The task of a run, to predict with, from its `record`."""
-        labels = record["labels"]
-        labels = None if labels is None else tuple(labels)
-        return cls(name, "", tuple(record["texts"]), "", labels, "")
+        return cls(
+            name,
+            "",
+            tuple(record["texts"]),
+            "",
+            _as_tuple(record["labels"]),
+            record["metric"],
+            kind=record["kind"],
+            score_range=_as_tuple(record["score_range"]),
+        )
+
+
+def _as_tuple(values: Any) -> Any:
+    """As JSON wrote it: a list was a tuple."""
+    return None if values is None else tuple(values)
 
 
 @dataclasses.dataclass
@@ -89,7 +129,8 @@ class Examples:
     Attributes:
         ids: int64 [examples]. Row number in the source's split.
         texts: One or two columns, each a text an example.
-        labels: int64 or float32 [examples]; `None` where they are hidden.
+        labels: int64 or float32 [examples]; int64 [examples, labels] of 0 and
+            1, where a text may have several; `None` where they are hidden.
     """
 
     ids: np.ndarray
@@ -108,6 +149,42 @@ class Examples:
         )
 
 
+@dataclasses.dataclass
+class Sentences:
+    """Sentences whose words are tagged, in the order of their source.
+
+    Attributes:
+        ids: int64 [sentences]. Row number in the source's split.
+        words: The words of each sentence.
+        tags: The tags of each sentence, in IOB2.
+    """
+
+    ids: np.ndarray
+    words: list[list[str]]
+    tags: list[list[str]]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """int64 [sentences] of zeros: a sentence has no class."""
+        return np.zeros(len(self), np.int64)
+
+    @property
+    def texts(self) -> list[list[str]]:
+        """The sentences as texts: one column."""
+        return [[" ".join(words) for words in self.words]]
+
+    def take(self, rows: np.ndarray) -> "Sentences":
+        """The sentences at `rows`."""
+        return Sentences(
+            self.ids[rows],
+            [self.words[row] for row in rows],
+            [self.tags[row] for row in rows],
+        )
+
+
 class Source:
     """Reads the splits of one task: the base class of all data sets.
 
@@ -120,8 +197,8 @@ class Source:
     task: Task
     identity: str
 
-    def read(self, split: str) -> Examples:
-        """The examples of a split."""
+    def read(self, split: str) -> Any:
+        """The `Examples` of a split, or its `Sentences`."""
         raise NotImplementedError
 
     def keep_apart(self, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
@@ -135,3 +212,6 @@ class Source:
         """
         del held
         return rows
+
+    def forget(self) -> None:
+        """Lets go of texts that it keeps to read them once."""

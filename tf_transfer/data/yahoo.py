@@ -32,6 +32,7 @@ CLASSES = (
     "Family & Relationships",
     "Politics & Government",
 )
+DEFAULT_CLASSES = "1,2"
 CELLS = ("class", "question title", "question content", "best answer")
 
 

@@ -30,11 +30,16 @@ class Network:
     Attributes:
         uses_pooler: whether any head reads the pooler. One that no head reads
             is no component of the network: it could not be trained.
+        seeds: of its dropout, once it trains: `training.dropout.DropoutSeeds`.
+        programs: what was traced over it, by what shapes that; see
+            `training.programs`.
     """
 
     def __init__(
         self, encoder: Encoder, heads: dict[str, keras.layers.Layer]
     ) -> None:
+        self.seeds: Any = None
+        self.programs: dict[Any, Any] = {}
         self.encoder = encoder
         self.heads: dict[str, Any] = dict(heads)
         self.uses_pooler = any(

@@ -41,9 +41,19 @@ def spread(
     numbers = known(values)
     if not numbers:
         return ""
-    text = f"{np.mean(numbers):{sign}z.{digits}f}"
-    if len(numbers) > 1:
-        text += f" ± {np.std(numbers, ddof=1):.{digits}f}"
+    deviation = np.std(numbers, ddof=1) if len(numbers) > 1 else np.nan
+    return show_spread(float(np.mean(numbers)), float(deviation), digits, sign)
+
+
+def show_spread(
+    mean: float, deviation: float, digits: int = 2, sign: str = ""
+) -> str:
+    """See `spread`; nothing where the mean is nan."""
+    if np.isnan(mean):
+        return ""
+    text = f"{mean:{sign}z.{digits}f}"
+    if not np.isnan(deviation):
+        text += f" ± {deviation:.{digits}f}"
     return text
 
 

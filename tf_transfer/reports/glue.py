@@ -16,7 +16,6 @@ from tf_transfer.reports import brief
 from tf_transfer.reports import cells
 from tf_transfer.reports import claims
 from tf_transfer.reports import details
-from tf_transfer.reports import frames
 from tf_transfer.reports import measures
 from tf_transfer.reports import plots
 from tf_transfer.reports.cells import spread
@@ -229,18 +228,18 @@ def _tabulate_epochs(study: Study, runs: pd.DataFrame) -> Iterator[Table]:
     for text, members in runs.groupby("text", sort=False):
         groups = ["trains", "lr"]
         sizes = members.groupby(groups).size()
-        reached = (
-            epochs[epochs.text == text]
-            .groupby([*groups, "epoch"])
-            .agg(
-                score=("test", spread),
-                seconds=("seconds", "mean"),
-                runs=("test", "count"),
-            )
-            .reset_index(level="epoch")
-        )
+        by_epoch = epochs[epochs.text == text].groupby([*groups, "epoch"])
+        reached = by_epoch[["test", "seconds"]].mean()
+        reached["deviation"] = by_epoch.test.std()
+        reached["runs"] = by_epoch.test.count()
+        reached = reached.reset_index(level="epoch")
         reached["cell"] = [
-            _show_epoch(cell.score, cell.seconds, cell.runs, sizes[cell.Index])
+            _show_epoch(
+                cells.show_spread(cell.test, cell.deviation),
+                cell.seconds,
+                cell.runs,
+                sizes[cell.Index],
+            )
             for cell in reached.itertuples()
         ]
         wide = reached.pivot(columns="epoch", values="cell")
@@ -336,20 +335,22 @@ def figures(study: Study) -> list[Figure]:
     ]
     if not rows:
         return []
-    return [_draw_curves(rows), _draw_front(rows)]
+    return [_draw_curves(study, rows), _draw_front(rows)]
 
 
-def _draw_curves(rows: Sequence[Row]) -> Figure:
+def _draw_curves(study: Study, rows: Sequence[Row]) -> Figure:
     """Wang's figures 3 to 6: tasks are panels, approaches curves."""
     tasks = list(dict.fromkeys(row.task for row in rows))
     figure, axes = plots.make_panels(len(tasks))
     handles: plots.Handles = {}
+    curves = _learning_curves(study)
     for axis, task in zip(axes, tasks):
         members = [row for row in rows if row.task == task]
         for row in members:
-            curve = _learning_curve(row)
-            if curve.empty:
+            group = row.runs.group.iloc[0]
+            if group not in curves.index:
                 continue
+            curve = curves.loc[group]
             [line] = axis.plot(curve.seconds, curve.score, **_style(row))
             axis.fill_between(
                 curve.seconds,
@@ -374,17 +375,19 @@ def _draw_curves(rows: Sequence[Row]) -> Figure:
     )
 
 
-def _learning_curve(row: Row) -> pd.DataFrame:
-    """Mean `seconds`, `score`, and `deviation` after each epoch of all."""
-    epochs = frames.epochs_frame(_timed(row))
-    wide = epochs.pivot(index="epoch", columns="path").dropna()
-    return pd.DataFrame(
-        {
-            "seconds": wide.seconds.mean(axis=1),
-            "score": wide.test.mean(axis=1),
-            "deviation": wide.test.std(axis=1).fillna(0.0),
-        }
-    )
+def _learning_curves(study: Study) -> pd.DataFrame:
+    """Mean `seconds`, `score`, and `deviation` by group and epoch.
+
+    Of the timed runs of a group, and up to the last epoch that all ran.
+    """
+    runs = study.runs[study.runs.timed]
+    epochs = study.epochs.merge(runs[["path", "group"]], on="path")
+    by_epoch = epochs.groupby(["group", "epoch"])
+    curves = by_epoch[["seconds", "test"]].mean()
+    curves.columns = ["seconds", "score"]
+    curves["deviation"] = by_epoch.test.std().fillna(0.0)
+    size = curves.index.get_level_values("group").map(runs.group.value_counts())
+    return curves[by_epoch.test.count() == size]
 
 
 def _draw_front(rows: Sequence[Row]) -> Figure:

@@ -164,10 +164,18 @@ def _amount(settings: Settings) -> str:
 # === Tables ===
 
 
-def _scores(group: pd.DataFrame) -> dict[str, str]:
+def _titles(runs: pd.DataFrame) -> dict[str, str]:
+    """Metrics, and what tables call them: the paper's, or a user's own."""
+    known = runs.record.iloc[0]["metrics"]
+    if set(SCORES) <= set(known):
+        return SCORES
+    return {name: name.replace("_", " ") for name in ("overall", *known)}
+
+
+def _scores(group: pd.DataFrame, titles: dict[str, str]) -> dict[str, str]:
     return {
         title: cells.spread(cells.metric(group, name))
-        for name, title in SCORES.items()
+        for name, title in titles.items()
     }
 
 
@@ -182,7 +190,7 @@ def _list_recipes(name: str, runs: pd.DataFrame) -> Table:
                 "trains": "; ".join(filter(None, words)),
                 "rates and epochs": _amount(settings),
                 "n": len(group),
-                **_scores(group),
+                **_scores(group, _titles(runs)),
                 "time, s": cells.spread(cells.seconds(group), 1),
                 "s per epoch": cells.spread(_last_phase(group), 1),
             }
@@ -195,7 +203,7 @@ def _list_recipes(name: str, runs: pd.DataFrame) -> Table:
             "n": "",
             **{
                 title: cells.spread([100 * majorities[metric]])
-                for metric, title in SCORES.items()
+                for metric, title in _titles(runs).items()
                 if metric in majorities
             },
             "time, s": "",
@@ -231,7 +239,7 @@ def _tabulate_published(
             ours = cells.find_row(runs, study.paper, row["settings"])
             filled += len(ours)
             cells_of: dict[str, Any] = {"": row["name"], "n": len(ours) or ""}
-            scores = _scores(ours)
+            scores = _scores(ours, SCORES)
             for (title, score), figure in zip(scores.items(), row["figures"]):
                 cells_of |= {title: score, f"{title}, paper": 100 * figure}
             rows.append(cells_of)
@@ -273,7 +281,7 @@ def _compare_combinations(name: str, runs: pd.DataFrame) -> list[Table]:
                 {
                     "tasks": ", ".join(filter(None, words)),
                     "n": len(group),
-                    **_scores(group),
+                    **_scores(group, _titles(runs)),
                     "overall against the first": against,
                     "s per epoch": cells.spread(_last_phase(group), 1),
                     "memory, GB": f"{group.memory.max() / 1e9:.2f}",

@@ -241,7 +241,7 @@ def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
         trained=100
         * float((runs.trainable_parameters / runs.total_parameters).mean()),
         majority=float(runs.majority.iloc[0]),
-        failed=bool(did_not_train(runs)),
+        failed=did_not_train(runs),
     )
 
 

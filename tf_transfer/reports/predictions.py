@@ -202,14 +202,14 @@ class Answers:
         if not record["folds"]:
             for name, values in classes.items():
                 accuracy = record["metrics"].get(f"{name}accuracy")
-                if accuracy is not None:
+                if accuracy is not None and values.ndim == 1:
                     counts = np.bincount(values - values.min()) / len(values)
                     if not np.isclose(counts, accuracy, atol=1e-6).any():
                         return False  # without a look at what it predicted
         outputs = self._predictions.outputs(record)
         return outputs is not None and all(
-            name in outputs and np.ptp(metrics.decide(outputs[name])) == 0
-            for name in classes
+            name in outputs and _is_constant(outputs[name], values)
+            for name, values in classes.items()
         )
 
 
@@ -242,17 +242,12 @@ def _majority_of(
     for prefix, values in sorted(labels.items(), reverse=True):
         metric = name.removeprefix(prefix)
         if name.startswith(prefix) and metric in metrics.METRICS:
-            return majority(metric, values) if len(values) else None
+            return metrics.majority(metric, values) if len(values) else None
     return None
 
 
-def majority(metric: str, labels: np.ndarray) -> float:
-    """What the commonest answer scores; 0 where the labels are numbers."""
-    if np.issubdtype(labels.dtype, np.floating):
-        return 0.0
-    values, counts = np.unique(labels, return_counts=True)
-    commonest = values[counts.argmax()]
-    logits = np.eye(int(max(values.max(), 1)) + 1)[
-        np.full(len(labels), commonest)
-    ]
-    return metrics.METRICS[metric](labels, logits)
+def _is_constant(logits: np.ndarray, labels: np.ndarray) -> bool:
+    """Whether all examples get the same answer."""
+    if labels.ndim == 2:
+        return not np.ptp(metrics.decide_each(logits), axis=0).any()
+    return np.ptp(metrics.decide(logits)) == 0

@@ -333,8 +333,9 @@ def _find_incomparable(
 
 def did_not_train(side: pd.DataFrame) -> bool:
     """Whether half of the runs or more score as the commonest answer does."""
-    failed = (side.score <= side.majority + 1e-9) | side.one_answer
-    return failed.mean() >= 0.5
+    score, majority = side.score.to_numpy(), side.majority.to_numpy()
+    failed = (score <= majority + 1e-9) | side.one_answer.to_numpy(bool)
+    return bool(failed.mean() >= 0.5)
 
 
 # === Tests ===

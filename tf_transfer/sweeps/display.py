@@ -59,19 +59,19 @@ class Display:
             scores = detail["test"] or detail["validation"]
             line += f"  {metric} {scores[metric]:.4f}"
             line += f"  {detail['train_seconds']:.0f} s of training"
+        if event == "retried" and detail is not None:
+            line += f": {detail['reason']}; it is tried once more"
         if event == "failed" and detail is not None:
             output = "\n".join(f"    {line}" for line in detail["last_lines"])
             line += f": {detail['reason']}; its last lines:\n{output}\n"
             line += f"    its whole output: {self.run_states.log_file(run)}"
-        if event == "lost":
-            line += ": another sweep took it over while this one slept"
         self._erase()
         self._print(line)
         if not self.is_terminal:
             summary = self._summary(self.run_states.read(running))
             self._print("         " + summary)
 
-    def refresh(self, running: Collection[str]) -> None:
+    def refresh(self, running: Collection[str], examples: int = 0) -> None:
         """Draws the table, in a terminal; see `work.OnPoll`."""
         now = time.monotonic()
         if not self.is_terminal or now - self._refreshed < REFRESH_SECONDS:

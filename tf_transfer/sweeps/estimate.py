@@ -100,16 +100,24 @@ def _median_of_similar(
 
 
 @dataclasses.dataclass(frozen=True)
+class Build:
+    """What a feature cache needs: bytes, and seconds to build it."""
+
+    bytes: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Estimate:
     """What a run will need at most: all its epochs.
 
     Attributes:
-        seconds: of training, evaluation and building the cache.
-        cache_bytes: dict from what identifies a cache entry to its bytes.
+        seconds: of start, training and evaluation.
+        builds: dict from what identifies a feature cache to what it needs.
     """
 
     seconds: float
-    cache_bytes: dict[tuple, int]
+    builds: dict[tuple, Build]
 
 
 class Estimator:
@@ -129,21 +137,34 @@ class Estimator:
             measure_peak = peak.measure_peak
         self._measure_peak = measure_peak
         self._peaks: dict[str, float] = {}
+        self._estimates: dict[settings_lib.Settings, Estimate] = {}
         self._prepared: dict[
             settings_lib.Settings, tuple[Network, list[Phase]]
         ] = {}
 
     def estimate(self, run: Planned) -> Estimate:
-        """Returns what a run will need.
+        """Returns what a run will need; another rate or seed needs the same.
 
         Raises:
             UserError: encoder or data cannot be read here.
         """
+        shared = dataclasses.replace(run.settings, lr=1e-5, seed=0)
+        if shared not in self._estimates:
+            self._estimates[shared] = self._count(run)
+        return self._estimates[shared]
+
+    def _count(self, run: Planned) -> Estimate:
         settings: Any = run.settings
         if settings.is_sparse:
             return Estimate(START_SECONDS, {})
         network, phases = self._prepare(run)
-        operations, cache_bytes = 0.0, {}
+        share = (
+            SHARE_AT_SMALL_BATCHES
+            if settings.batch_size <= SMALL_BATCH
+            else SHARE_OF_PEAK
+        )
+        peak = self._peak(settings.precision)
+        operations, builds = 0.0, {}
         for phase in phases:
             trainable = phase.trainable
             if len(phases) == 1:
@@ -163,14 +184,11 @@ class Estimator:
                         objective.name,
                         needs.prefix,
                     )
-                    cache_bytes[entry] = needs.cache_bytes()
-        share = (
-            SHARE_AT_SMALL_BATCHES
-            if settings.batch_size <= SMALL_BATCH
-            else SHARE_OF_PEAK
-        )
-        speed = self._peak(settings.precision) * share
-        return Estimate(START_SECONDS + operations / speed, cache_bytes)
+                    builds[entry] = Build(
+                        needs.cache_bytes(),
+                        needs.build_operations() / (peak * SHARE_OF_PEAK),
+                    )
+        return Estimate(START_SECONDS + operations / (peak * share), builds)
 
     def _peak(self, precision: str) -> float:
         if precision not in self._peaks:
@@ -246,13 +264,16 @@ class _ObjectiveNeeds:
             per_epoch += cost.count_forward_operations(
                 shape, plan, cut if cached else 0, shape.blocks, self.cls_only
             )
-        total = epochs * per_epoch
-        if cached:
-            for plan in (self.plan, *self.evaluation_plans):
-                total += cost.count_forward_operations(
-                    shape, plan, 0, cut, False
-                )
-        return self.texts_per_example * total
+        return self.texts_per_example * epochs * per_epoch
+
+    def build_operations(self) -> float:
+        """Returns the operations of running the prefix over all texts."""
+        return self.texts_per_example * sum(
+            cost.count_forward_operations(
+                self.shape, plan, 0, self.trained.cut, False
+            )
+            for plan in (self.plan, *self.evaluation_plans)
+        )
 
     def cache_bytes(self) -> int:
         """Returns the bytes of the prefix's output for all texts."""

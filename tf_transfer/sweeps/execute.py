@@ -1,35 +1,126 @@
 """Does all runs of a list, and shows them meanwhile."""
 
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
+import filelock
+
 from tf_transfer.sweeps import display as display_lib
+from tf_transfer.sweeps import local
+from tf_transfer.sweeps import plan
 from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.sweeps.work import Pool
+from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
+
+HANG_MINUTES = 30.0
+SHARE_OF_MEMORY = 0.8  # of the machine's, for all workers
+
+
+def open_pool(
+    runs: Sequence[Planned] = (),
+    jobs: int | None = None,
+    runs_per_gpu: int = 1,
+    hang_minutes: float = HANG_MINUTES,
+    worker_gb: float | None = None,
+) -> Pool:
+    """Workers on this machine; they start when there is work. Close it.
+
+    Args:
+        runs: what they will do, as far as that is known.
+        jobs: how many at most; None for one, or one a GPU.
+        runs_per_gpu: how many may share a GPU.
+        hang_minutes: one without a step for so long is replaced.
+        worker_gb: one that takes more is replaced; None for its share of the
+            machine's memory.
+
+    Raises:
+        UserError: there are too few GPUs.
+    """
+    environments = local.assign_gpus(
+        local.list_gpus(),
+        jobs,
+        runs_per_gpu,
+        any(run.settings.strategy == "mirrored" for run in runs),
+    )
+    count = len(environments)
+
+    def start(slot: int, log: str) -> local.LocalWorker:
+        return local.LocalWorker(slot, count, log, environments[slot])
+
+    most_memory = SHARE_OF_MEMORY * machine.total_memory() / count
+    return Pool(
+        start,
+        count,
+        60 * hang_minutes,
+        1e9 * worker_gb if worker_gb else most_memory,
+    )
 
 
 def run_all(
     runs: list[Planned],
     out: str,
-    jobs: int = 1,
+    pool: Pool,
     limit: int = 0,
     retry_failed: bool = False,
+    shard: str = "",
 ) -> RunStates:
     """Does the runs that are not finished; returns the states of all.
 
     Args:
         runs: what to do.
         out: root of the run directories.
-        jobs: how many run at the same time.
+        pool: of workers.
         limit: how many to start at most; 0 for all.
         retry_failed: whether to try again what has failed before.
+        shard: what `--shard` says.
 
     Raises:
-        UserError: nothing can be written below `out`.
+        UserError: nothing can be written below `out`, or another sweep works
+            there.
         Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
     """
-    run_states = RunStates(out, runs)
+    run_states = RunStates(out, plan.order(runs))
+    with lock(run_states.folder, shard):
+        _do_all(run_states, pool, limit, retry_failed)
+    return run_states
+
+
+@contextlib.contextmanager
+def lock(folder: str, shard: str = "") -> Iterator[None]:
+    """Holds the lock of a sweep, or of one shard, on this machine.
+
+    The lock is the kernel's: it ends with its process.
+
+    Args:
+        folder: the sweep's own.
+        shard: what `--shard` says.
+
+    Raises:
+        UserError: another sweep holds it.
+    """
+    name = "-".join(filter(None, (socket.gethostname(), shard))) + ".lock"
+    path = os.path.join(folder, name.replace("/", "-of-"))
+    try:
+        with filelock.FileLock(path, blocking=False):
+            yield
+    except filelock.Timeout:
+        raise UserError(
+            f"--out={os.path.dirname(folder)}: another sweep works in it on "
+            "this machine. Wait for it or stop it; --jobs does several runs at "
+            "the same time."
+        ) from None
+
+
+def _do_all(
+    run_states: RunStates, pool: Pool, limit: int, retry_failed: bool
+) -> None:
     failed = run_states.failed_runs()
     if retry_failed:
         for run in failed:
@@ -39,22 +130,21 @@ def run_all(
             f"{len(failed)} runs have failed before and are left out; "
             "--retry_failed tries them again."
         )
-    display = display_lib.Display(run_states, jobs)
+    display = display_lib.Display(run_states, pool.jobs)
     try:
-        work.Worker(
+        work.Scheduler(
             run_states,
-            jobs,
+            pool,
             limit,
             on_event=display.report,
             on_poll=display.refresh,
         ).work()
     finally:
         display.close()
-    return run_states
 
 
 def collect_results(
-    runs: list[Planned], out: str, jobs: int = 1, retry_failed: bool = False
+    runs: list[Planned], out: str, pool: Pool, retry_failed: bool = False
 ) -> list[dict[str, Any]]:
     """Does the runs that are not finished; returns the results of all.
 
@@ -66,7 +156,7 @@ def collect_results(
     Raises:
         UserError: a run has failed.
     """
-    run_states = run_all(runs, out, jobs, retry_failed=retry_failed)
+    run_states = run_all(runs, out, pool, retry_failed=retry_failed)
     results = [run_states.result(run) for run in runs]
     finished = [result for result in results if result is not None]
     if len(finished) < len(runs):

@@ -186,7 +186,7 @@ def expand(
     cache_dir: str = "",
     most_runs: float = MOST_RUNS,
 ) -> list[Planned]:
-    """Returns the runs of a grid, each once, in the order that suits caches.
+    """Returns the runs of a grid, each once.
 
     Args:
         path: of the grid file, for messages.
@@ -234,7 +234,7 @@ def expand(
         _check_equal(path, runs.setdefault(directory.path, run), run)
     if not runs:
         raise UserError(f"{path}: has no runs left: `exclude` excludes all.")
-    return _order_for_cache(list(runs.values()))
+    return list(runs.values())
 
 
 def _combinations(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -313,41 +313,3 @@ def _is_equal(value: str, other: str) -> bool:
 
 def _value_of(run: Planned, name: str) -> str:
     return run.axes.get(name, _flag_value(getattr(run.settings, name)))
-
-
-# === The order ===
-
-
-def _order_for_cache(runs: list[Planned]) -> list[Planned]:
-    """Sorts runs on one frozen prefix next to each other, lowest cut first.
-
-    A higher cut continues from a lower one's cached states, and an entry is
-    used before later ones replace it. Otherwise the grid's order stays.
-    """
-    first_index: dict[tuple, int] = {}
-    keys = []
-    for index, run in enumerate(runs):
-        settings = run.settings
-        shared: tuple = (index,)
-        depth = 0
-        if settings.runs_cached:
-            shared = (
-                settings.model,
-                settings.data,
-                getattr(settings, "task", ""),
-                settings.max_length,
-                settings.precision,
-                settings.cache_dtype,
-            )
-            depth = _depth(settings)
-        keys.append((first_index.setdefault(shared, index), depth, index))
-    return [runs[index] for _, _, index in sorted(keys)]
-
-
-def _depth(settings: settings_lib.Settings) -> int:
-    """A number that rises with the cut."""
-    if settings.blocks:
-        return int(settings.blocks.partition("-")[0])
-    if settings.trainable_layers == "all":  # a phase freezes every block
-        return 0
-    return -int(settings.trainable_layers)

@@ -1,4 +1,4 @@
-"""What became of each run of a sweep, read from files that all sweeps see."""
+"""What became of each run of a sweep, read from its files."""
 
 import collections
 import contextlib
@@ -10,7 +10,6 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from tf_transfer.sweeps import claims as claims_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
 from tf_transfer.utils import files
@@ -26,7 +25,6 @@ class State(enum.StrEnum):
 
     FINISHED = "finished"
     RUNNING = "running"
-    ELSEWHERE = "elsewhere"  # another sweep runs it
     FAILED = "failed"
     PENDING = "pending"
 
@@ -40,7 +38,6 @@ class RunStates:
 
     Attributes:
         folder: the sweep's own, below `out`.
-        claims: which process does which run.
         measured_seconds: of the runs that this process has done, by name.
 
     Raises:
@@ -53,7 +50,6 @@ class RunStates:
         try:
             for name in ("logs", "failed"):
                 os.makedirs(os.path.join(self.folder, name), exist_ok=True)
-            self.claims = claims_lib.Claims(os.path.join(self.folder, "claims"))
         except OSError as error:
             raise UserError(f"--out={out}: {error.strerror}.") from None
         self.measured_seconds: dict[str, float] = {}
@@ -67,20 +63,13 @@ class RunStates:
         Args:
             running_here: names of the runs that this process has started.
         """
-        held = self.claims.held()
-        return {
-            run.name: self._state(run, running_here, held) for run in self.runs
-        }
+        return {run.name: self._state(run, running_here) for run in self.runs}
 
-    def _state(
-        self, run: Planned, running_here: Collection[str], held: set[str]
-    ) -> State:
+    def _state(self, run: Planned, running_here: Collection[str]) -> State:
         if run.name in running_here:
             return State.RUNNING
         if self.result(run) is not None:
             return State.FINISHED
-        if run.name in held:
-            return State.ELSEWHERE
         return State.FAILED if self.failure(run) else State.PENDING
 
     def result(self, run: Planned) -> dict[str, Any] | None:
@@ -140,8 +129,16 @@ class RunStates:
     def _failure_file(self, run: Planned) -> str:
         return os.path.join(self.folder, "failed", f"{run.name}.json")
 
-    def record_failure(self, run: Planned, exit_code: int) -> dict[str, Any]:
-        """Writes, and returns, how a run ended, with its last lines."""
+    def record_failure(
+        self, run: Planned, exit_code: int, reason: str = ""
+    ) -> dict[str, Any]:
+        """Writes, and returns, how a run ended, with its last lines.
+
+        Args:
+            run: which.
+            exit_code: of its process; minus the signal's number if by one.
+            reason: what is known beside that.
+        """
         with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
             lines = collections.deque(
                 (line.rstrip() for line in f if line.strip()), LAST_LINES
@@ -149,7 +146,7 @@ class RunStates:
         record = {
             "command": run.command,
             "exit_code": exit_code,
-            "reason": _reason(exit_code),
+            "reason": reason or self.explain(exit_code),
             "host": socket.gethostname(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "last_lines": list(lines),
@@ -157,17 +154,18 @@ class RunStates:
         files.write_json(self._failure_file(run), record)
         return record
 
+    @staticmethod
+    def explain(exit_code: int) -> str:
+        """How a process ended, in words."""
+        if exit_code >= 0:
+            return f"exit code {exit_code}"
+        name = signal.Signals(-exit_code).name
+        return name + (" (out of memory?)" if name == "SIGKILL" else "")
+
     def clear_failure(self, run: Planned) -> None:
         """Removes the record of a failure: the run is to be tried again."""
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._failure_file(run))
-
-
-def _reason(exit_code: int) -> str:
-    if exit_code >= 0:
-        return f"exit code {exit_code}"
-    name = signal.Signals(-exit_code).name
-    return name + (" (out of memory?)" if name == "SIGKILL" else "")
 
 
 def read_last_epoch(run: Planned) -> dict[str, Any] | None:

@@ -1,128 +1,156 @@
-"""Works through the runs of a sweep: claims, starts, watches, records.
+"""Works through the runs of a sweep: who does which, what fails, what is left.
 
-Each run is a process of its own: what it leaks, or breaks, is gone with it.
-Several sweeps over one folder share the runs by their claims.
+Workers do many runs each (`worker`); where they are is an engine's business
+(`local`, `cluster`). One that dies, hangs or leaks is replaced, and its run is
+tried once more.
 """
 
-import contextlib
 import dataclasses
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from collections.abc import Hashable
 from types import FrameType
 from typing import Any
 from typing import Literal
+from typing import Protocol
 
-from tf_transfer.sweeps import claims as claims_lib
+from tf_transfer.sweeps import plan
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
-from tf_transfer.utils import machine
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted
 
-POLL_SECONDS = 0.2
-WAIT_SECONDS = 2.0  # between polls while only other sweeps have runs
+POLL_SECONDS = 0.05
+SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
+ATTEMPTS = 2  # at a run whose worker was lost
 
-Event = Literal["started", "finished", "failed", "lost"]
+Event = Literal["started", "finished", "failed", "retried"]
 # (event, run, result or record of failure, names of the runs running here)
 OnEvent = Callable[[Event, Planned, dict[str, Any] | None, list[str]], None]
-OnPoll = Callable[[list[str]], None]  # (names of the runs running here)
+OnPoll = Callable[[list[str], int], None]  # (running runs, examples trained)
 
 
-def start_process(
-    run: Planned, run_states: RunStates, slot: int, jobs: int
-) -> subprocess.Popen[bytes]:
-    """Starts a run's process, with its output appended to its log.
+class Handle(Protocol):
+    """A worker, as a sweep sees it."""
 
-    With several jobs each gets its share of the cores, and its record says
-    how many ran at the same time.
+    def send(self, run: Planned, log: str) -> None:
+        """Gives it a run to do; it has none now."""
 
-    Args:
-        run: which.
-        run_states: says where its log is.
-        slot: from 0 to `jobs` - 1, which share of the cores.
-        jobs: how many run at the same time.
-    """
-    environment = {**os.environ, machine.JOBS_VARIABLE: str(jobs)}
-    with open(run_states.log_file(run), "ab") as log:
-        line = f"\n=== {time.strftime('%F %T')} {' '.join(run.command)}\n"
-        log.write(line.encode())
-        log.flush()
-        return subprocess.Popen(
-            [sys.executable, *run.command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=environment,
-            start_new_session=True,
-            preexec_fn=lambda: _prepare_child(slot, jobs),
-        )
+    def receive(self) -> list[dict[str, Any]]:
+        """What it has reported since the last time; see `worker.Worker`."""
+
+    def exit_code(self) -> int | None:
+        """How it ended; None while it lives."""
+
+    def stop(self) -> None:
+        """Asks it to save the state of its run, and to end."""
+
+    def kill(self) -> None:
+        """Ends it at once."""
+
+    def close(self) -> None:
+        """Lets it end: there is no more to do."""
 
 
-def _prepare_child(slot: int, jobs: int) -> None:
-    """Runs in the child: its cores, and that it ends when its sweep dies."""
-    cores = sorted(os.sched_getaffinity(0))
-    share = len(cores) // jobs
-    if jobs > 1 and share:
-        os.sched_setaffinity(0, cores[slot * share : (slot + 1) * share])
-    if sys.platform == "linux":
-        import ctypes
-
-        set_death_signal = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
+# From a slot, from 0, and the log of its first run, to a new worker.
+Start = Callable[[int, str], Handle]
 
 
 @dataclasses.dataclass
-class _Job:
-    """A run that runs here; times are of `time.monotonic`."""
+class _Member:
+    """A worker of a pool; times are of `time.monotonic`.
 
-    run: Planned
-    claim: claims_lib.Claim
-    process: subprocess.Popen[bytes]
+    Attributes:
+        kind: of the runs that it can do; see `plan.kind`.
+        run: what it does now.
+        last: what it did last.
+        sign: when it last showed that it lives.
+        reason: why it is being stopped.
+    """
+
+    handle: Handle
     slot: int
-    started: float
-    last_heartbeat: float
-    is_lost: bool = False
+    kind: Hashable
+    run: Planned | None = None
+    last: Planned | None = None
+    sign: float = 0.0
+    reason: str = ""
 
 
-class Worker:
-    """Claims runs and does them, until none is left.
+@dataclasses.dataclass
+class Pool:
+    """Workers that several sweeps use, one after another.
+
+    Attributes:
+        start: makes a worker.
+        jobs: how many there are at most.
+        hang_seconds: a worker without a sign of life for so long hangs.
+        most_memory: bytes that a worker may take; None for any.
+    """
+
+    start: Start
+    jobs: int = 1
+    hang_seconds: float = float("inf")
+    most_memory: float | None = None
+    members: list[_Member] = dataclasses.field(default_factory=list)
+
+    def close(self) -> None:
+        """Ends all workers; a run that is still on saves its state first."""
+        for member in self.members:
+            if member.run is None:
+                member.handle.close()
+            else:
+                member.handle.stop()
+        deadline = time.monotonic() + SECONDS_TO_SAVE
+        while self.members and time.monotonic() < deadline:
+            self.members = [
+                m for m in self.members if m.handle.exit_code() is None
+            ]
+            time.sleep(POLL_SECONDS)
+        for member in self.members:
+            member.handle.kill()
+        self.members = []
+
+
+class Scheduler:
+    """Does runs until none is left.
 
     Args:
         run_states: of all runs.
-        jobs: how many run at the same time.
+        pool: of workers; it stays open.
         limit: how many to start at most; 0 for all.
-        start: starts a run's process; unset, `start_process`.
-        on_event: called when a run has started, finished or failed here, or
-            was lost to another sweep.
+        on_event: called when a run has started, finished or failed, or is to
+            be tried once more.
         on_poll: called again and again.
     """
 
     def __init__(
         self,
         run_states: RunStates,
-        jobs: int = 1,
+        pool: Pool,
         limit: int = 0,
-        start: Callable[[Planned, RunStates, int, int], subprocess.Popen[bytes]]
-        | None = None,
         on_event: OnEvent = lambda *event: None,
-        on_poll: OnPoll = lambda running: None,
+        on_poll: OnPoll = lambda running, examples: None,
     ) -> None:
         self.run_states = run_states
-        self.jobs = jobs
+        self.pool = pool
         self.starts_left = limit or float("inf")
-        self.start = start or start_process
         self.on_event = on_event
         self.on_poll = on_poll
-        self._running: list[_Job] = []
+        self._todo = {
+            name
+            for name, state in run_states.read().items()
+            if state == State.PENDING
+        }
+        self._attempts: dict[str, int] = {}
+        self._building: dict[Hashable, str] = {}  # texts: the run that builds
+        self._examples = 0
         self._interrupted = False
-        self._stopping = False  # runs that end now have not failed
 
     def work(self) -> None:
-        """Does all pending runs, and waits for those of other sweeps.
+        """Does all pending runs.
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
@@ -133,121 +161,206 @@ class Worker:
         }
         try:
             while self._poll():
-                self.on_poll(self._running_names())
-                time.sleep(POLL_SECONDS if self._running else WAIT_SECONDS)
+                self.on_poll(self._running_names(), self._examples)
+                time.sleep(POLL_SECONDS)
+        except BaseException:
+            self._interrupted = True  # runs that end now have not failed
+            raise
         finally:
+            self._stop_runs()
             for number, handler in handlers.items():
                 signal.signal(number, handler)
-            self._stop_runs()
         if self._interrupted:
             raise Interrupted(
                 "Stopped; the state of what was running is saved. The same "
                 "command continues."
             )
 
-    def _running_names(self) -> list[str]:
-        return [job.run.name for job in self._running]
-
-    def _report(
-        self,
-        event: Event,
-        run: Planned,
-        detail: dict[str, Any] | None = None,
-    ) -> None:
-        self.on_event(event, run, detail, self._running_names())
-
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._interrupted:
             raise KeyboardInterrupt
         self._interrupted = True
 
+    def _running(self) -> list[Planned]:
+        return [member.run for member in self.pool.members if member.run]
+
+    def _running_names(self) -> list[str]:
+        return [run.name for run in self._running()]
+
+    def _event(
+        self, event: Event, run: Planned, detail: dict[str, Any] | None = None
+    ) -> None:
+        self.on_event(event, run, detail, self._running_names())
+
     def _poll(self) -> bool:
-        """Checks what runs and starts what can. False when none is left."""
-        self._stopping = self._interrupted
-        for job in list(self._running):
-            self._check(job)
+        """Hears the workers and gives them runs. False when none is left."""
+        for member in list(self.pool.members):
+            self._hear(member)
         if self._interrupted:
             return False
-        waits_for_others = False
-        free = self.jobs - len(self._running)
-        if free > 0:
-            states = self.run_states.read(self._running_names())
-            waits_for_others = State.ELSEWHERE in states.values()
-            for run in self.run_states.runs:
-                if free < 1 or self.starts_left < 1:
-                    break
-                if states[run.name] == State.PENDING:
-                    if self._take(run):
-                        free -= 1
-                    else:  # another sweep was faster, or is still stopping
-                        waits_for_others = True
-        if self._running:
-            return True
-        return waits_for_others and self.starts_left >= 1
+        self._give_runs()
+        return bool(self._running()) or (
+            bool(self._todo) and self.starts_left >= 1
+        )
 
-    def _take(self, run: Planned) -> bool:
-        """Claims and starts a run. False if another sweep has it."""
-        claim = self.run_states.claims.take(run.name)
-        if claim is None:
-            return False
-        # Another sweep may have finished it a moment ago. Or it was killed,
-        # and the run that it had started is still saving its state.
-        if (
-            self.run_states.result(run) is not None
-            or self.run_states.failure(run)
-            or run.directory.is_locked()
-        ):
-            claim.release()
-            return False
-        slots = set(range(self.jobs)) - {job.slot for job in self._running}
-        slot = min(slots)
-        process = self.start(run, self.run_states, slot, self.jobs)
-        now = time.monotonic()
-        self._running.append(_Job(run, claim, process, slot, now, now))
-        self.starts_left -= 1
-        self._report("started", run)
-        return True
+    # === Giving runs ===
 
-    def _check(self, job: _Job) -> None:
-        """Sends the heartbeat of a run, or records how it ended."""
-        exit_code = job.process.poll()
-        if exit_code is None:
-            self._send_heartbeat(job)
+    def _give_runs(self) -> None:
+        pool = self.pool
+        while self._todo and self.starts_left >= 1:
+            idle = [m for m in pool.members if not m.run and not m.reason]
+            if not idle and len(pool.members) >= pool.jobs:
+                return
+            todo = [
+                run
+                for run in self.run_states.runs
+                if run.name in self._todo and self._may_start(run)
+            ]
+            if not todo:
+                return
+            member = idle[0] if idle else None
+            run = plan.choose(
+                member.last if member else None, todo, self._running()
+            )
+            if member and member.kind != plan.kind(run):
+                member.reason = "of another kind"
+                member.handle.close()
+                continue
+            self._give(member, run)
+
+    def _may_start(self, run: Planned) -> bool:
+        """Whether nobody else works on the run or builds what it reads."""
+        cache = plan.feature_cache(run)
+        if cache and cache[0] in self._building:
+            return False
+        # Its sweep was killed, and it is still saving its state; or somebody
+        # does it alone.
+        return not run.directory.is_locked()
+
+    def _give(self, member: _Member | None, run: Planned) -> None:
+        log = self.run_states.log_file(run)
+        if member is None:
+            slots = set(range(self.pool.jobs))
+            slot = min(slots - {m.slot for m in self.pool.members})
+            member = _Member(self.pool.start(slot, log), slot, plan.kind(run))
+            self.pool.members.append(member)
+        member.run, member.sign = run, time.monotonic()
+        cache = plan.feature_cache(run)
+        if cache:
+            self._building[cache[0]] = run.name
+        self._todo.discard(run.name)
+        if run.name not in self._attempts:
+            self.starts_left -= 1
+        member.handle.send(run, log)
+        self._event("started", run)
+
+    # === Hearing workers ===
+
+    def _hear(self, member: _Member) -> None:
+        exit_code = member.handle.exit_code()  # before its last words
+        for message in member.handle.receive():
+            member.sign = time.monotonic()
+            if message["event"] == "ended":
+                self._end(member, message)
+            elif member.run:
+                self._examples += message["examples"]
+                if message["examples"]:
+                    self._has_built(member.run)
+                self._check_memory(member, message["memory"])
+        if exit_code is not None:
+            self.pool.members.remove(member)
+            if member.run:
+                self._lose(member, member.reason, exit_code)
             return
-        self._running.remove(job)
-        if job.is_lost:
-            self._report("lost", job.run)
-            return
-        result = self.run_states.result(job.run)
+        silent = time.monotonic() - member.sign
+        if member.run and silent > self.pool.hang_seconds:
+            if not member.reason:
+                minutes = formatting.duration(self.pool.hang_seconds)
+                member.reason = f"no step for {minutes}"
+            member.handle.kill()
+
+    def _has_built(self, run: Planned) -> None:
+        """Lets others read the feature cache that this run reads."""
+        self._building = {
+            texts: name
+            for texts, name in self._building.items()
+            if name != run.name
+        }
+
+    def _check_memory(self, member: _Member, memory: int | None) -> None:
+        most = self.pool.most_memory
+        if most and memory and memory > most and not member.reason:
+            member.reason = (
+                f"its process takes {formatting.size(memory)}, more than "
+                "--worker_gb"
+            )
+            if member.run:
+                member.handle.stop()
+            else:
+                member.handle.close()
+
+    def _end(self, member: _Member, message: dict[str, Any]) -> None:
+        """Records how a run ended."""
+        run = member.run
+        assert run is not None
+        outcome = message["outcome"]
+        result = self.run_states.result(run)
+        if outcome == "finished" and result is None:
+            outcome = "failed"
         if result is not None:
-            seconds = time.monotonic() - job.started
-            self.run_states.measured_seconds[job.run.name] = seconds
-            self._report("finished", job.run, result)
-            job.claim.release()
-            self.run_states.claims.forget(job.run.name)
+            outcome = "finished"
+        if outcome in ("finished", "failed"):
+            member.run, member.last = None, run
+            self._has_built(run)
+        if outcome == "finished":
+            self.run_states.measured_seconds[run.name] = message["seconds"]
+            self._event("finished", run, result)
+        elif outcome == "failed":
+            self._fail(run, "exit code 1", 1)
+        else:  # its process ends now
+            member.reason = member.reason or (
+                "was stopped" if outcome == "stopped" else "broke"
+            )
             return
-        if not self._stopping:
-            record = self.run_states.record_failure(job.run, exit_code)
-            self._report("failed", job.run, record)
-        job.claim.release()
+        member.reason = ""
+        self._check_memory(member, message["memory"])
 
-    def _send_heartbeat(self, job: _Job) -> None:
-        now = time.monotonic()
-        if now - job.last_heartbeat < claims_lib.HEARTBEAT_SECONDS:
+    def _lose(self, member: _Member, reason: str, exit_code: int) -> None:
+        """Tries the run of a worker that is gone once more."""
+        run = member.run
+        assert run is not None
+        member.run = None
+        self._has_built(run)
+        if self.run_states.result(run) is not None:
+            self._event("finished", run, self.run_states.result(run))
             return
-        job.last_heartbeat = now
-        if not job.claim.heartbeat():
-            # This process slept, and another sweep continues the run: two
-            # processes must not write it.
-            job.is_lost = True
-            job.process.kill()
+        if self._interrupted:
+            return
+        attempts = self._attempts.get(run.name, 1)
+        if attempts >= ATTEMPTS:
+            self._fail(run, reason, exit_code)
+            return
+        self._attempts[run.name] = attempts + 1
+        self._todo.add(run.name)
+        reason = reason or self.run_states.explain(exit_code)
+        self._event("retried", run, {"reason": reason})
+
+    def _fail(self, run: Planned, reason: str, exit_code: int) -> None:
+        record = self.run_states.record_failure(run, exit_code, reason)
+        self._event("failed", run, record)
 
     def _stop_runs(self) -> None:
         """Lets what runs save its state and end."""
-        self._stopping = True
-        for job in self._running:
-            with contextlib.suppress(ProcessLookupError):
-                job.process.terminate()
-        for job in list(self._running):
-            job.process.wait()
-            self._check(job)
+        busy = [member for member in self.pool.members if member.run]
+        for member in busy:
+            member.reason = "stopped"
+            member.handle.stop()
+        deadline = time.monotonic() + SECONDS_TO_SAVE
+        while any(member.run for member in busy):
+            if time.monotonic() > deadline:
+                for member in busy:
+                    member.handle.kill()
+            for member in busy:
+                if member in self.pool.members:
+                    self._hear(member)
+            time.sleep(POLL_SECONDS)

@@ -27,6 +27,9 @@ class Callback:
     def on_train_begin(self, trainer: Any) -> None:
         """A process begins a run, or goes on with it."""
 
+    def on_build(self, trainer: Any) -> None:
+        """A text has gone through the frozen blocks, to be stored."""
+
     def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
         """A pass over one objective's data begins, or goes on.
 
@@ -68,10 +71,14 @@ class PeakMemory(Callback):
 
     On GPUs it is what TensorFlow's allocators say, summed over devices;
     elsewhere the process's own memory, sampled after each chunk of steps.
-    None where the system does not tell.
+    None where the system does not tell, or not of this run alone.
+
+    Args:
+        is_own: whether the process has done no run before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_own: bool = True) -> None:
+        self._is_own = is_own
         self._gpus = [
             f"GPU:{index}"
             for index, _ in enumerate(tf.config.list_logical_devices("GPU"))
@@ -93,7 +100,8 @@ class PeakMemory(Callback):
             tf.config.experimental.get_memory_info(gpu)["peak"]
             for gpu in self._gpus
         ]
-        line["peak_memory_bytes"] = sum(peaks) or self._own or None
+        known = sum(peaks) or self._own or None
+        line["peak_memory_bytes"] = known if self._is_own else None
 
 
 class ProgressBar(Callback):

@@ -21,20 +21,28 @@ class DropoutSeeds:
 
     One for a network: the layers ask the one that took over last.
 
+    Args:
+        layers: those of the network.
+        seed: of the run.
+
     Attributes:
         phase: int. Each phase counts its steps anew, and has other masks.
+        seed: int64 tf.Variable, so that a traced program serves other seeds.
     """
 
-    def __init__(self, layers: Iterable[keras.layers.Layer]) -> None:
+    def __init__(
+        self, layers: Iterable[keras.layers.Layer], seed: int = 0
+    ) -> None:
         self.phase = 0
-        self._base: tuple[int, tf.Tensor] | None = None
+        self.seed = tf.Variable(seed, dtype=tf.int64, trainable=False)
+        self._base: tuple[tf.Tensor, tf.Tensor] | None = None
         self._count = 0
         keras_private.replace_seeds(layers, self._next)
 
     @contextlib.contextmanager
     def at(
         self,
-        seed: int,
+        seed: tf.Tensor,
         step: tf.Tensor,
         replica: tf.Tensor,
         objective: int = 0,
@@ -42,7 +50,7 @@ class DropoutSeeds:
         """Masks belong to this step and replica inside the block.
 
         Args:
-            seed: int. The seed of the run.
+            seed: int64 tensor, the value of `seed`.
             step: int64 tensor.
             replica: int32 tensor, unique over all workers.
             objective: int. Which one of a step that several share.
@@ -62,6 +70,4 @@ class DropoutSeeds:
             raise RuntimeError("a dropout mask was asked for outside a step")
         seed, position = self._base
         self._count += 1
-        return tf.stack(
-            [tf.constant(seed * 100_003 + self._count, tf.int64), position]
-        )
+        return tf.stack([seed * 100_003 + self._count, position])

@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -55,6 +56,7 @@ class JointPlan:
         return JointPlan(parts, self.counts[step:], choices)
 
 
+@dataclasses.dataclass(frozen=True)
 class Sum:
     """A batch of each objective at every step, their losses added.
 
@@ -62,7 +64,7 @@ class Sum:
     shuffled anew and used again.
     """
 
-    is_sampled = False
+    is_sampled: ClassVar[bool] = False
 
     def count_steps(self, steps: list[int]) -> int:
         """Steps of an epoch, from those of a pass over each data set."""
@@ -94,13 +96,14 @@ class Sum:
         return JointPlan(parts, np.sum([p.counts for p in parts], axis=0))
 
     def merge(
-        self, gradients: list[Gradients], optimizer: BertAdam, seed: int
+        self, gradients: list[Gradients], optimizer: BertAdam, seed: tf.Tensor
     ) -> Gradients:
         """One gradient a weight, out of each objective's."""
         del optimizer, seed
         return _add(gradients)
 
 
+@dataclasses.dataclass(frozen=True)
 class PCGrad(Sum):
     """`Sum` after gradient surgery (Yu et al. 2020, algorithm 1).
 
@@ -110,7 +113,7 @@ class PCGrad(Sum):
     """
 
     def merge(
-        self, gradients: list[Gradients], optimizer: BertAdam, seed: int
+        self, gradients: list[Gradients], optimizer: BertAdam, seed: tf.Tensor
     ) -> Gradients:
         """One gradient a weight, conflicts taken out of each objective's."""
         shared = [i for i, group in enumerate(optimizer.groups) if not group]
@@ -124,7 +127,7 @@ class PCGrad(Sum):
         )
         count, step = len(gradients), tf.identity(optimizer.step)
         random = tf.random.stateless_uniform(
-            [count, count], tf.stack([tf.constant(seed, tf.int64), step])
+            [count, count], tf.stack([seed, step])
         )
         shares = project(products, tf.argsort(random))
         is_shared = set(shared)
@@ -152,7 +155,7 @@ class Sampled:
 
     first: float
     last: float
-    is_sampled = True
+    is_sampled: ClassVar[bool] = True
 
     def count_steps(self, steps: list[int]) -> int:
         """Steps of an epoch, from those of a pass over each data set."""
@@ -179,7 +182,7 @@ class Sampled:
         return JointPlan(parts, counts, choices.astype(np.int32))
 
     def merge(
-        self, gradients: list[Gradients], optimizer: BertAdam, seed: int
+        self, gradients: list[Gradients], optimizer: BertAdam, seed: tf.Tensor
     ) -> Gradients:
         """The gradients of the one objective of a step."""
         del optimizer, seed
@@ -194,7 +197,6 @@ class JointPass(steps.Pass):
         optimizer: over what trains.
         programs: one an objective.
         combination: how they share it.
-        seed: of what the combination draws.
     """
 
     def __init__(
@@ -203,11 +205,9 @@ class JointPass(steps.Pass):
         optimizer: BertAdam,
         programs: list[ObjectiveProgram],
         combination: Any,
-        seed: int,
     ) -> None:
         super().__init__(devices, optimizer, programs)
         self.combination = combination
-        self._seed = seed
 
     @property
     def name(self) -> None:
@@ -219,7 +219,7 @@ class JointPass(steps.Pass):
         return self.combination.plan(
             [functools.partial(p.plan, epoch) for p in self.programs],
             [len(program.objective.train) for program in self.programs],
-            np.random.default_rng([self._seed, epoch, 13]),
+            np.random.default_rng([self.programs[0].options.seed, epoch, 13]),
             share_done,
         )
 
@@ -266,7 +266,9 @@ class JointPass(steps.Pass):
         ]
         loss = tf.add_n([loss for loss, _ in results])
         gradients = self.combination.merge(
-            [gradients for _, gradients in results], self.optimizer, self._seed
+            [gradients for _, gradients in results],
+            self.optimizer,
+            tf.identity(programs[0].seeds.seed),
         )
         # A head that is not in the step stands still, and so do its moments.
         names = [program.objective.name for program in programs]

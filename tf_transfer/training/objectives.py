@@ -7,6 +7,7 @@ with one objective.
 
 import dataclasses
 from collections.abc import Callable
+from typing import ClassVar
 from typing import Protocol
 
 import numpy as np
@@ -52,7 +53,7 @@ class Objective:
 class Combination(Protocol):
     """How several objectives share the steps of an epoch; see `joint`."""
 
-    is_sampled: bool
+    is_sampled: ClassVar[bool]
 
     def count_steps(self, steps: list[int]) -> int:
         """Steps of an epoch, from those of a pass over each data set."""
@@ -134,13 +135,25 @@ def word_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return total / tf.maximum(count, 1.0)
 
 
-def loss_for(labels: tuple[str, ...] | None, units: int) -> Loss:
-    """The loss that a task's labels ask for.
+def several_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Mean cross-entropy of a sigmoid a label; labels are [batch, units]."""
+    each = tf.nn.sigmoid_cross_entropy_with_logits(
+        tf.cast(labels, tf.float32), logits
+    )
+    return tf.reduce_mean(each, axis=1)
+
+
+def loss_for(kind: str, units: int) -> Loss:
+    """The loss that a kind of task asks for.
 
     Args:
-        labels: the names of its classes; None where it is a score.
+        kind: `classes`, `labels`, `score` or `entities`.
         units: output units: one for a score or a yes/no.
     """
-    if labels is None:
-        return squared_loss
-    return binary_loss if units == 1 else categorical_loss
+    if kind == "classes":
+        return binary_loss if units == 1 else categorical_loss
+    return {
+        "labels": several_loss,
+        "score": squared_loss,
+        "entities": word_loss,
+    }[kind]

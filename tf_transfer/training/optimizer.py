@@ -7,6 +7,8 @@ Decay is decoupled and spares LayerNorm and biases; the moments are not
 corrected for their start at zero unless asked: then lr is scaled by
 sqrt(1 - b2^t) / (1 - b1^t), as in the first version of HF's AdamW.
 
+Rate and decay are variables: a program that is traced once serves other ones.
+
 TensorFlow's fused kernel does the moments and the step in one pass: its beta
 powers are those of the correction, and 0 turns the correction off.
 """
@@ -37,29 +39,47 @@ class AdamOptions:
     precision: str = "float32"
 
 
-def learning_rate(
-    step: tf.Tensor,
-    peak: float,
-    schedule: str,
-    warmup_fraction: float,
-    total_steps: int,
-) -> tf.Tensor:
+class LearningRate:
     """The rate at a step, counted from 0.
 
-    It rises from 0 over the first `warmup_fraction` of all steps; `linear`
-    is on the straight line from the peak at step 0 to 0 at the end after
-    that, as in BERT's own code.
+    It rises from 0 over the first steps; `linear` is on the straight line from
+    the peak at step 0 to 0 at the end after that, as in BERT's own code.
+
+    Args:
+        schedule: `constant` or `linear`.
+        warms_up: whether it rises at first.
+
+    Create it under the strategy's scope. Attributes, all tf.Variables:
+        peak: float32.
+        total_steps, warmup_steps: float32. All steps, and those of the rise.
     """
-    step = tf.cast(step, tf.float32)
-    rate = tf.constant(peak, tf.float32)
-    if schedule == "linear":
-        rate = peak * tf.maximum(1.0 - step / total_steps, 0.0)
-    warmup_steps = int(total_steps * warmup_fraction)
-    if warmup_steps:
-        rate = tf.where(
-            step < warmup_steps, peak * step / float(warmup_steps), rate
-        )
-    return rate
+
+    def __init__(self, schedule: str, warms_up: bool) -> None:
+        self.schedule = schedule
+        self.warms_up = warms_up
+        self.peak = _number("peak")
+        self.total_steps = _number("total_steps", 1.0)
+        self.warmup_steps = _number("warmup_steps", 1.0)
+
+    def assign(self, peak: float, total_steps: int, warmup_steps: int) -> None:
+        """Sets its numbers."""
+        self.peak.assign(peak)
+        self.total_steps.assign(total_steps)
+        self.warmup_steps.assign(warmup_steps)
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """float32 []."""
+        step = tf.cast(step, tf.float32)
+        peak = rate = tf.identity(self.peak)
+        if self.schedule == "linear":
+            done = step / tf.identity(self.total_steps)
+            rate = peak * tf.maximum(1.0 - done, 0.0)
+        if self.warms_up:
+            warmup_steps = tf.identity(self.warmup_steps)
+            rate = tf.where(
+                step < warmup_steps, peak * step / warmup_steps, rate
+            )
+        return rate
 
 
 class BertAdam:
@@ -80,6 +100,7 @@ class BertAdam:
         updates: dict from group to int64. Batches that moved its weights: an
             overflow under `mixed_float16` moves nothing.
         loss_scale, good_steps: of dynamic loss scaling.
+        decay: float32. The weight decay.
     """
 
     def __init__(
@@ -101,14 +122,25 @@ class BertAdam:
             group: _counter("updates") for group in sorted({*self.groups, ""})
         }
         self.good_steps = _counter("good_steps")
-        self.loss_scale = tf.Variable(
-            FIRST_LOSS_SCALE if self.scales_loss else 1.0,
-            trainable=False,
-            name="loss_scale",
-            **_SAME_EVERYWHERE,
-        )
+        self.loss_scale = _number("loss_scale", self._first_loss_scale)
+        self.decay = _number("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
+
+    @property
+    def _first_loss_scale(self) -> float:
+        return FIRST_LOSS_SCALE if self.scales_loss else 1.0
+
+    def reset(self, weight_decay: float) -> None:
+        """Begins anew, as if it had just been made.
+
+        Args:
+            weight_decay: not 0 where it was not, and 0 where it was.
+        """
+        for variable in self.state().values():
+            variable.assign(tf.zeros(variable.shape, variable.dtype))
+        self.loss_scale.assign(self._first_loss_scale)
+        self.decay.assign(weight_decay)
 
     def state(self) -> dict[str, tf.Variable]:
         """Everything a resume needs, by name."""
@@ -190,7 +222,7 @@ class BertAdam:
             if group not in groups:
                 continue
             power1, power2 = powers[group]
-            decay = options.weight_decay if decays(weight) else 0.0
+            has_decay = options.weight_decay and decays(weight)
             update(
                 weight.value,
                 self._update_one,
@@ -202,7 +234,7 @@ class BertAdam:
                     rate * scale if scale != 1 else rate,
                     power1,
                     power2,
-                    decay,
+                    tf.identity(self.decay) if has_decay else None,
                 ),
                 group=False,
             )
@@ -218,7 +250,7 @@ class BertAdam:
         rate: tf.Tensor,
         power1: tf.Tensor,
         power2: tf.Tensor,
-        decay: float,
+        decay: tf.Tensor | None,
     ) -> None:
         options = self.options
         beta1, beta2 = options.adam_beta1, options.adam_beta2
@@ -232,7 +264,7 @@ class BertAdam:
             rate = tf.where(good, rate, 0.0)
             beta1 = tf.where(good, beta1, 1.0)
             beta2 = tf.where(good, beta2, 1.0)
-        if decay:
+        if decay is not None:
             weight.assign(weight * (1.0 - rate * decay))
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
@@ -279,6 +311,12 @@ _SAME_EVERYWHERE = {
 def _counter(name: str) -> tf.Variable:
     return tf.Variable(
         0, dtype=tf.int64, trainable=False, name=name, **_SAME_EVERYWHERE
+    )
+
+
+def _number(name: str, value: float = 0.0) -> tf.Variable:
+    return tf.Variable(
+        value, dtype=tf.float32, trainable=False, name=name, **_SAME_EVERYWHERE
     )
 
 

@@ -76,7 +76,7 @@ class ObjectiveProgram:
         self.devices = devices
         self.optimizer = optimizer
         self.options = options
-        self._seeds = seeds
+        self.seeds = seeds
         self._pad = network.encoder.special.pad
         self._gradients = (
             tf.function(self._compute_gradients, jit_compile=True)
@@ -131,6 +131,7 @@ class ObjectiveProgram:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         loss, *gradients = self._gradients(
             self._complete(batch),
+            tf.identity(self.seeds.seed),
             tf.identity(self.optimizer.step),
             tf.identity(self.optimizer.loss_scale),
             tf.convert_to_tensor(replica),
@@ -151,6 +152,7 @@ class ObjectiveProgram:
     def _compute_gradients(
         self,
         batch: Batch,
+        seed: tf.Tensor,
         step: tf.Tensor,
         loss_scale: tf.Tensor,
         replica: tf.Tensor,
@@ -159,7 +161,7 @@ class ObjectiveProgram:
         weights = [weight.value for weight in self.optimizer.weights]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
-            with self._seeds.at(self.options.seed, step, replica, index):
+            with self.seeds.at(seed, step, replica, index):
                 logits = self.network.logits(
                     self.objective.name,
                     batch,

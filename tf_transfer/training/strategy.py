@@ -5,6 +5,7 @@ TF_CONFIG; worker 0 is the chief, the only one that prints and writes. They
 read the run directory too, so `--out` must be a folder that all of them see.
 """
 
+import functools
 import json
 import os
 import random
@@ -105,6 +106,11 @@ def _choose(name: str) -> tf.distribute.Strategy:
     if name == "multi_worker":  # first: it must find TensorFlow untouched
         _cluster()  # or an error that says what to set
         return tf.distribute.MultiWorkerMirroredStrategy()
+    return _choose_on_this_machine(name)
+
+
+@functools.lru_cache  # the next run of this process has the same variables
+def _choose_on_this_machine(name: str) -> tf.distribute.Strategy:
     gpus = tf.config.list_logical_devices("GPU")
     cpus = tf.config.list_logical_devices("CPU")
     if name == "one_device":

@@ -26,17 +26,14 @@ import tensorflow as tf
 
 from tf_transfer.feature_cache.cache import CacheOptions
 from tf_transfer.feature_cache.cache import FeatureCache
-from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
-from tf_transfer.training import joint
+from tf_transfer.training import programs
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
-from tf_transfer.training.optimizer import BertAdam
-from tf_transfer.training.optimizer import learning_rate
 from tf_transfer.training.progress import Progress
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
@@ -107,7 +104,10 @@ class Trainer:
         self._callbacks = list(callbacks) if devices.is_chief else []
         self._cache: FeatureCache | None = None
         self._signals = StopSignals()
-        self._seeds = DropoutSeeds(network.layers)
+        if network.seeds is None:
+            with devices.strategy.scope():
+                network.seeds = DropoutSeeds(network.layers)
+        self._seeds = network.seeds
         # The weights that train in a phase or did in one before: what only a
         # later one trains is as it was loaded, so no checkpoint needs it.
         self._moving_weights = [
@@ -176,9 +176,18 @@ class Trainer:
         self._seeds.phase = progress.phase
         if arrays:  # a feature cache is named by the weights of its prefix
             self._assign(self.moving_weights, arrays)
-        self.optimizer = self._build_optimizer(phase, weights)
-        self._programs = self._build_programs(phase)
-        passes = self._build_passes(phase)
+        prepared = programs.prepare(
+            self.network,
+            progress.phase,
+            phase,
+            self._attach_features(phase),
+            weights,
+            self.devices,
+            self._seeds,
+            self.options,
+        )
+        self.optimizer, passes = prepared.optimizer, prepared.passes
+        self._programs = prepared.objectives
         self._outputs: dict[str, tuple[dict, dict]] = {}
         stopping = EarlyStopping(phase.patience, phase.min_delta)
         if progress.stopping:
@@ -200,59 +209,7 @@ class Trainer:
             reason = self._end_epoch(phase)
         self._end_phase(phase, reason)
 
-    def _build_optimizer(self, phase: Phase, weights: list) -> BertAdam:
-        """The optimizer, its variables where the strategy wants them."""
-        scales = freezing.rate_scales(self.network, phase.layer_decay)
-        groups: dict[int, str] = {}
-        if len(phase.objectives) > 1:
-            groups = {
-                id(weight): objective.name
-                for objective in phase.objectives
-                for weight in self.network.heads[objective.name].weights
-            }
-        total_steps = self._steps_per_epoch(phase) * phase.max_epochs
-        with self.devices.strategy.scope():
-            return BertAdam(
-                weights,
-                lambda step: learning_rate(
-                    step,
-                    phase.lr,
-                    self.options.schedule,
-                    self.options.warmup_fraction,
-                    total_steps,
-                ),
-                self.options.adam,
-                [scales[id(weight)] for weight in weights],
-                [groups.get(id(weight), "") for weight in weights],
-            )
-
-    def _steps_per_epoch(self, phase: Phase) -> int:
-        steps = [
-            -(-len(objective.train) // self.options.batch_size)
-            for objective in phase.objectives
-        ]
-        if phase.combination is None:
-            return sum(steps)
-        return phase.combination.count_steps(steps)
-
-    def _build_programs(self, phase: Phase) -> list[ObjectiveProgram]:
-        """What each objective computes, over the optimizer that they share."""
-        return [
-            ObjectiveProgram(
-                self.network,
-                objective,
-                prefix,
-                self.devices,
-                self.optimizer,
-                self._seeds,
-                self.options,
-            )
-            for objective, prefix in self._attach_features(phase)
-        ]
-
-    def _attach_features(
-        self, phase: Phase
-    ) -> list[tuple[Objective, FrozenPrefix | None]]:
+    def _attach_features(self, phase: Phase) -> list[programs.Attached]:
         """Objectives whose splits hold the stored output of their prefix.
 
         Without a cache, or where the embeddings train, the prefix is None.
@@ -265,9 +222,9 @@ class Trainer:
             self.network.encoder,
             self.devices,
             self._cache_options,
-            is_stopped=lambda: self._signals.came,
+            is_stopped=self._is_build_stopped,
         )
-        attached: list[tuple[Objective, FrozenPrefix | None]] = []
+        attached: list[programs.Attached] = []
         for objective in phase.objectives:
             name = f"{progress.phase} {objective.name}"
             splits = {("train", ""): objective.train}
@@ -290,26 +247,13 @@ class Trainer:
             progress.elapsed += cost.paid
         return attached
 
+    def _is_build_stopped(self) -> bool:
+        self._call("on_build")
+        return self._signals.came
+
     def _close_cache(self) -> None:
         if self._cache is not None:
             self._cache.close()
-
-    def _build_passes(self, phase: Phase) -> list[Pass]:
-        """The passes of an epoch."""
-        if phase.combination is not None:
-            return [
-                joint.JointPass(
-                    self.devices,
-                    self.optimizer,
-                    self._programs,
-                    phase.combination,
-                    self.options.seed,
-                )
-            ]
-        return [
-            Pass(self.devices, self.optimizer, [program])
-            for program in self._programs
-        ]
 
     # === A pass over the data ===
 
@@ -386,8 +330,9 @@ class Trainer:
                 if values:
                     scores[kind] = {**(scores[kind] or {}), **values}
             logits |= arrays
-        if phase.summarize is not None and scores.get("validation"):
-            scores["validation"].update(phase.summarize(scores["validation"]))
+        for kind in ("validation", "test"):
+            if phase.summarize is not None and scores.get(kind):
+                scores[kind].update(phase.summarize(scores[kind]))
         return scores, logits
 
     def _score(self, program: ObjectiveProgram) -> tuple[dict, dict]:
@@ -525,6 +470,11 @@ class Trainer:
         """Each weight that trains in this phase or did before, by path."""
         last = len(self._moving_weights) - 1
         return self._moving_weights[min(self.progress.phase, last)]
+
+    @property
+    def weights_that_train(self) -> list[Any]:
+        """All weights that train in some phase."""
+        return list(self._moving_weights[-1].values())
 
     def _variables(self) -> dict[str, Any]:
         return {**self.moving_weights, **self.optimizer.state()}

@@ -117,6 +117,11 @@ def processor() -> str | None:
     return platform.processor() or None
 
 
+def total_memory() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def own_memory() -> int | None:
     """Bytes of anonymous memory of this process; None where not known.
 

@@ -157,7 +157,9 @@ def test_xla_compiles_it_with_open_lengths(task, name):
 
 
 @pytest.mark.slow
-@every_head
+@pytest.mark.parametrize(
+    "task, name", [("ner", "bilstm"), ("pairs", "bimpm_without_context")]
+)
 def test_xla_compiles_half_precision(task, name):
     """It rounds elsewhere, and may see other maxima."""
     check_xla(task, name, "mixed_bfloat16")
@@ -207,7 +209,7 @@ def test_dropout_masks_follow_from_the_seed_of_the_step(task, name):
     seeds = DropoutSeeds([head])
 
     def logits(step):
-        with seeds.at(0, tf.constant(step, tf.int64), 0):
+        with seeds.at(tf.identity(seeds.seed), tf.constant(step, tf.int64), 0):
             return real(head, head(*inputs_of(head), training=True))
 
     inference = real(head, head(*inputs_of(head)))  # no mask: no error

@@ -1,0 +1,359 @@
+"""A task of one's own: its file, its rows in every format, what is refused."""
+
+import numpy as np
+import pytest
+
+from tests import own_data
+from tests.data import glue_files
+from tf_transfer.data import own
+from tf_transfer.data import rows
+from tf_transfer.data import splits
+from tf_transfer.data import task_file
+from tf_transfer.utils.errors import UserError
+
+
+def open_task(path, seed=0):
+    return own.OwnSource(task_file.read(path), seed)
+
+
+# === The task file ===
+
+
+def test_what_is_not_said_has_a_default(tmp_path):
+    said = task_file.read(own_data.write_task(tmp_path, test=None))
+    assert (said.name, said.kind, said.metric) == ("news", "classes", "")
+    assert said.texts == ("body",) and said.label == ("team",)
+    assert said.train.paths == (str(tmp_path / "news.csv"),)
+    assert not said.validation and not said.test
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("label = team", "line 3: is not TOML"),
+        ('lable = "team"', "line 3: lable: is no key. There are: name, texts"),
+        ("label = 5", "line 3: label: give a text, or a list"),
+        ('label = ["a", "b"]', "line 3: label: several columns go with kind"),
+        ('label = "team"\nkind = "class"', "line 4: kind: 'class' is not one"),
+        (
+            'label = "team"\nmetric = "pearson"',
+            "line 4: metric: 'pearson' does",
+        ),
+        ('label = "team"\ntest = 1.5', "line 4: test: give a fraction between"),
+        ('label = "team"\ntest = "no.csv"', "line 4: test: .*no.csv: no such"),
+        ('label = "team"\ntest = "news.csv"', "line 4: test: .* is in train"),
+        ('label = "team"\nname = "a b"', "line 4: name: give letters"),
+        ('label = "team"\ntexts = ["a", "a"]', "line [24]: is not TOML"),
+        ('label = "team"\nid = ""', "line 4: id: give a text in quotes"),
+        ("", "label: is missing: the column of the labels"),
+    ],
+    ids=str,
+)
+def test_a_wrong_line_of_a_task_file_is_named(line, message, tmp_path):
+    own_data.write(tmp_path / "news.csv", own_data.news(6))
+    path = tmp_path / "t.toml"
+    path.write_text(f'train = "news.csv"\ntexts = "body"\n{line}\n')
+    with pytest.raises(UserError, match=message) as error:
+        task_file.read(str(path))
+    assert str(error.value).startswith(str(path))
+    assert len(str(error.value).splitlines()) <= 2
+
+
+def test_a_pattern_and_a_list_name_several_files(tmp_path):
+    columns = own_data.news(12)
+    for number in range(3):
+        part = {k: v[number * 4 : number * 4 + 4] for k, v in columns.items()}
+        own_data.write(tmp_path / f"part{number}.csv", part)
+    names = [f"part{number}.csv" for number in range(3)]
+    sources = [
+        open_task(
+            own_data.write_toml(
+                tmp_path / f"{number}.toml",
+                {"texts": "body", "label": "team", "train": train},
+            )
+        )
+        for number, train in enumerate(("part*.csv", names))
+    ]
+    one, other = (source.read("train") for source in sources)
+    assert one.texts == other.texts == [columns["body"]]
+    assert sources[0].identity == sources[1].identity
+
+
+# === Rows ===
+
+
+@pytest.mark.parametrize("ending", own_data.FORMATS)
+@pytest.mark.parametrize(
+    "kind, label",
+    [("classes", "team"), ("score", "stars"), ("labels", "tags")],
+)
+def test_every_format_gives_the_same_examples(kind, label, ending, tmp_path):
+    source, expected = (
+        open_task(
+            own_data.write_task(
+                tmp_path,
+                name,
+                ending=end,
+                kind=kind,
+                label=label,
+                texts=["title", "body"],
+            )
+        )
+        for name, end in (("one", ending), ("other", "jsonl"))
+    )
+    assert source.task.labels == expected.task.labels
+    for split in ("train", "test"):
+        examples, others = source.read(split), expected.read(split)
+        assert examples.texts == others.texts
+        np.testing.assert_array_equal(examples.labels, others.labels)
+        assert examples.labels.dtype == source.task.label_dtype
+    assert source.task.kind == kind
+    assert len(source.read("train")) == 48 and len(source.read("test")) == 12
+
+
+def test_columns_of_0_and_1_are_several_labels(tmp_path):
+    columns = {
+        "body": ["a", "b", "c", "d"],
+        "rude": [0, 1, 1, 0],
+        "spam": [True, False, True, False],
+    }
+    path = own_data.write_task(
+        tmp_path,
+        columns=columns,
+        ending="jsonl",
+        kind="labels",
+        label=["rude", "spam"],
+        test=None,
+    )
+    source = open_task(path)
+    assert source.task.labels == ("rude", "spam") and source.task.units == 2
+    assert source.task.metric == "f1_micro"
+    assert source.read("train").labels.tolist() == [
+        [0, 1],
+        [1, 0],
+        [1, 1],
+        [0, 0],
+    ]
+
+
+@pytest.mark.parametrize("task", ["mrpc", "rte", "stsb"])
+def test_a_task_of_glue_as_a_task_file_is_that_task(task, tmp_path):
+    folder = glue_files.copy_sample(tmp_path)
+    official = glue_files.open_source(task, folder)
+    row = official.task
+    path = own_data.write_toml(
+        tmp_path / "own.toml",
+        {
+            "texts": list(row.texts),
+            "label": row.label,
+            "kind": row.kind,
+            "metric": row.metric,
+            "train": f"glue/{row.folder}/train.tsv",
+            "test": f"glue/{row.folder}/dev.tsv",
+        },
+    )
+    source = open_task(path)
+    assert source.task.labels == row.labels and source.task.units == row.units
+    assert source.task.metric == row.metric
+    for split, name in (("train", "train"), ("test", "dev")):
+        examples, expected = source.read(split), official.read(name)
+        assert examples.texts == expected.texts
+        np.testing.assert_array_equal(examples.labels, expected.labels)
+        np.testing.assert_array_equal(examples.ids, expected.ids)
+
+
+# === What is held out ===
+
+
+def test_a_fraction_is_drawn_as_a_run_draws_what_validates(tmp_path):
+    path = own_data.write_task(tmp_path, test=None, validation=0.1)
+    source = open_task(path, seed=3)
+    labels = [list(own_data.WORDS)[n % 3] for n in range(60)]
+    numbers = np.unique(labels, return_inverse=True)[1]
+    train, held = splits.split_train_validation(numbers, 0.1, 3)
+    assert source.read("validation").ids.tolist() == held.tolist()
+    assert source.read("train").ids.tolist() == train.tolist()
+    assert source.task.validation == "validation"
+    assert source.task.development == ()
+
+
+def test_rows_are_tested_by_their_ids(tmp_path):
+    (tmp_path / "ids.txt").write_text("n7\nn3\n")
+    path = own_data.write_task(tmp_path, test={"ids": "ids.txt"})
+    source = open_task(path)
+    assert source.read("test").ids.tolist() == [3, 7]
+    assert len(source.read("train")) == 58
+    (tmp_path / "ids.txt").write_text("n7\nn99\n")
+    with pytest.raises(UserError, match="'n99'"):
+        open_task(path).read("test")
+
+
+def test_equal_texts_are_kept_on_one_side_where_asked(tmp_path):
+    columns = own_data.news(20)
+    doubled = {name: cells * 3 for name, cells in columns.items()}
+    path = own_data.write_task(
+        tmp_path, columns=doubled, duplicates="group", test=0.3, validation=0.2
+    )
+    source = open_task(path)
+    texts = [set(source.read(part).texts[0]) for part in own.PARTS]
+    assert not texts[0] & texts[1] and not texts[0] & texts[2]
+    assert sum(map(len, texts)) == 20
+    assert len(source.read("test")) % 3 == 0
+
+
+def test_a_label_with_one_row_trains(tmp_path):
+    columns = own_data.news(30)
+    columns["team"][4] = "rare"
+    for seed in range(20):
+        source = open_task(
+            own_data.write_task(tmp_path, columns=columns, test=0.5), seed
+        )
+        rare = source.task.labels.index("rare")
+        assert rare in source.read("train").labels
+
+
+def test_content_decides_who_a_task_is_not_where_it_stands(tmp_path):
+    identities = []
+    for name, keys in (
+        ("a", {}),
+        ("b", {}),
+        ("c", {"metric": "f1_macro"}),
+        ("d", {"columns": own_data.news(59)}),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        identities.append(
+            open_task(own_data.write_task(folder, "news", **keys)).identity
+        )
+    assert identities[0] == identities[1]
+    assert len(set(identities)) == 3
+
+
+# === What is refused ===
+
+
+def edited(tmp_path, ending, edit, **keys):
+    """The message on a table of four rows that an edit has broken."""
+    columns = {"body": ["a", "b", "c", "d"], "team": ["x", "y", "x", "y"]}
+    edit(columns)
+    path = own_data.write_task(
+        tmp_path, columns=columns, ending=ending, test=None, **keys
+    )
+    with pytest.raises(UserError) as error:
+        open_task(path).read("train")
+    assert len(str(error.value).splitlines()) <= 2
+    return str(error.value)
+
+
+@pytest.mark.parametrize("ending", own_data.FORMATS)
+@pytest.mark.parametrize(
+    "column, cell, keys, words",
+    [
+        ("body", " ", {}, "is empty"),
+        ("team", "", {}, "is empty"),
+        ("team", "many", {"kind": "score"}, "'x' is no number"),
+        ("team", "z", {"labels": ["x", "y"]}, "'z' is not among the labels"),
+        ("team", "z", {"label": "group"}, "has no column 'group'. There are"),
+    ],
+)
+def test_a_wrong_cell_is_named_with_its_line(
+    column, cell, keys, words, ending, tmp_path
+):
+    def edit(columns):
+        columns[column][2] = cell
+
+    message = edited(tmp_path, ending, edit, **keys)
+    assert words in message
+    assert message.startswith(str(tmp_path / f"news.{ending}"))
+    if "no" not in words:
+        line = {"jsonl": "line 3", "parquet": "row 3"}.get(ending, "line 4")
+        assert line in message and repr(column) in message
+
+
+def test_a_label_that_only_the_test_has_is_named_with_its_line(tmp_path):
+    own_data.write(tmp_path / "test.csv", {"body": ["a"], "team": ["golf"]})
+    source = open_task(own_data.write_task(tmp_path, test="test.csv"))
+    with pytest.raises(UserError, match="test.csv, line 2.*'golf' is not"):
+        source.read("test")
+
+
+def test_the_test_may_lack_a_label(tmp_path):
+    own_data.write(tmp_path / "test.csv", {"body": ["a"], "team": ["space"]})
+    source = open_task(own_data.write_task(tmp_path, test="test.csv"))
+    assert source.read("test").labels.tolist() == [1]
+
+
+def test_numbers_as_classes_are_told_to_be_scores(tmp_path):
+    path = own_data.write_task(tmp_path, label="body", texts="title")
+    with pytest.raises(UserError, match="for numbers, the kind is score"):
+        _ = open_task(path).task
+
+
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', ["line 2", "is not JSON"]),
+        ("a.jsonl", b'["a"]\n', ["line 1", "is not a JSON object"]),
+        ("a.jsonl", b'{"a": "\xe9"}\n', ["line 1", "0xe9", "UTF-8"]),
+        ("a.parquet", b"text,label\n", ["is not Parquet"]),
+        ("a.csv", b"a,b\n1\n", ["line 2", "has 1 cells"]),
+        ("a.csv", b"\xe9,b\n", ["line 1", "is not utf-8"]),
+        ("a.csv", b"", ["is empty"]),
+        ("a.csv", b"b\n", ["line 1", "no column 'a'", "There are 'b'"]),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(name, content, words, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UserError) as error:
+        rows.read(str(path), ["a"])
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_parquet_of_other_types_is_refused(tmp_path):
+    import datetime
+
+    own_data.write(tmp_path / "a.parquet", {"a": [datetime.date(2020, 1, 1)]})
+    with pytest.raises(UserError, match="column 'a': holds date32"):
+        rows.read(str(tmp_path / "a.parquet"), ["a"])
+
+
+@pytest.mark.parametrize("ending", own_data.FORMATS)
+def test_what_is_written_is_read_again(ending, tmp_path):
+    columns = {"text": ["a b", "c"], "label": ["x", "y"]}
+    path = tmp_path / f"out.{ending}"
+    path.write_bytes(rows.write(columns, f".{ending}"))
+    assert rows.read(str(path)).columns == columns
+
+
+# === Flags in place of a task file ===
+
+
+def test_a_table_and_its_columns_are_a_task(tmp_path):
+    path = own_data.write(tmp_path / "news.csv", own_data.news())
+    said = task_file.from_flags(
+        path, text_column="title,body", label_column="team"
+    )
+    source = own.OwnSource(said)
+    assert source.name == "news" and source.task.texts == ("title", "body")
+    assert len(source.read("test")) == 6
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        ({}, "--text_column is missing"),
+        ({"text_column": "body"}, "--label_column is missing"),
+        ({"text_column": "a,b,c", "label_column": "d"}, "--text_column=a,b,c"),
+        (
+            {"text_column": "a", "label_column": "b", "metric": "speed"},
+            "--metric=speed: 'speed' does not score classes",
+        ),
+        ({"data": "no.parquet"}, "--data=no.parquet: no such file"),
+    ],
+)
+def test_flags_that_say_no_task_are_named(flags, message, tmp_path):
+    path = own_data.write(tmp_path / "news.csv", own_data.news())
+    with pytest.raises(UserError, match=message):
+        task_file.from_flags(**{"data": path, **flags})

@@ -1,0 +1,87 @@
+"""What `--help` says, and flags that a run could not mean."""
+
+import dataclasses
+import inspect
+
+import pytest
+from absl import flags
+
+import tf_transfer.__main__ as main
+from tests import commands
+from tf_transfer import experiment
+from tf_transfer import glue
+from tf_transfer import multitask
+from tf_transfer import predict
+from tf_transfer import stacking
+from tf_transfer import train
+from tf_transfer.config import command_line
+from tf_transfer.config import help as help_lib
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.tasks import TaskSettings
+from tf_transfer.utils import machine
+from tf_transfer.utils.errors import UserError
+
+
+def help_of(module):
+    values = flags.FlagValues()
+    command_line.define_flags(module.Settings, "here", values)
+    known = values.get_key_flags_for_module("here")
+    return help_lib.describe(inspect.getdoc(module), known)
+
+
+@pytest.mark.parametrize(
+    "module", [experiment.load(name) for name in experiment.EXPERIMENTS]
+)
+def test_the_flags_to_know_come_first_and_examples_last(module):
+    text = help_of(inspect.getmodule(module))
+    first = text.partition("The optimizer:")[0].partition(help_lib.OWN)[0]
+    assert text.index(help_lib.FIRST) < text.index("The optimizer:")
+    assert "--model:" in first and "--adam_beta1:" not in first
+    assert text.index("The optimizer:") < text.index("Examples:")
+    assert text.rstrip().splitlines()[-1].startswith("    ")
+    for field in dataclasses.fields(module.Settings):
+        assert f"--{field.name}:" in text or f"--[no]{field.name}:" in text
+
+
+def test_every_shared_flag_has_a_purpose():
+    grouped = [name for names in help_lib.GROUPS.values() for name in names]
+    assert len(set(grouped)) == len(grouped)
+    for cls in (settings_lib.Settings, TaskSettings):
+        names = {field.name for field in dataclasses.fields(cls)}
+        assert names <= set(grouped)
+
+
+def test_the_package_lists_its_commands():
+    text = main.describe()
+    for name in (*experiment.EXPERIMENTS, "predict", "sweep", "report"):
+        assert f"tf_transfer.{name} " in text
+    assert "Your own task: one run with today's recipe" in text
+
+
+def test_a_flag_given_twice_is_refused():
+    with commands.flags_of(predict.define_flags):
+        command_line.check_given_once(["--text=a", "--text=b"])
+        with pytest.raises(UserError, match="--run: is given 2 times"):
+            command_line.check_given_once(["--run=a", "--text=b", "--run=c"])
+
+
+@pytest.mark.parametrize(
+    "cls, values, names",
+    [
+        (glue.Settings, {}, {"text_column", "cache_dtype"}),
+        (train.Settings, {"features": "tfidf", "task": "rte"}, {"lr", "model"}),
+        (stacking.Settings, {"adaptation": "joint"}, {"head_lr"}),
+        (multitask.Settings, {"train": "all"}, {"head_lr", "alpha"}),
+    ],
+)
+def test_flags_that_a_run_does_not_read_are_known(cls, values, names):
+    assert names <= set(cls(**values).unread())
+
+
+def test_a_flag_that_is_not_read_is_refused(monkeypatch):
+    with commands.flags_of(commands.define_glue):
+        monkeypatch.setattr("sys.argv", ["glue", "--text_column=body"])
+        with pytest.raises(UserError, match="--text_column=.*does not read"):
+            command_line.from_flags(glue.Settings)
+        monkeypatch.setenv(machine.JOBS_VARIABLE, "1")  # in a sweep
+        command_line.from_flags(glue.Settings)

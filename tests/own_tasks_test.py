@@ -1,0 +1,312 @@
+"""A task of one's own goes wherever a built-in one does."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from tests import commands
+from tests import own_data
+from tests import quick
+from tests.conftest import tiny_settings
+from tf_transfer import experiment
+from tf_transfer import freezing
+from tf_transfer import glue
+from tf_transfer import multitask
+from tf_transfer import predict
+from tf_transfer import report
+from tf_transfer import stacking
+from tf_transfer import tweets
+from tf_transfer.data import rows
+from tf_transfer.sweeps import grid
+from tf_transfer.utils.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("one_block")
+KEYS = {
+    "news": {"validation": 0.2},
+    "topics": {"kind": "labels", "label": "tags"},
+    "stars": {"kind": "score", "label": "stars", "texts": ["title", "body"]},
+}
+SMALL = {
+    "model": "tiny",
+    "batch_size": 8,
+    "max_epochs": 1,
+    "max_length": 16,
+    "lr": 1e-3,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Task files of three kinds, and their tables."""
+    folder = tmp_path_factory.mktemp("own")
+    for name, keys in KEYS.items():
+        own_data.write_task(folder, name, ending="jsonl", **keys)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def mixed(folder):
+    """A run of all three, and one of GLUE's."""
+    tasks = ",".join(str(folder / f"{name}.toml") for name in KEYS)
+    with quick.eagerly():
+        return multitask.run(
+            multitask.Settings(
+                **SMALL,
+                tasks=f"{tasks},sst2",
+                data="sample",
+                train="all",
+                out=str(folder / "runs"),
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def trained(folder):
+    """A run of GLUE's experiment on classes of one's own."""
+    with quick.eagerly():
+        return glue.run(
+            glue.Settings(
+                **SMALL,
+                task=str(folder / "news.toml"),
+                trainable_layers="1",
+                out=str(folder / "runs"),
+            )
+        )
+
+
+def test_a_run_is_named_by_its_task_and_not_by_its_file(trained, folder):
+    assert f"{os.sep}glue{os.sep}news{os.sep}last_1{os.sep}" in (
+        trained.directory
+    )
+    assert trained.record["task"] == "news"
+    assert set(trained.scores["test"]) == {"accuracy", "f1_macro"}
+    config = json.load(open(os.path.join(trained.directory, "config.json")))
+    assert config["split_sizes"] == {"train": 38, "validation": 10, "test": 12}
+    assert config["key"]["task"] == "news"
+    assert "text_column" not in config["key"]
+
+
+def test_the_same_task_elsewhere_is_the_same_run(trained, tmp_path, capsys):
+    path = own_data.write_task(tmp_path, "news", ending="jsonl", **KEYS["news"])
+    settings = trained.experiment.settings
+    again = glue.run(
+        glue.Settings(
+            **SMALL, task=path, trainable_layers="1", out=settings.out
+        )
+    )
+    assert "Already done" in capsys.readouterr().out
+    assert again.record == trained.record
+
+
+@pytest.mark.usefixtures("eager")
+def test_mrpc_as_a_task_file_gives_the_numbers_of_mrpc(tmp_path):
+    from tests.data import glue_files
+
+    glue_files.copy_sample(tmp_path)
+    own_task = own_data.write_toml(
+        tmp_path / "mine.toml",
+        {
+            "texts": ["#1 String", "#2 String"],
+            "label": "Quality",
+            "metric": "f1",
+            "train": "glue/MRPC/train.tsv",
+            "test": "glue/MRPC/dev.tsv",
+        },
+    )
+    runs = [
+        glue.run(tiny_settings(tmp_path / "runs", task=task, max_epochs=1))
+        for task in ("mrpc", own_task)
+    ]
+    arrays = [
+        np.load(os.path.join(run.directory, "predictions.npz")) for run in runs
+    ]
+    assert sorted(arrays[0].files) == sorted(arrays[1].files)
+    for name in arrays[0].files:
+        np.testing.assert_array_equal(arrays[0][name], arrays[1][name])
+    assert runs[0].record["metric"] == runs[1].record["metric"] == "f1"
+
+
+# === Answers ===
+
+
+@pytest.mark.parametrize("ending", own_data.FORMATS)
+def test_a_file_is_answered_in_the_formats_that_train(
+    ending, trained, tmp_path, eager
+):
+    columns = own_data.news(7)
+    source = own_data.write(tmp_path / f"in.{ending}", columns)
+    target = tmp_path / f"out.{ending}"
+    predictor = trained.predictor()
+    predict.predict_file(predictor, source, str(target), probabilities=True)
+    found = rows.read(str(target))
+    answers = predictor.answer(columns["body"])
+    assert found.columns["label"] == [label for label, _ in answers]
+    assert found.columns["title"] == columns["title"]
+    assert set(found.columns["label"]) <= set(own_data.WORDS)
+    chances = [
+        list(map(float, found.columns[f"probability_{name}"]))
+        for name in predictor.labels
+    ]
+    np.testing.assert_allclose(np.sum(chances, axis=0), 1, atol=1e-3)
+
+
+def test_a_run_answers_where_its_task_file_is_gone(folder, trained, tmp_path):
+    away = tmp_path / "news.toml"
+    os.rename(folder / "news.toml", away)
+    try:
+        with quick.eagerly():
+            opened = experiment.open_run(trained.directory).predictor()
+            texts = ["match goal team cup"]
+            assert opened.answer(texts) == trained.predictor().answer(texts)
+    finally:
+        os.rename(away, folder / "news.toml")
+
+
+def test_a_threshold_decides_what_labels_are_given(mixed, eager):
+    predictor = mixed.predictor()
+    predictor.choose("topics")
+    texts = ["moon rocket match"]
+    answers = []
+    for predictor.threshold in (1e-6, 1 - 1e-6):
+        [(labels, _)] = predictor.answer(texts)
+        answers.append(labels)
+    assert answers == ["money;space;sports", ""]
+
+
+# === Every other command ===
+
+
+def test_tasks_of_every_kind_train_together(mixed):
+    scores = mixed.scores["test"]
+    assert {
+        "news_accuracy",
+        "topics_f1_micro",
+        "stars_spearman",
+        "sst2_accuracy",
+    } < set(scores)
+    overall = np.mean(
+        [
+            scores["news_accuracy"],
+            scores["topics_f1_micro"],
+            (scores["stars_spearman"] + 1) / 2,
+            scores["sst2_accuracy"],
+        ]
+    )
+    assert scores["overall"] == pytest.approx(overall)
+    assert f"{os.sep}news+topics+stars+sst2{os.sep}" in mixed.directory
+
+
+def test_two_tasks_of_one_name_are_refused(folder):
+    path = folder / "news.toml"
+    with pytest.raises(UserError, match="two tasks are called 'news'"):
+        multitask.Settings(tasks=f"{path},{path}").resolve()
+
+
+def test_the_report_shows_them(mixed, trained, tmp_path):
+    code = commands.call(
+        lambda: report.main(["report", trained.experiment.settings.out]),
+        report.define_flags,
+        f"--out={tmp_path}",
+    )
+    assert code == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "news" in page and "multitask" in page
+
+
+@pytest.mark.parametrize(
+    "name, head", [("news", "densenet"), ("stars", "sim_transformer")]
+)
+def test_big_heads_fit_a_task_by_its_texts(name, head, folder):
+    settings = stacking.Settings(task=str(folder / f"{name}.toml")).resolve()
+    assert settings.head == head and settings.task_name == name
+    with pytest.raises(UserError, match="--head=bilstm: fits --task=ner"):
+        stacking.Settings(
+            task=str(folder / f"{name}.toml"), head="bilstm"
+        ).resolve()
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_big_head_trains_on_a_task_of_ones_own(folder, tmp_path):
+    result = stacking.run(
+        stacking.Settings(
+            **{**SMALL, "max_epochs": 1},
+            task=str(folder / "stars.toml"),
+            head="dense",
+            adaptation="joint",
+            out=str(tmp_path),
+        )
+    )
+    assert {"spearman", "pearson"} == set(result.scores["test"])
+    opened = experiment.open_run(result.directory).predictor()
+    [(_, score)] = opened.answer(["bank"], ["price"])
+    assert np.isfinite(score)
+
+
+def test_a_sweep_names_its_runs(folder, tmp_path):
+    task = str(folder / "news.toml")
+    runs = grid.expand(
+        "grid",
+        {
+            "experiment": "glue",
+            "flags": {"model": "tiny", "data": "sample", "task": task},
+            "axes": {"trainable_layers": [0, 1]},
+        },
+        str(tmp_path),
+    )
+    assert len(runs) == 2
+    for run in runs:
+        assert f"{os.sep}news{os.sep}last_" in run.directory.path
+
+
+def test_a_study_of_frozen_blocks_needs_a_test(folder, tmp_path):
+    own_data.write_task(tmp_path, "untested", test=None)
+    settings = freezing.Settings(
+        task=str(tmp_path / "untested.toml"), model="tiny"
+    ).resolve()
+    with pytest.raises(UserError, match=r"untested.toml: has no test"):
+        freezing.Study(settings, pool=None)
+    settings = freezing.Settings(
+        task=str(folder / "news.toml"), model="tiny"
+    ).resolve()
+    assert freezing.Study(settings, pool=None).frozen == [1]
+
+
+def test_sparse_baselines_read_a_task_file(folder, tmp_path):
+    result = tweets.run(
+        tweets.Settings(
+            task=str(folder / "news.toml"),
+            features="count",
+            preprocessing="none",
+            folds=0,
+            out=str(tmp_path),
+        )
+    )
+    assert result.record["task"] == "news"
+    assert result.scores["test"]["accuracy"] == 1.0
+    ids = np.load(os.path.join(result.directory, "predictions.npz"))
+    assert len(ids["test_labels"]) == 12
+
+
+# === A table without a task file ===
+
+
+def test_a_table_trains_by_its_columns(folder, tmp_path):
+    def settings(**changes):
+        return glue.Settings(
+            **SMALL, data=str(folder / "news.jsonl"), **changes
+        ).resolve()
+
+    named = glue.Glue(settings(text_column="body", label_column="team"))
+    assert named.folders == ["news", "fine_tuning"]
+    assert named.task.labels == ("money", "space", "sports")
+    other = glue.Glue(
+        settings(task="mine", text_column="body", label_column="team")
+    )
+    assert other.folders[0] == "mine"
+    assert named.find_run().path != other.find_run().path
+    with pytest.raises(UserError, match="--task=mrpc: has data of its own"):
+        _ = glue.Glue(
+            settings(task="mrpc", text_column="body", label_column="team")
+        ).folders

@@ -1,0 +1,139 @@
+"""Real workers: what they do, and what is left when they are killed."""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests import commands
+from tf_transfer.sweeps import local
+
+GRID = {
+    "experiment": "glue",
+    "flags": {
+        "model": "tiny",
+        "data": "sample",
+        "task": "rte",
+        "batch_size": 8,
+        "max_length": 16,
+        "trainable_layers": 1,
+        "patience": 0,
+    },
+    "axes": {"seed": [0, 1, 2]},
+}
+
+
+def start(folder, **flags):
+    """Starts a sweep of three runs, in a session of its own."""
+    grid = {**GRID, "flags": {**GRID["flags"], **flags}}
+    (folder / "grid.json").write_text(json.dumps(grid))
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tf_transfer.sweep"),
+            str(folder / "grid.json"),
+            f"--out={folder / 'runs'}",
+        ],
+        cwd=commands.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for(path, count=1):
+    for _ in range(6000):
+        found = glob.glob(str(path), recursive=True)
+        if len(found) >= count:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"no {path}")
+
+
+def workers_of(folder):
+    """The processes whose run is below a folder."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                is_worker = b"tf_transfer.sweeps.worker" in file.read()
+            names = os.listdir(f"/proc/{process}/fd") if is_worker else []
+            targets = [os.readlink(f"/proc/{process}/fd/{n}") for n in names]
+        except OSError:
+            continue
+        if any(target.startswith(str(folder)) for target in targets):
+            found.append(int(process))
+    return found
+
+
+def results(folder):
+    return glob.glob(f"{folder}/runs/**/result.json", recursive=True)
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_leaves_no_process_and_goes_on(tmp_path):
+    """And a killed worker's run goes on in another."""
+    sweep = start(tmp_path, max_epochs=100_000)
+    wait_for(tmp_path / "runs/glue/**/epochs.jsonl")
+    assert workers_of(tmp_path)
+    sweep.kill()
+    sweep.wait()
+    wait_for(tmp_path / "runs/glue/**/checkpoint")
+    for _ in range(1000):
+        if not workers_of(tmp_path):
+            break
+        time.sleep(0.02)
+    assert not workers_of(tmp_path)
+    [first] = glob.glob(f"{tmp_path}/runs/glue/**/epochs.jsonl", recursive=True)
+    with open(first) as file:
+        done = len(file.readlines())
+
+    sweep = start(tmp_path, max_epochs=done + 1)
+    [config] = wait_for(os.path.dirname(first) + "/config.json")
+    while len(json.load(open(config))["starts"]) < 2:
+        time.sleep(0.02)
+    assert "is locked" not in sweep.communicate()[0]
+    assert sweep.returncode == 0
+    assert len(results(tmp_path)) == 3
+    starts = json.load(open(config))["starts"]
+    assert [len(starts)] == [2]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced_and_its_run_tried_again(tmp_path):
+    sweep = start(tmp_path, max_epochs=40)
+    wait_for(tmp_path / "runs/glue/**/epochs.jsonl")
+    [worker] = workers_of(tmp_path)
+    os.kill(worker, signal.SIGKILL)
+    output, _ = sweep.communicate()
+    assert sweep.returncode == 0, output
+    assert output.count("retried") == 1 and "SIGKILL" in output
+    assert output.count("finished seed=") == 3
+
+
+@pytest.mark.slow
+def test_after_a_signal_the_run_is_saved(tmp_path):
+    sweep = start(tmp_path, max_epochs=100_000)
+    wait_for(tmp_path / "runs/glue/**/epochs.jsonl")
+    sweep.send_signal(signal.SIGINT)
+    output, _ = sweep.communicate()
+    assert sweep.returncode == 130 and "same command continues" in output
+    assert not workers_of(tmp_path) and not results(tmp_path)
+    [log] = glob.glob(f"{tmp_path}/runs/.sweep/logs/*")
+    assert "Stopped and saved" in open(log).read()
+
+
+@pytest.mark.slow
+def test_a_worker_without_orders_ends_with_its_input(tmp_path):
+    """Before it has loaded TensorFlow, too."""
+    worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
+    worker.close()
+    for _ in range(3000):
+        if worker.exit_code() is not None:
+            break
+        time.sleep(0.02)
+    assert worker.exit_code() == 0

@@ -1,0 +1,152 @@
+"""Today's recipe on a task of one's own, and what a run comes to."""
+
+import os
+
+import numpy as np
+import pytest
+
+from tests import own_data
+from tests import quick
+from tf_transfer import train
+from tf_transfer.baselines import usual
+from tf_transfer.data import metrics
+from tf_transfer.data.task import Sentences
+from tf_transfer.data.task import Task
+from tf_transfer.reports import answer
+from tf_transfer.utils.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("one_block")
+KINDS = {
+    "news": {},
+    "topics": {"kind": "labels", "label": "tags"},
+    "stars": {"kind": "score", "label": "stars", "texts": ["title", "body"]},
+}
+
+
+def settings_of(path, out, **changes):
+    return train.Settings(
+        **{
+            "task": path,
+            "model": "tiny",
+            "max_length": 16,
+            "max_epochs": 1,
+            "trainable_layers": "1",
+            "out": str(out),
+            **changes,
+        }
+    )
+
+
+# === Settings ===
+
+
+def test_defaults_are_the_recipe_of_the_docstring():
+    settings = train.Settings(task="rte").resolve()
+    assert (settings.batch_size, settings.max_length) == (32, 256)
+    assert (settings.schedule, settings.warmup_fraction) == ("linear", 0.1)
+    assert settings.bias_correction and settings.max_epochs == 4
+    assert (settings.select, settings.frozen_prefix) == ("best", "cached")
+
+
+@pytest.mark.parametrize(
+    "layers, lr", [("all", 5e-5), ("2", 2e-4), ("0", 1e-3)]
+)
+def test_the_less_trains_the_higher_is_the_rate(layers, lr):
+    settings = train.Settings(task="rte", trainable_layers=layers).resolve()
+    assert settings.lr == lr
+
+
+def test_without_a_task_it_says_what_to_give():
+    with pytest.raises(UserError, match="--task: give a task file"):
+        train.Settings().resolve()
+
+
+# === Words alone ===
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def words_alone(request, tmp_path_factory):
+    """A run of words alone, and what it printed last."""
+    folder = tmp_path_factory.mktemp(request.param)
+    path = own_data.write_task(
+        folder, request.param, ending="jsonl", **KINDS[request.param]
+    )
+    return train.run(settings_of(path, folder / "runs", features="tfidf"))
+
+
+def test_words_alone_are_a_run_with_predictions(words_alone):
+    task = words_alone.experiment.task
+    record = words_alone.record
+    arrays = np.load(os.path.join(words_alone.directory, "predictions.npz"))
+    for kind in ("validation", "test"):
+        assert record[kind] == pytest.approx(
+            metrics.measure(
+                task.metrics, arrays[f"{kind}_labels"], arrays[f"{kind}_logits"]
+            )
+        )
+    assert record["approach"] == "tfidf" and record["lr"] is None
+    if task.kind == "classes":
+        assert record["test"]["accuracy"] == 1.0
+    if task.kind == "labels":
+        assert record["test"]["f1_micro"] > 0.8
+
+
+def test_words_alone_need_no_encoder_to_be_named(words_alone):
+    settings = words_alone.experiment.settings
+    assert "model_identity" not in words_alone.experiment.identities
+    assert f"{os.sep}tfidf{os.sep}" in words_alone.directory
+    assert settings.title == "split_seed=0"
+
+
+def test_an_end_says_score_interval_and_what_to_try(words_alone, capsys):
+    words_alone.experiment.train()
+    said = capsys.readouterr().out
+    assert "Already done" in said
+    task = words_alone.experiment.task
+    assert f"{task.name}, tfidf" in said and f"{task.metric} " in said
+    assert "on 12 tested texts" in said and " to " in said
+    assert ("commonest answer" in said) == (task.kind != "score")
+    assert "Next: an encoder" in said
+
+
+def test_each_word_gets_its_commonest_tag():
+    task = Task(
+        "t", "", ("words",), "tags", ("O", "B-X", "I-X"), "f1", kind="entities"
+    )
+    sentences = Sentences(
+        np.arange(2),
+        [["a", "b", "a"], ["a", "c"]],
+        [["B-X", "O", "B-X"], ["O", "O"]],
+    )
+    logits = (
+        usual.CommonestTags(task)
+        .fit(sentences)
+        .logits(Sentences(np.arange(1), [["a", "new", "c"]], [["O"] * 3]))
+    )
+    assert logits.argmax(axis=1).tolist() == [1, 0, 0]
+
+
+# === An encoder ===
+
+
+def test_a_run_ends_beside_words_alone_on_the_same_texts(tmp_path, capsys):
+    path = own_data.write_task(tmp_path, ending="jsonl")
+    with quick.eagerly():
+        result = train.run(settings_of(path, tmp_path / "runs"))
+    said = capsys.readouterr().out
+    for words in (
+        "news, last_1",
+        "words alone",
+        "commonest answer",
+        "points ahead",
+        "Next: ",
+        f"To predict: python -m tf_transfer.predict --run={result.directory}",
+    ):
+        assert words in said
+    run = answer.open_scored(result.directory)
+    low, high = answer.score_interval(run)
+    assert low <= run.score <= high
+    [baseline] = (tmp_path / "runs" / "train" / "news" / "tfidf").iterdir()
+    other = answer.open_scored(str(baseline))
+    np.testing.assert_array_equal(run.ids, other.ids)
+    np.testing.assert_array_equal(run.labels, other.labels)

@@ -1,0 +1,153 @@
+"""What stays from one run to the next changes no number."""
+
+import dataclasses
+import json
+import os
+import random
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from tests.conftest import tiny_settings
+from tf_transfer import glue
+from tf_transfer import multitask
+from tf_transfer.training import steps
+from tf_transfer.utils.errors import UserError
+from tf_transfer.warm import WarmState
+
+GLUE = (
+    {"lr": 1e-3},
+    {"lr": 3e-3, "seed": 1, "weight_decay": 0.1},
+    {"task": "sst2", "seed": 2, "dropout": 0.3},
+    {"trainable_layers": "1", "lr": 1e-2, "frozen_prefix": "cached"},
+    {"trainable_layers": "1", "seed": 1, "frozen_prefix": "cached"},
+    {"trainable_layers": "0", "frozen_prefix": "cached"},
+    {"trainable_layers": "0", "seed": 3, "frozen_prefix": "cached"},
+    {"schedule": "linear", "warmup_fraction": 0.3, "layer_decay": 0.9},
+    {
+        "schedule": "linear",
+        "warmup_fraction": 0.3,
+        "layer_decay": 0.9,
+        "seed": 1,
+    },
+    {"precision": "mixed_bfloat16"},
+    {"jit_compile": True, "trainable_layers": "1"},
+    {"jit_compile": True, "trainable_layers": "1", "seed": 1},
+)
+MULTITASK = tuple(
+    {"combine": combine, "seed": seed}
+    for combine in ("pcgrad", "sampled")
+    for seed in (0, 1)
+)
+
+
+def experiments(out):
+    """One for each run; the runs differ in what a process shares."""
+    shared = {"cache_dir": os.path.join(out, "cache")}
+    found = [
+        glue.Glue(tiny_settings(out, **shared, **changes)) for changes in GLUE
+    ]
+    settings = multitask.Settings(
+        data="sample",
+        model="tiny",
+        batch_size=8,
+        max_epochs=1,
+        max_length=32,
+        frozen_prefix="cached",
+        out=str(out),
+        **shared,
+    )
+    return found + [
+        multitask.Multitask(dataclasses.replace(settings, **changes))
+        for changes in MULTITASK
+    ]
+
+
+def numbers(result):
+    """Every number of a run that is not a time."""
+    path = result.directory
+    with open(os.path.join(path, "epochs.jsonl")) as file:
+        lines = [json.loads(line) for line in file]
+    with np.load(os.path.join(path, "predictions.npz")) as file:
+        arrays = {name: file[name].tobytes() for name in file}
+    [model] = os.listdir(os.path.join(path, "model"))
+    weights = load_file(os.path.join(path, "model", model))
+    return (
+        [(x["train_loss"], x["validation"], x["test"]) for x in lines],
+        arrays,
+        {name: weight.tobytes() for name, weight in weights.items()},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_runs_in_any_order_in_one_process_are_those_of_their_own(
+    seed, tmp_path, one_block
+):
+    order = list(range(len(GLUE) + len(MULTITASK)))
+    random.Random(seed).shuffle(order)
+    alone = experiments(str(tmp_path / "alone"))
+    shared = experiments(str(tmp_path / "shared"))
+    warm = WarmState()
+    for index in order:
+        expected = numbers(alone[index].train())
+        assert numbers(shared[index].train((), warm)) == expected
+
+
+@pytest.mark.slow
+def test_another_rate_and_seed_and_decay_need_no_new_program(
+    tmp_path, one_block, monkeypatch
+):
+    traced = []
+    trace = steps.ObjectiveProgram._compute_gradients
+
+    def counted(self, *arguments):
+        traced.append(self)
+        return trace(self, *arguments)
+
+    monkeypatch.setattr(steps.ObjectiveProgram, "_compute_gradients", counted)
+    warm = WarmState()
+    for changes in (
+        {"lr": 1e-3},
+        {"lr": 1e-2, "seed": 1},
+        {"weight_decay": 0.2, "max_epochs": 3},
+        {"lr": 1e-3, "split_seed": 1, "patience": 1},
+    ):
+        glue.Glue(tiny_settings(tmp_path, **changes)).train((), warm)
+    assert len(traced) == 1
+
+
+def test_what_failed_leaves_the_encoder_as_it_was_loaded(
+    tmp_path, one_block, eager
+):
+    expected = numbers(glue.Glue(tiny_settings(tmp_path / "a")).train())
+    warm = WarmState()
+    broken = glue.Glue(tiny_settings(tmp_path / "b", lr=1e30, max_epochs=9))
+    with pytest.raises(UserError, match="not finite"):
+        broken.train((), warm)
+    again = glue.Glue(tiny_settings(tmp_path / "b"))
+    assert numbers(again.train((), warm)) == expected
+
+
+def test_texts_are_tokenised_once_for_an_encoder(
+    tmp_path, one_block, eager, monkeypatch
+):
+    from tf_transfer.data import tokens
+
+    names, encode = [], tokens.encode
+
+    def counted(*arguments):
+        names.append(arguments[-1])
+        return encode(*arguments)
+
+    monkeypatch.setattr(tokens, "encode", counted)
+    warm = WarmState()
+    for changes in ({}, {"seed": 1}, {"max_length": 16}, {"split_seed": 1}):
+        settings = tiny_settings(tmp_path, max_epochs=1, **changes)
+        glue.Glue(settings).train((), warm)
+    # Another length is another encoding; another split has other texts.
+    assert names == ["train", "validation", "test"] * 2 + [
+        "train",
+        "validation",
+    ]

@@ -1,0 +1,50 @@
+"""`python -m tf_transfer`: lists the commands, a line each."""
+
+import ast
+import importlib.util
+import sys
+
+from tf_transfer.utils import formatting
+
+GROUPS = {
+    "Your own task": ("train", "predict"),
+    "The five papers": ("glue", "freezing", "tweets", "multitask", "stacking"),
+    "Many runs": ("sweep", "report", "ensemble", "cache"),
+}
+
+
+def describe() -> str:
+    """Every command with the first line of its docstring."""
+    lines = ["python -m tf_transfer.COMMAND --help explains each.", ""]
+    for title, names in GROUPS.items():
+        rows = [(f"  tf_transfer.{name}", _summary(name)) for name in names]
+        lines += [f"{title}:", formatting.aligned(rows), ""]
+    return "\n".join(lines).rstrip()
+
+
+def _summary(name: str) -> str:
+    """A command's first line, without importing what it needs."""
+    spec = importlib.util.find_spec(f"tf_transfer.{name}")
+    assert spec is not None and spec.origin is not None
+    with open(spec.origin, encoding="utf-8") as file:
+        document = ast.get_docstring(ast.parse(file.read())) or ""
+    return document.split("\n")[0]
+
+
+def main() -> int:
+    """Prints the list; 1 where something else is asked for."""
+    print(describe())
+    known = [name for names in GROUPS.values() for name in names]
+    asked = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if asked:
+        name = asked[0] if asked[0] in known else "train"
+        print(
+            f"\nerror: {asked[0]!r}: give a command as its module, such as "
+            f"python -m tf_transfer.{name}",
+            file=sys.stderr,
+        )
+    return 1 if asked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""A baseline on the splits of a task, as a run like any other."""
+
+import dataclasses
+import time
+from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tf_transfer.baselines import usual
+from tf_transfer.data import entities
+from tf_transfer.data import metrics
+from tf_transfer.data import splits
+from tf_transfer.data.task import Task
+from tf_transfer.utils import machine
+
+if TYPE_CHECKING:
+    from tf_transfer.training import records
+
+
+@dataclasses.dataclass(frozen=True)
+class Processor:
+    """The devices that `RunDirectory.begin` records."""
+
+    names: tuple[str, ...] = ("/device:CPU:0",)
+    replicas: int = 1
+    workers: int = 1
+
+
+def run(
+    settings: Any,
+    directory: "records.RunDirectory",
+    task: Task,
+    examples: dict[str, dict[str, Any]],
+) -> dict[str, Any]:
+    """Fits and scores a baseline.
+
+    Args:
+        settings: Resolved, of an experiment with sparse features.
+        directory: The run directory.
+        task: The task.
+        examples: See `tasks.read_splits`.
+
+    Returns:
+        What `result.json` says.
+    """
+    try:
+        return _run(settings, directory, task, examples)
+    finally:
+        directory.close()
+
+
+def _run(
+    settings: Any,
+    directory: "records.RunDirectory",
+    task: Task,
+    examples: dict[str, dict[str, Any]],
+) -> dict[str, Any]:
+    train = examples["train"][""]
+    began = time.monotonic()
+    baseline = usual.make(task, settings.split_seed).fit(train)
+    train_seconds = time.monotonic() - began
+    sizes = {
+        "_".join(filter(None, (kind, name))): len(part)
+        for kind, named in examples.items()
+        for name, part in named.items()
+    }
+    directory.begin(
+        settings,
+        Processor(),
+        {"classifier": baseline.parameters},
+        sizes,
+        {"tasks": {task.name: task.record}, "chosen": baseline.chosen},
+    )
+    scores: dict[str, dict[str, float] | None] = {}
+    arrays: dict[str, np.ndarray] = {}
+    for kind in ("validation", "test"):
+        scores[kind] = None
+        for name, part in examples[kind].items():
+            prefix = f"{name}_" if name else ""
+            labels, logits = _labels(task, part), baseline.logits(part)
+            measured = _measure(task, part, labels, logits)
+            scores[kind] = {
+                **(scores[kind] or {}),
+                **{prefix + metric: v for metric, v in measured.items()},
+            }
+            arrays |= {
+                f"{kind}_{prefix}ids": part.ids,
+                f"{kind}_{prefix}labels": labels,
+                f"{kind}_{prefix}logits": logits,
+            }
+    seconds = time.monotonic() - began
+    line = {
+        "epoch": 1,
+        "phase": 1,
+        "phase_epoch": 1,
+        "task": None,
+        "train_loss": None,
+        **scores,
+        "train_seconds": train_seconds,
+        "eval_seconds": seconds - train_seconds,
+        "elapsed_seconds": train_seconds,
+        "examples_per_second": len(train) / max(train_seconds, 1e-9),
+        "peak_memory_bytes": machine.own_memory(),
+    }
+    directory.write_epochs([line])
+    directory.write_predictions(arrays)
+    result = {
+        "task": task.name,
+        "metric": task.metric,
+        "approach": settings.approach,
+        "trainable_layers": None,
+        "lr": None,
+        "batch_size": None,
+        "seed": settings.split_seed,
+        **scores,
+        "test_last": scores["test"],
+        "best_epoch": None,
+        "epochs_run": 1,
+        "stop_reason": "one held-out set",
+        "phases": [],
+        "train_seconds": train_seconds,
+        "seconds_per_epoch": train_seconds,
+        "prefix_seconds": None,
+        "prefix_build_seconds": None,
+        "trainable_parameters": baseline.parameters,
+        "total_parameters": baseline.parameters,
+        "warnings": splits.find_warnings(task, examples),
+    }
+    directory.end(result)
+    return result
+
+
+def _labels(task: Task, part: Any) -> np.ndarray:
+    if not task.is_tagging:
+        return part.labels
+    return entities.encode(part.tags, task.labels or ()).ids
+
+
+def _measure(
+    task: Task, part: Any, labels: np.ndarray, logits: np.ndarray
+) -> dict[str, float]:
+    if not task.is_tagging:
+        return metrics.measure(task.metrics, labels, logits)
+    expected = entities.encode(part.tags, task.labels or ())
+    predicted = entities.Tagged(logits.argmax(axis=1), expected.starts)
+    types = entities.types_of(task.labels or ())
+    scores = entities.score(expected, predicted, types)
+    return {n: scores[n] for n in dict.fromkeys((*task.metrics, *scores))}

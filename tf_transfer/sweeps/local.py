@@ -1,0 +1,137 @@
+"""Workers on this machine: a process each, with its share of cores or GPUs."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import machine
+from tf_transfer.utils.errors import UserError
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class LocalWorker:
+    """A worker in a process of its own; see `work.Handle`.
+
+    Its input is a pipe from this process: where that ends, so does the worker.
+
+    Args:
+        slot: which share of the cores is its own, from 0.
+        jobs: how many workers share this machine.
+        log: of its first run: what goes wrong before it goes there.
+        environment: changes of the environment.
+    """
+
+    def __init__(
+        self, slot: int, jobs: int, log: str, environment: dict[str, str]
+    ) -> None:
+        command = [sys.executable, "-m", "tf_transfer.sweeps.worker"]
+        with open(log, "ab") as file:
+            self._process = subprocess.Popen(
+                [*command, str(slot), str(jobs)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env={
+                    **os.environ,
+                    machine.JOBS_VARIABLE: str(jobs),
+                    **environment,
+                },
+                start_new_session=True,  # Ctrl-C is the sweep's to tell
+            )
+        assert self._process.stdin and self._process.stdout
+        self._orders, self._answers = self._process.stdin, self._process.stdout
+        os.set_blocking(self._answers.fileno(), False)
+        self._unread = b""
+
+    def send(self, run: Planned, log: str) -> None:
+        """Gives it a run to do."""
+        order = {
+            "module": run.experiment.command_module,
+            "words": run.words,
+            "log": log,
+        }
+        with contextlib.suppress(OSError):  # it has died: `exit_code` says so
+            self._orders.write(json.dumps(order).encode() + b"\n")
+            self._orders.flush()
+
+    def receive(self) -> list[dict[str, Any]]:
+        """What it has reported since the last time."""
+        with contextlib.suppress(OSError):
+            self._unread += self._answers.read() or b""
+        *lines, self._unread = self._unread.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def exit_code(self) -> int | None:
+        """How it ended; minus the signal's number if by one."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """Asks it to save the state of its run, and to end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def close(self) -> None:
+        """Lets it end."""
+        with contextlib.suppress(OSError):
+            self._orders.close()
+
+
+# === GPUs ===
+
+
+def list_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES has them."""
+    visible = os.environ.get(VISIBLE)
+    if visible is not None:
+        return [name for name in visible.split(",") if name not in ("", "-1")]
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "--list-gpus"], capture_output=True, text=True
+        ).stdout
+    except OSError:
+        return []
+    lines = [line for line in listed.splitlines() if line.startswith("GPU ")]
+    return [str(number) for number in range(len(lines))]
+
+
+def assign_gpus(
+    gpus: Sequence[str],
+    jobs: int | None = None,
+    runs_per_gpu: int = 1,
+    needs_all: bool = False,
+) -> list[dict[str, str]]:
+    """What each worker's environment says of GPUs; one element a worker.
+
+    Args:
+        gpus: what `list_gpus` returns.
+        jobs: how many workers; None for one, or one a GPU (and a place on it).
+        runs_per_gpu: how many workers may share one.
+        needs_all: whether a run spreads over all GPUs: then all see all.
+
+    Raises:
+        UserError: there are more workers than places on GPUs.
+    """
+    if not gpus or needs_all:
+        return [{}] * (jobs or 1)
+    places = len(gpus) * runs_per_gpu
+    jobs = jobs or places
+    if jobs > places:
+        raise UserError(
+            f"--jobs={jobs}: here are {len(gpus)} GPUs, and --runs_per_gpu="
+            f"{runs_per_gpu}. Give a larger --runs_per_gpu, or --jobs={places}."
+        )
+    return [{VISIBLE: gpus[slot % len(gpus)]} for slot in range(jobs)]

@@ -1,0 +1,190 @@
+"""In which order runs are done, and which of them by one shard of a sweep."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Callable
+from collections.abc import Hashable
+from collections.abc import Sequence
+from typing import Any
+
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils.errors import UserError
+
+
+def order(runs: list[Planned]) -> list[Planned]:
+    """Sorts runs so that those that share most follow each other.
+
+    Of the feature caches of one data set the lowest cut comes first: a higher
+    one continues from its states. Otherwise the grid's order stays.
+    """
+    first_index: dict[Any, int] = {}
+    keys = []
+    for index, run in enumerate(runs):
+        shared = sharing(run)
+        cache = feature_cache(run)
+        groups = [
+            first_index.setdefault(shared[:level], index)
+            for level in range(1, len(shared) + 1)
+        ]
+        is_cached = (*shared[:CACHE], bool(cache))
+        groups[CACHE:CACHE] = [
+            first_index.setdefault(is_cached, index),
+            cache[1] if cache else 0,
+        ]
+        keys.append((*groups, index))
+    return [runs[key[-1]] for key in sorted(keys)]
+
+
+CACHE = 3  # how much of `sharing` comes before the feature cache
+
+
+def sharing(run: Planned) -> tuple[Hashable, ...]:
+    """What a worker keeps from run to run, the most expensive first.
+
+    Returns:
+        The kind of process; the encoder; its texts; their feature cache; and
+        the traced program, which serves other rates, decays and seeds.
+    """
+    settings: Any = run.settings
+    encoder = settings.model, settings.dropout, settings.precision
+    texts = (
+        run.experiment.name,
+        settings.data,
+        getattr(settings, "task", ""),
+        settings.max_length,
+    )
+    program = dataclasses.replace(
+        settings,
+        lr=1.0,
+        seed=0,
+        weight_decay=float(bool(settings.weight_decay)),
+    )
+    return kind(run), encoder, texts, feature_cache(run), program
+
+
+def kind(run: Planned) -> Hashable:
+    """What a process is set up for, once and for all."""
+    settings = run.settings
+    return settings.strategy, settings.cpu_devices, settings.deterministic
+
+
+def choose(
+    last: Planned | None, todo: Sequence[Planned], running: Sequence[Planned]
+) -> Planned:
+    """The run that a worker does next.
+
+    It is one that shares more than the texts with the last, or else one whose
+    texts nobody else works on.
+
+    Args:
+        last: what the worker did last.
+        todo: what may be done, in the order of `order`; not empty.
+        running: what other workers do.
+    """
+
+    def count_shared(run: Planned, other: Planned) -> int:
+        pairs = zip(sharing(run), sharing(other))
+        return sum(1 for _ in itertools.takewhile(_is_equal, pairs))
+
+    if last is not None:
+        best = max(todo, key=lambda run: count_shared(run, last))
+        if count_shared(best, last) > CACHE:
+            return best
+    return min(
+        todo,
+        key=lambda run: (
+            max((count_shared(run, other) for other in running), default=0),
+            -count_shared(run, last) if last else 0,
+        ),
+    )
+
+
+def _is_equal(pair: tuple[Any, Any]) -> bool:
+    return pair[0] == pair[1]
+
+
+def feature_cache(run: Planned) -> tuple[Any, int] | None:
+    """What tells the feature cache that a run reads from others.
+
+    Returns:
+        What its texts and states come from, and a number that rises with the
+        cut; None for a run without one.
+    """
+    settings: Any = run.settings
+    if not settings.runs_cached:
+        return None
+    texts = (
+        settings.model,
+        settings.data,
+        getattr(settings, "task", ""),
+        settings.max_length,
+        settings.precision,
+        settings.cache_dtype,
+    )
+    return texts, _depth(settings)
+
+
+def _depth(settings: settings_lib.Settings) -> int:
+    if settings.blocks:
+        return int(settings.blocks.partition("-")[0])
+    if settings.trainable_layers == "all":  # a phase freezes every block
+        return 0
+    return -int(settings.trainable_layers)
+
+
+# === Shards ===
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Reads `--shard`, such as `3/16`: which of how many.
+
+    Raises:
+        UserError: it is no such thing.
+    """
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
+    shard, count = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= shard <= count:
+        raise UserError(
+            f"--shard={text[:40]}: give which of how many, such as 3/16 for "
+            "the third of sixteen."
+        )
+    return shard, count
+
+
+def choose_shard(
+    runs: list[Planned],
+    shard: int,
+    count: int,
+    seconds: Callable[[Planned], float],
+    build_seconds: Callable[[Planned], float],
+) -> list[Planned]:
+    """The runs of one shard: every shard has whole feature caches.
+
+    The largest group of runs goes to the shard that has least to do so far,
+    then the next. So the shards of a grid are the same on every machine, as
+    long as the seconds are.
+
+    Args:
+        runs: of the whole sweep.
+        shard: which, from 1.
+        count: how many shards there are.
+        seconds: what a run takes, apart from building a feature cache.
+        build_seconds: what building its feature cache takes.
+    """
+    groups: dict[Any, list[Planned]] = {}
+    for index, run in enumerate(runs):
+        groups.setdefault(feature_cache(run) or index, []).append(run)
+    costs = {
+        group: max(map(build_seconds, members)) + sum(map(seconds, members))
+        for group, members in groups.items()
+    }
+    loads = [0.0] * count
+    chosen: set[str] = set()
+    for group in sorted(groups, key=lambda group: -costs[group]):
+        index = loads.index(min(loads))
+        loads[index] += costs[group]
+        if index == shard - 1:
+            chosen |= {run.name for run in groups[group]}
+    return [run for run in runs if run.name in chosen]

@@ -1,0 +1,53 @@
+"""Signs of life that a worker sends while it does a run."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tf_transfer.training.callbacks import Callback
+from tf_transfer.utils import machine
+
+SECONDS_BETWEEN = 1.0
+
+
+class SignsOfLife(Callback):
+    """Says that steps are trained, or texts go through the frozen blocks.
+
+    Args:
+        report: called with a dict: `event` is `alive`, `examples` how many were
+            trained since the last time, `memory` the process's own in bytes.
+    """
+
+    def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:
+        self._report = report
+        self._examples = 0
+        self._has_trained = False
+        self._last = 0.0
+
+    def on_build(self, trainer: Any) -> None:
+        self._send()
+
+    def on_steps_end(
+        self, trainer: Any, losses: np.ndarray, counts: np.ndarray
+    ) -> None:
+        self._examples += int(counts.sum())
+        self._send(at_once=not self._has_trained)
+        self._has_trained = True
+
+    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+        self._send()
+
+    def _send(self, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if now - self._last < SECONDS_BETWEEN and not at_once:
+            return
+        self._report(
+            {
+                "event": "alive",
+                "examples": self._examples,
+                "memory": machine.own_memory(),
+            }
+        )
+        self._examples, self._last = 0, now

@@ -1,0 +1,201 @@
+"""A worker: a process that does one run after another.
+
+    python -m tf_transfer.sweeps.worker SLOT JOBS
+
+It reads orders, a line of JSON a run, from its standard input, and answers with
+lines of JSON on its standard output. TensorFlow is loaded once, and what the
+next run shares with the last stays in memory (`tf_transfer.warm`). What a run
+prints goes into the run's own log.
+
+It ends when its input does: then the sweep has no more work, or has died, and
+a run that goes on saves its state first.
+"""
+
+import contextlib
+import dataclasses
+import gc
+import importlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+from tf_transfer import experiment as experiment_lib
+from tf_transfer.config import command_line
+from tf_transfer.utils import machine
+from tf_transfer.warm import WarmState
+
+SECONDS_TO_SAVE = 120  # that a run has, once the sweep has died
+
+Report = Callable[[dict[str, Any]], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """What a worker is asked to do.
+
+    Attributes:
+        module: that has the experiment.
+        words: the flags of the run's command.
+        log: file that its output is appended to.
+    """
+
+    module: str
+    words: tuple[str, ...]
+    log: str
+
+
+class Worker:
+    """Does runs in this process, one after another.
+
+    Args:
+        report: called with what the sweep should know: a dict with `event`,
+            `alive` or `ended`, and the bytes of `memory`.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._warm = WarmState()
+
+    def do(self, order: Order) -> str:
+        """Does a run, and reports how it ended.
+
+        Returns:
+            `finished`; `failed`, by an error that is the run's own; `stopped`,
+            by a signal, with its state saved; or `broken`, by an error that
+            says nothing of the run: do nothing else in this process.
+        """
+        began = time.monotonic()
+        with _output_to(order):
+            outcome = self._try(order)
+            gc.collect()  # programs and networks are circles of references
+        self._report(
+            {
+                "event": "ended",
+                "outcome": outcome,
+                "seconds": time.monotonic() - began,
+                "memory": machine.own_memory(),
+            }
+        )
+        return outcome
+
+    def _try(self, order: Order) -> str:
+        outcome = "broken"
+        try:
+            command_line.guarded(lambda: self._run(order))
+            return "finished"
+        except SystemExit as end:
+            outcome = "failed" if end.code == 1 else "stopped"
+        except BaseException:
+            traceback.print_exc()
+        self._warm = WarmState()  # nothing is known of what is left
+        return outcome
+
+    def _run(self, order: Order) -> None:
+        from tf_transfer.sweeps import signs
+
+        module = importlib.import_module(order.module)
+        sys.argv = [module.__file__ or order.module, *order.words]
+        cls = experiment_lib.load(order.module)
+        experiment = cls(command_line.parse(cls.Settings, order.words))
+        experiment.train([signs.SignsOfLife(self._report)], self._warm)
+
+
+@contextlib.contextmanager
+def _output_to(order: Order) -> Iterator[None]:
+    """Appends what the process prints, C++ included, to the run's log."""
+    kept = [os.dup(number) for number in (1, 2)]
+    with open(order.log, "ab") as log:
+        command = " ".join(("python -m", order.module, *order.words))
+        log.write(f"\n=== {time.strftime('%F %T')} {command}\n".encode())
+        log.flush()
+        for number in (1, 2):
+            os.dup2(log.fileno(), number)
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for number, descriptor in zip((1, 2), kept):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+
+
+# === The process ===
+
+
+def main(slot: int, jobs: int) -> None:
+    """Does the orders that come, until there are no more.
+
+    Args:
+        slot: which of `jobs` shares of the cores is its own, from 0.
+        jobs: how many workers share this machine.
+    """
+    _take_cores(slot, jobs)
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what is printed outside of a run is no answer
+    orders: queue.Queue[Order | None] = queue.Queue()
+    is_busy = threading.Event()
+    threading.Thread(
+        target=_read_orders, args=(orders, is_busy), daemon=True
+    ).start()
+
+    def report(what: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the sweep has died
+            answers.write(json.dumps(what) + "\n")
+
+    command_line.import_tensorflow()
+    _grow_gpu_memory()
+    worker = Worker(report)
+    while (order := orders.get()) is not None:
+        is_busy.set()
+        outcome = worker.do(order)
+        is_busy.clear()
+        if outcome in ("stopped", "broken"):
+            break
+    answers.flush()
+    # A thread still waits for orders, which Python's own end does not survive.
+    os._exit(0)
+
+
+def _take_cores(slot: int, jobs: int) -> None:
+    """Leaves the process its share of the cores."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    share = len(cores) // jobs
+    if jobs > 1 and share:
+        os.sched_setaffinity(0, cores[slot * share : (slot + 1) * share])
+
+
+def _grow_gpu_memory() -> None:
+    """Lets several workers share a GPU."""
+    import tensorflow as tf
+
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+
+def _read_orders(
+    orders: "queue.Queue[Order | None]", is_busy: threading.Event
+) -> None:
+    """Reads orders to their end; then lets a run save its state, and ends."""
+    for line in sys.stdin:
+        order = json.loads(line)
+        orders.put(Order(order["module"], tuple(order["words"]), order["log"]))
+    orders.put(None)
+    if is_busy.is_set():
+        os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(SECONDS_TO_SAVE)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

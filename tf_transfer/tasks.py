@@ -1,0 +1,332 @@
+"""What a task comes to in a run: its settings, its splits, tokens and loss.
+
+An experiment has one task or several, of any kind: classes, several labels, a
+score, or entities. Here is what all of them share.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import ClassVar
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
+from tf_transfer.data import own
+from tf_transfer.data import registry
+from tf_transfer.data import splits
+from tf_transfer.data import task_file
+from tf_transfer.data.task import KINDS
+from tf_transfer.data.task import Source
+from tf_transfer.data.task import Task
+from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
+
+if TYPE_CHECKING:
+    from tf_transfer.data.batches import EncodedSplit
+    from tf_transfer.data.tokens import Tokens
+    from tf_transfer.models.encoder import Encoder
+    from tf_transfer.training.objectives import Objective
+
+# By `train`, `validation` and `test`, then by split name.
+Texts = dict[str, dict[str, Any]]
+Splits = dict[str, dict[str, "EncodedSplit"]]
+
+
+TABLE_FLAGS = (
+    "text_column",
+    "label_column",
+    "kind",
+    "metric",
+    "test_fraction",
+    "encoding",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSettings(settings_lib.Settings):
+    """The shared settings, and which task."""
+
+    task: str = setting(
+        "rte",
+        "The task: one of GLUE's (cola, sst2, mrpc, stsb, qqp, mnli, qnli, "
+        "rte, wnli), sentiment, paraphrase, similarity, ner, yahoo; or a task "
+        "file of your own, such as mine.toml.",
+    )
+    pooling: str = setting(
+        "cls",
+        "What the head reads: [CLS] through the pooler; the mean of all "
+        "tokens; or [CLS] above each of the last four blocks, side by side.",
+        choices=("cls", "mean", "last4"),
+    )
+    pairs: str = setting(
+        "cross",
+        "How a pair is read: `cross`, both texts in one row; or `sbert`, each "
+        "by itself, u and v, and the head reads (u, v, |u - v|).",
+        choices=("cross", "sbert"),
+    )
+
+    # === A table of your own, without a task file ===
+    # All of it is part of the identity of the data.
+    text_column: str = setting(
+        "",
+        "Of --data=FILE (CSV, TSV, JSON lines, Parquet): the column of the "
+        "texts; two with a comma between are a pair.",
+        hashed=False,
+    )
+    label_column: str = setting(
+        "", "Of --data=FILE: the column of the labels.", hashed=False
+    )
+    kind: str = setting(
+        "classes",
+        "Of --data=FILE: what its labels are; `labels`: several at once.",
+        choices=KINDS,
+        hashed=False,
+    )
+    metric: str = setting(
+        "",
+        "Of --data=FILE: what selects, stops and ranks. Unset: accuracy, "
+        "f1_micro for several labels, spearman for a score, f1 for entities.",
+        hashed=False,
+    )
+    test_fraction: float = setting(
+        0.1,
+        "Of --data=FILE: the part that is tested, stratified, drawn by "
+        "--split_seed.",
+        hashed=False,
+        above=0,
+        below=1,
+    )
+    encoding: str = setting(
+        "utf-8", "Of --data=FILE, where it is CSV or TSV.", hashed=False
+    )
+
+    names_any_task: ClassVar[bool] = False  # `task` is but a name
+
+    def check(self) -> None:
+        """Raises `UserError`, naming the flag, for what cannot be."""
+        super().check()
+        is_name = bool(self.task) or self.names_any_task
+        if is_name and not task_file.is_task_file(self.task):
+            settings_lib.check_name(f"--task={cut(self.task)}", self.task)
+        if not self.is_own and not self.names_any_task:
+            registry.check(self.task)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the task is one's own: a task file, or a table."""
+        return task_file.is_task_file(self.task) or task_file.is_table(
+            self.data
+        )
+
+    @property
+    def task_name(self) -> str:
+        """What folders and tables call the task."""
+        return self.own_task.name if self.is_own else self.task
+
+    @property
+    def own_task(self) -> task_file.TaskFile:
+        """What is said of a task of one's own."""
+        if task_file.is_task_file(self.task):
+            return task_file.read(self.task)
+        [default] = (
+            field.default
+            for field in dataclasses.fields(self)
+            if field.name == "task"
+        )
+        if self.task in registry.OPENERS and self.task != default:
+            raise UserError(
+                f"--task={self.task}: has data of its own, and --data="
+                f"{self.data} is a table of yours. Give the task another name."
+            )
+        return task_file.from_flags(
+            self.data,
+            "" if self.task == default else self.task,
+            self.text_column,
+            self.label_column,
+            self.kind,
+            self.metric,
+            self.test_fraction,
+            encoding=self.encoding,
+        )
+
+    def unread(self) -> list[str]:
+        """Names of the flags that a run with these settings does not read."""
+        names = super().unread()
+        if self.names_any_task:
+            return names
+        if task_file.is_task_file(self.task):
+            names += ["data", *TABLE_FLAGS]
+            if os.path.isfile(self.task) and self.own_task.validation:
+                names.append("validation_fraction")
+        elif not self.is_own:
+            names += TABLE_FLAGS
+        return names
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that can change a number, by name."""
+        return {**super().hashed(), "task": self.task_name}
+
+
+def open_source(settings: TaskSettings) -> Source:
+    """Where the texts of a task come from.
+
+    Raises:
+        UserError: There is no such task, file or column.
+    """
+    if settings.is_own:
+        return own.OwnSource(settings.own_task, settings.split_seed)
+    return registry.open_source(
+        settings.task, settings.data, settings.cache_folder
+    )
+
+
+def read_splits(
+    source: Source,
+    task: Task,
+    validation_fraction: float,
+    split_seed: int,
+    max_train_examples: int = 0,
+) -> Texts:
+    """The texts of a task: what trains, validates and tests.
+
+    Where the task has no split that validates, a part of the training set
+    does. The first of several test splits has the split name "".
+
+    Args:
+        source: where they come from.
+        task: whose they are.
+        validation_fraction: of the training set.
+        split_seed: of that part, and of the subset that trains.
+        max_train_examples: train on so many; 0 for all.
+
+    Raises:
+        UserError: naming the file and the line.
+    """
+    train = source.read("train")
+    if task.validation:
+        rows = np.arange(len(train))
+        validation = {"": source.read(task.validation)}
+    else:
+        rows, held = splits.split_train_validation(
+            train.labels, validation_fraction, split_seed
+        )
+        apart = source.keep_apart(train.ids[rows], train.ids[held])
+        rows = rows[np.isin(train.ids[rows], apart)]
+        validation = {"": train.take(held)} if len(held) else {}
+    chosen = splits.choose_subset(
+        train.labels[rows], max_train_examples, split_seed
+    )
+    return {
+        "train": {"": train.take(rows[chosen])},
+        "validation": validation,
+        "test": {
+            name.removeprefix("dev_") if number else "": source.read(name)
+            for number, name in enumerate(task.development)
+        },
+    }
+
+
+def _encode_texts(
+    encoder: "Encoder",
+    texts: Sequence[list[str]],
+    max_length: int,
+    name: str,
+) -> "Tokens":
+    from tf_transfer.data import tokens
+
+    return tokens.encode(
+        encoder.tokenize, encoder.special, texts, max_length, name
+    )
+
+
+def encode(
+    examples: Any,
+    task: Task,
+    encoder: "Encoder",
+    max_length: int,
+    texts_per_row: int = 1,
+    name: str = "",
+    encode_texts: "Callable[..., Tokens]" = _encode_texts,
+) -> "EncodedSplit":
+    """Tokenizes examples, labelled or not.
+
+    Args:
+        examples: `Examples`, or `Sentences` of a task that labels words.
+        task: whose they are.
+        encoder: has the tokenizer.
+        max_length: longest row in tokens.
+        texts_per_row: texts of an example that are run each by itself.
+        name: what the progress bar says.
+        encode_texts: takes encoder, texts, longest row and name.
+    """
+    from tf_transfer.data import batches
+    from tf_transfer.data import tagging
+    from tf_transfer.data import tokens
+
+    if task.is_tagging:
+        assert task.labels is not None
+        return tagging.encode_sentences(
+            examples, task.labels, encoder, max_length, name
+        )
+    columns = [examples.texts]
+    if texts_per_row == 2:
+        columns = [[column] for column in examples.texts]
+    ids = tokens.join(
+        [encode_texts(encoder, texts, max_length, name) for texts in columns]
+    )
+    labels = examples.labels
+    if labels is None:
+        labels = np.zeros(len(examples), np.int64)
+    return batches.EncodedSplit(
+        ids, labels, examples.ids, texts_per_example=texts_per_row
+    )
+
+
+def make_objective(
+    task: Task,
+    encoded: Splits,
+    metric_prefix: str = "",
+    weight: float = 1.0,
+) -> "Objective":
+    """The objective of a task, with the loss that its labels ask for.
+
+    Args:
+        task: names the head, the labels and the metrics.
+        encoded: see `Experiment.encode_splits`.
+        metric_prefix, weight: see `objectives.Objective`.
+    """
+    from tf_transfer.data import metrics
+    from tf_transfer.data import tagging
+    from tf_transfer.training import objectives
+
+    def measure(split: "EncodedSplit", logits: np.ndarray) -> dict[str, float]:
+        if task.is_tagging:
+            assert task.labels is not None
+            return tagging.measure_entities(
+                split, logits, task.labels, task.metrics
+            )
+        return metrics.measure(task.metrics, split.labels, logits)
+
+    return objectives.Objective(
+        name=task.name,
+        loss=objectives.loss_for(task.kind, task.units),
+        train=encoded["train"][""],
+        evaluation={kind: encoded[kind] for kind in ("validation", "test")},
+        measure=measure,
+        metric_prefix=metric_prefix,
+        weight=weight,
+    )
+
+
+def count_examples(encoded: Splits) -> dict[str, int]:
+    """Examples of each split, as `config.json` names it."""
+    return {
+        "_".join(filter(None, (kind, name))): len(split)
+        for kind, named in encoded.items()
+        for name, split in named.items()
+    }

@@ -1,0 +1,276 @@
+"""Your own task: one run with today's recipe, and what it comes to.
+
+    python -m tf_transfer.train --task=mine.toml --model=minilm
+    python -m tf_transfer.train --data=mine.csv --text_column=text \\
+        --label_column=label --model=minilm --trainable_layers=2
+    python -m tf_transfer.train --task=mine.toml --features=tfidf
+
+A task file says what the texts and labels are (docs/own_task.md); one table
+needs none. It ends with the score beside the commonest answer and words alone,
+what to try next, and how to predict.
+
+Defaults are what the field uses now, not a paper's of the other commands:
+batch 32 and, for everything, 5e-5, of the ranges of Devlin et al. 2019
+(appendix A.3); for the last blocks 2e-4 and for a head on a frozen encoder 1e-3
+(ours: the less trains, the higher; the papers' pages show the curves); Adam
+with bias correction and a linear schedule that warms up over a tenth of the
+steps (Mosbach et al. 2021, Zhang et al. 2021: without the correction small data
+sets fail); decay 0.01, clipping at 1.0
+(Devlin et al.); four epochs, of which the best on validation is the result
+(Dodge et al. 2020); up to 256 tokens, padded to the longest of a batch only;
+frozen blocks are run once and stored (docs/feature_cache.md). A tenth of the
+training set validates, drawn by --split_seed, where the task has nothing else.
+
+--features=tfidf is words alone, by scikit-learn: TF-IDF of words and of pairs
+of words, logistic or ridge regression, chosen by cross-validation within the
+training set. --baseline adds it to every run of an encoder.
+"""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any
+from typing import TYPE_CHECKING
+
+from tf_transfer import experiment
+from tf_transfer import tasks
+from tf_transfer.config import command_line
+from tf_transfer.config.settings import setting
+from tf_transfer.trained import Result
+from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transfer.training.callbacks import Callback
+    from tf_transfer.warm import WarmState
+
+LR_FINE_TUNING = 5e-5
+LR_LAST_BLOCKS = 2e-4
+LR_HEAD = 1e-3
+MOST_FOR_BASELINE = 50_000  # training texts; of more it takes minutes
+SPARSE_KEY = (
+    "task",
+    "features",
+    "max_train_examples",
+    "validation_fraction",
+    "split_seed",
+)
+
+
+# What else words alone read, without a number that changes by it.
+SPARSE_READS = (
+    *SPARSE_KEY,
+    *tasks.TABLE_FLAGS,
+    "data",
+    "out",
+    "cache_dir",
+    "rerun",
+    "describe",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(tasks.TaskSettings):
+    """The shared settings with today's defaults."""
+
+    task: str = setting(
+        "",
+        "A task file of your own, such as mine.toml, or the name of a built-in "
+        "task; of --data=FILE, what folders and tables call the task.",
+    )
+    features: str = setting(
+        "bert",
+        "`bert`, the encoder's; or `tfidf`, words alone: a linear model.",
+        choices=("bert", "tfidf"),
+    )
+    baseline: bool = setting(
+        True,
+        f"Also fit words alone on the same split (up to {MOST_FOR_BASELINE:,} "
+        "training texts), to compare with.",
+        hashed=False,
+    )
+    max_length: int = setting(
+        256,
+        "Longest text (or pair) in tokens; batches are padded to their own "
+        "longest text.",
+        at_least=8,
+    )
+    lr: float = setting(
+        None,
+        f"Learning rate. Unset: {LR_FINE_TUNING:g} for `all`, "
+        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for none.",
+        above=0,
+    )
+    batch_size: int = setting(
+        32, "Examples a step, over all replicas.", at_least=1
+    )
+    max_epochs: int = setting(
+        4, "Epochs, of which the best on validation is the result.", at_least=1
+    )
+    bias_correction: bool = setting(
+        True, "Correct Adam's moments for their start at zero."
+    )
+    schedule: str = setting(
+        "linear",
+        "The learning rate over time; `linear` falls to 0 at --max_epochs.",
+        choices=("constant", "linear"),
+    )
+    warmup_fraction: float = setting(
+        0.1,
+        "Part of all steps over which the rate rises from 0.",
+        at_least=0,
+        below=1,
+    )
+    patience: int = setting(
+        0,
+        "Stop when validation has not risen for so many epochs (0: never).",
+        at_least=0,
+    )
+    min_delta: float = setting(0.0, "A rise is more than this.", at_least=0)
+    frozen_prefix: str = setting(
+        "cached",
+        "`cached` runs the frozen blocks once, without dropout, and stores "
+        "what they put out; `live` runs them at every step.",
+        choices=("live", "cached"),
+        hashed=False,  # what it comes to is: see `runs_cached`
+    )
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether there is no encoder."""
+        return self.features != "bert"
+
+    @property
+    def approach(self) -> str:
+        """`tfidf`; or what is trained of the encoder."""
+        return self.features if self.is_sparse else super().approach
+
+    @property
+    def title(self) -> str:
+        """The readable beginning of the name of its folder."""
+        if self.is_sparse:
+            return f"split_seed={self.split_seed}"
+        return super().title
+
+    def unread(self) -> list[str]:
+        """Words alone read what decides the split, and no more."""
+        names = super().unread()
+        if self.is_sparse:
+            names += [
+                field.name
+                for field in dataclasses.fields(self)
+                if field.name not in SPARSE_READS
+            ]
+        return names
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that can change a number, by name."""
+        values = super().hashed()
+        if self.is_sparse:
+            return {name: values[name] for name in SPARSE_KEY}
+        return {n: v for n, v in values.items() if n != "features"}
+
+    def defaults(self) -> dict[str, Any]:
+        """The learning rate, by what is trained."""
+        if self.lr is not None:
+            return {}
+        if super().approach == "fine_tuning":
+            return {"lr": LR_FINE_TUNING}
+        is_frozen = self.trainable_layers == "0" and not self.blocks
+        return {"lr": LR_HEAD if is_frozen else LR_LAST_BLOCKS}
+
+    def check(self) -> None:
+        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        if not self.task and not self.is_own:
+            raise UserError(
+                "--task: give a task file such as mine.toml; or --data=FILE "
+                "with --text_column and --label_column. README shows both."
+            )
+        super().check()
+
+
+class Train(experiment.Experiment):
+    """One run on a task of one's own: an encoder, or words alone."""
+
+    name = "train"
+    Settings = Settings
+
+    @property
+    def identities(self) -> dict[str, str]:
+        """What else belongs to the key of a run; words alone have no model."""
+        if self.settings.is_sparse:
+            return {"data_identity": self.source.identity}
+        return super().identities
+
+    def train(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: "WarmState | None" = None,
+    ) -> Result:
+        """Trains the encoder or fits words alone; prints what it comes to."""
+        if self.settings.is_sparse:
+            result = self._fit_baseline()
+        else:
+            result = super().train(callbacks, warm)
+        self._print_answer(result)
+        return result
+
+    def _fit_baseline(self) -> Result:
+        finished = self.find_finished()
+        if finished is not None:
+            return finished
+        from tf_transfer.baselines import one_split
+
+        examples = self.examples[self.task.name]
+        directory = self.find_run()
+        record = one_split.run(self.settings, directory, self.task, examples)
+        self.forget()
+        return Result(self, directory.path, record)
+
+    def _print_answer(self, result: Result) -> None:
+        from tf_transfer.reports import answer
+
+        settings = self.settings
+        run = answer.open_scored(result.directory)
+        if run is None:  # a worker that writes nothing
+            return
+        baseline = None
+        if settings.baseline and not settings.is_sparse:
+            baseline = answer.open_scored(self._baseline())
+        command = f"python -m tf_transfer.predict --run={result.directory}"
+        texts = " --text=..." * len(self.task.texts)
+        if settings.is_sparse:
+            predict = "give a run of an encoder; words alone keep no model."
+        else:
+            predict = f"{command}{texts}, or --input=FILE --output=FILE"
+        print(
+            answer.describe(
+                run, baseline, predict, answer.suggest(run, baseline, settings)
+            )
+        )
+
+    def _baseline(self) -> str:
+        """The directory of words alone on this split, fitted if need be."""
+        settings = dataclasses.replace(
+            self.settings, features="tfidf", rerun=False
+        )
+        words = Train(settings, self._own_source)
+        path = words.find_run().path
+        if os.path.isfile(os.path.join(path, "result.json")):
+            return path
+        train = len(words.examples[words.task.name]["train"][""])
+        if train > MOST_FOR_BASELINE:
+            return ""
+        return words._fit_baseline().directory
+
+
+EXPERIMENT = Train
+run = Train.run
+
+
+def main() -> None:
+    """Reads the flags, and runs."""
+    experiment.execute(Train(command_line.from_flags(Settings)))
+
+
+if __name__ == "__main__":
+    command_line.start(main, Settings)

@@ -1,0 +1,180 @@
+"""What stays from one run to the next in a process: `WarmState`.
+
+A run in a process of its own spends most of its time on what it shares with
+the last one: loading weights, tokenising, tracing. What stays here is the
+encoder, the network with its traced programs, and the ids of texts. All of it
+is as it would be in a new process before a run uses it, so a run's numbers do
+not depend on what the process did before. Needs no TensorFlow by itself.
+"""
+
+import collections
+import gc
+import hashlib
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tf_transfer.data import tokens
+from tf_transfer.models import loading
+
+if TYPE_CHECKING:
+    import keras
+
+    from tf_transfer.models.encoder import Encoder
+    from tf_transfer.models.network import Network
+
+OURS = "tf_transfer."  # the modules whose heads draw nothing but weights
+MOST_SPLITS = 32  # whose ids are kept
+
+
+class WarmState:
+    """What the runs of a process share; one encoder and one network at a time.
+
+    Attributes:
+        runs: how many began before.
+    """
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._encoder: Any = None
+        self._encoder_key: Any = None
+        self._initial: dict[int, tuple[Any, np.ndarray]] = {}
+        self._network: Any = None
+        self._signature: Any = None
+        self._tokens: collections.OrderedDict[Any, tokens.Tokens] = (
+            collections.OrderedDict()
+        )
+
+    # === The encoder ===
+
+    def load(
+        self,
+        identity: str,
+        model: str,
+        cache_folder: str,
+        dropout: float,
+        precision: str,
+        seed: int,
+    ) -> "Encoder":
+        """An encoder with its pretrained weights; under the strategy's scope.
+
+        Args:
+            identity: of the model.
+            model, cache_folder, dropout, precision, seed: see `loading.load`.
+        """
+        import tensorflow as tf
+
+        key = (
+            identity,
+            dropout,
+            precision,
+            tf.distribute.get_strategy(),
+            # Only where the pooler is new does it draw from the seed.
+            seed if loading.is_roberta(model) else None,
+        )
+        if self._encoder_key != key:
+            self._clear()
+            gc.collect()  # two large encoders may be too many
+            self._encoder = loading.load(
+                model, cache_folder, dropout, precision, seed
+            )
+            self._encoder_key = key
+        for weight, value in self._initial.values():
+            weight.assign(value)
+        return self._encoder
+
+    def remember(self, weights: Iterable[Any]) -> None:
+        """Keeps the values of weights that are about to train.
+
+        Args:
+            weights: as they were loaded; those of heads are left out.
+        """
+        if self._encoder is None:
+            return
+        own = {
+            id(weight)
+            for layer in self._encoder.layers
+            for weight in layer.weights
+        }
+        for weight in weights:
+            if id(weight) in own and id(weight) not in self._initial:
+                value = np.array(weight.value.numpy())
+                self._initial[id(weight)] = weight, value
+
+    # === The network ===
+
+    def network(
+        self, encoder: "Encoder", heads: dict[str, "keras.layers.Layer"]
+    ) -> "Network":
+        """A network of these heads; under the strategy's scope.
+
+        It is the last run's, with its programs, where that had the same
+        encoder and heads that differ in the values of their weights alone.
+
+        Args:
+            encoder: its.
+            heads: new ones, as they were drawn.
+        """
+        from tf_transfer.models.network import Network
+
+        signature = {name: _describe(head) for name, head in heads.items()}
+        if (
+            self._network is None
+            or self._network.encoder is not encoder
+            or self._signature != signature
+        ):
+            self._network = Network(encoder, heads)
+            self._signature = signature
+            return self._network
+        for name, head in heads.items():
+            own = {w.path: w for w in self._network.heads[name].weights}
+            for weight in head.weights:
+                own[weight.path].assign(weight.value)
+        return self._network
+
+    # === Texts ===
+
+    def encode(
+        self,
+        encoder: "Encoder",
+        texts: Sequence[list[str]],
+        max_length: int,
+        name: str,
+    ) -> tokens.Tokens:
+        """Tokenises texts, or finds them tokenised; see `tokens.encode`."""
+        digest = hashlib.blake2b()
+        for column in texts:
+            for text in column:
+                encoded = text.encode("utf-8", "surrogatepass")
+                digest.update(b"%d " % len(encoded) + encoded)
+            digest.update(b"\n")
+        key = id(encoder), max_length, digest.digest()
+        if encoder is not self._encoder or key not in self._tokens:
+            self._tokens[key] = tokens.encode(
+                encoder.tokenize, encoder.special, texts, max_length, name
+            )
+            if len(self._tokens) > MOST_SPLITS:
+                self._tokens.popitem(last=False)
+        self._tokens.move_to_end(key)
+        return self._tokens[key]
+
+
+def _describe(head: "keras.layers.Layer") -> Any:
+    """What tells a head from another, but for the values of its weights.
+
+    A head that says nothing of itself is only like itself.
+    """
+    try:
+        config = head.get_config()
+    except NotImplementedError:
+        return head
+    if type(head).__module__.startswith(OURS):
+        config.pop("seed", None)
+    weights = [(w.path, tuple(w.shape), w.dtype) for w in head.weights]
+    return type(head), config, weights
