@@ -174,6 +174,14 @@ def test_a_row_at_the_score_of_the_commonest_answer_is_not_compared():
     )
 
 
+def test_a_document_has_no_row_that_did_not_train():
+    study = make_study(ALL, TWO, make_runs([50, 50, 50], "3"))
+    part = page_lib.make_part(study, study.rows, several=False)
+    assert list(part.table.frame.trains) == ["everything", "last 3", "last 2"]
+    assert list(part.headline.frame.trains) == ["everything", "last 2"]
+    assert "Left out: 1 row that did not train" in part.headline.caption
+
+
 def test_runs_on_the_sample_mean_nothing():
     runs = [{**run, "data": "sample"} for run in [*ALL, *TWO]]
     assert shorten(runs).startswith("These runs are on the hand-written sample")

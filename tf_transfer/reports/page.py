@@ -73,6 +73,8 @@ class Part:
             for this encoder and data alone; of these, those that the runs are
             too few for; those that nothing was run for.
         table: the overview.
+        headline: its rows on the largest files of each task that trained, for
+            a document; see `choose_headline`.
         tables, figures, notes: folded, the paper's own among them.
     """
 
@@ -86,6 +88,7 @@ class Part:
     few: list[Claim]
     unrun: list[Claim]
     table: Table
+    headline: Table
     tables: list[Table]
     figures: list[Figure]
     notes: list[str]
@@ -179,6 +182,7 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
         few,
         unrun,
         tabulate(name, rows),
+        choose_headline(name, rows),
         [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
         [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
         notes,
@@ -322,6 +326,20 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
         "same machine alone; a cached prefix counts as if the run had built it",
         frame.drop(columns=empty),
         open=True,
+    )
+
+
+def choose_headline(name: str, rows: Sequence[Row]) -> Table:
+    """The overview without what means little, and a word on what it was."""
+    trained = [row for row in overview.keep_largest(rows) if not row.failed]
+    table = tabulate(name, trained or rows)
+    left = len(rows) - len(trained)
+    if not trained or not left:
+        return table
+    return dataclasses.replace(
+        table,
+        caption=f"{table.caption}. Left out: {brief.count(left, 'row')} that "
+        "did not train, or had a part of the data",
     )
 
 
