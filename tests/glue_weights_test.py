@@ -8,9 +8,9 @@ from tests.run_files import checkpoint_of
 from tests.run_files import model_of
 from tf_transfer import glue
 from tf_transfer.models import freezing
+from tf_transfer.training import programs
 from tf_transfer.training import steps
 from tf_transfer.training import strategy
-from tf_transfer.training import trainer
 
 SLOW = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def test_under_layer_decay_lower_blocks_have_lower_rates(monkeypatch, tiny_run):
             rates.setdefault(scale, set()).add(weight.path.split("/")[0])
         raise Known
 
-    monkeypatch.setattr(trainer, "BertAdam", listen)
+    monkeypatch.setattr(programs, "BertAdam", listen)
     with pytest.raises(Known):
         tiny_run(trainable_layers="2", layer_decay=0.5)
     assert sorted(rates) == [0.5, 1.0]

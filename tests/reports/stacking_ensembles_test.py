@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 
+from tests import run_files
 from tests.reports.made_up_stacking import collect
 from tests.reports.made_up_stacking import DENSE
 from tests.reports.made_up_stacking import judged
@@ -15,6 +16,7 @@ from tf_transfer.reports import frames
 from tf_transfer.reports import predictions as predictions_lib
 from tf_transfer.reports import stacking
 from tf_transfer.reports import stacking_ensembles
+from tf_transfer.training import records as runs_lib
 
 TRUTH = np.array([0, 1, 1, 0, 1, 0, 1, 1])
 
@@ -33,6 +35,8 @@ def put_out(root, records, *wrong, sure=1.0, labels=TRUTH):
             test_labels=labels,
             test_logits=logits[:, None],
         )
+        run = runs_lib.RunDirectory(folder, record["key"])
+        run.write_result(run_files.finished())
     return records
 
 
