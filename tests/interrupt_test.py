@@ -304,9 +304,9 @@ def test_a_run_with_no_checkpoint_that_is_whole_says_what_to_do(begun):
 def explode(monkeypatch, step):
     """From a step on, counted from 0, the rate is beyond all measure."""
     monkeypatch.setattr(
-        trainer,
-        "learning_rate",
-        lambda now, *unused: tf.where(now < step, 1e-3, 1e38),
+        optimizer.LearningRate,
+        "__call__",
+        lambda self, now: tf.where(now < step, 1e-3, 1e38),
     )
 
 
