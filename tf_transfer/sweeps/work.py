@@ -105,6 +105,8 @@ class Pool:
                 member.handle.stop()
         deadline = time.monotonic() + SECONDS_TO_SAVE
         while self.members and time.monotonic() < deadline:
+            for member in self.members:
+                member.handle.receive()  # an answer may say that it has ended
             self.members = [
                 m for m in self.members if m.handle.exit_code() is None
             ]

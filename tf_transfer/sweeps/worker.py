@@ -142,9 +142,9 @@ def main(slot: int, jobs: int) -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what is printed outside of a run is no answer
     orders: queue.Queue[Order | None] = queue.Queue()
-    is_busy = threading.Event()
+    is_busy, is_over = threading.Event(), threading.Event()
     threading.Thread(
-        target=_read_orders, args=(orders, is_busy), daemon=True
+        target=_read_orders, args=(orders, is_busy, is_over), daemon=True
     ).start()
 
     def report(what: dict[str, Any]) -> None:
@@ -158,6 +158,8 @@ def main(slot: int, jobs: int) -> None:
     worker = Worker(report)
     while (order := orders.get()) is not None:
         is_busy.set()
+        if is_over.is_set():  # the sweep died before this run began
+            break
         outcome = worker.do(order)
         is_busy.clear()
         if outcome in ("stopped", "broken"):
@@ -186,13 +188,16 @@ def _grow_gpu_memory() -> None:
 
 
 def _read_orders(
-    orders: "queue.Queue[Order | None]", is_busy: threading.Event
+    orders: "queue.Queue[Order | None]",
+    is_busy: threading.Event,
+    is_over: threading.Event,
 ) -> None:
     """Reads orders to their end; then lets a run save its state, and ends."""
     for line in sys.stdin:
         order = json.loads(line)
         orders.put(Order(order["module"], tuple(order["words"]), order["log"]))
     orders.put(None)
+    is_over.set()
     if is_busy.is_set():
         os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(SECONDS_TO_SAVE)
