@@ -28,6 +28,11 @@ def news(count=60):
         "tags": [
             [name for name in WORDS if name[0] in body] for body in bodies
         ],
+        "words": [title.split() for title in titles],
+        "marks": [
+            ["B-PLACE" if w in ("moon", "bank") else "O" for w in title.split()]
+            for title in titles
+        ],
     }
 
 

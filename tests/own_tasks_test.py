@@ -27,6 +27,7 @@ KEYS = {
     "news": {"validation": 0.2},
     "topics": {"kind": "labels", "label": "tags"},
     "stars": {"kind": "score", "label": "stars", "texts": ["title", "body"]},
+    "places": {"kind": "entities", "texts": "words", "label": "marks"},
 }
 SMALL = {
     "model": "tiny",
@@ -184,6 +185,7 @@ def test_tasks_of_every_kind_train_together(mixed):
         "news_accuracy",
         "topics_f1_micro",
         "stars_spearman",
+        "places_f1_PLACE",
         "sst2_accuracy",
     } < set(scores)
     overall = np.mean(
@@ -191,11 +193,26 @@ def test_tasks_of_every_kind_train_together(mixed):
             scores["news_accuracy"],
             scores["topics_f1_micro"],
             (scores["stars_spearman"] + 1) / 2,
+            scores["places_f1"],
             scores["sst2_accuracy"],
         ]
     )
     assert scores["overall"] == pytest.approx(overall)
-    assert f"{os.sep}news+topics+stars+sst2{os.sep}" in mixed.directory
+    assert f"{os.sep}news+topics+stars+places+sst2{os.sep}" in mixed.directory
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_words_are_answered_in_the_formats_that_train(
+    ending, mixed, tmp_path, eager
+):
+    predictor = mixed.predictor()
+    predictor.choose("places")
+    words = [["the", "moon"], ["bank"]]
+    source = own_data.write(tmp_path / f"in.{ending}", {"words": words})
+    target = tmp_path / f"out.{ending}"
+    predict.predict_file(predictor, source, str(target))
+    found = rows.read(str(target)).columns
+    assert found == {"words": words, "tags": predictor.tags(words)}
 
 
 def test_two_tasks_of_one_name_are_refused(folder):

@@ -14,6 +14,7 @@ import pytest
 import tf_transfer
 from benchmarks import frameworks
 from tests import commands as commands_lib
+from tests import own_data
 from tests import quick
 from tests.conftest import run_folder
 from tests.conftest import tiny_settings
@@ -130,6 +131,10 @@ def small(line, trained, tmp_path):
             for word in words[1:]
         ]
         return module, [trained[0], *words, f"--out={tmp_path}"]
+    if module == "multitask" and "--tasks=a.toml,b.toml,sst2" in words:
+        paths = [own_data.write_task(tmp_path, name) for name in "ab"]
+        words.remove("--tasks=a.toml,b.toml,sst2")
+        return module, [*words, f"--tasks={','.join(paths)},sst2"]
     if module in (
         "freezing",
         "frameworks",
@@ -236,6 +241,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
             freezing.Settings,
             multitask.Settings,
             stacking.Settings,
+            train.Settings,
             tweets.Settings,
         )
         for field in dataclasses.fields(cls)
@@ -249,6 +255,9 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "output",
         "glue_test",
         "export",
+        "format",
+        "probabilities",
+        "threshold",
         "flagfile",
         "help",
         "logdir",

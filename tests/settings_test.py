@@ -210,6 +210,9 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "metric",
         "test_fraction",
         "encoding",
+        "duplicates",
+        "long_texts",  # where they are as before, and not otherwise
+        "class_weights",
         "out",
         "cache_dir",
         "cache_limit_gb",

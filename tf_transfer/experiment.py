@@ -20,9 +20,12 @@ from typing import Any
 from typing import ClassVar
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
+from tf_transfer.data import card
 from tf_transfer.data import conll
 from tf_transfer.data import glue
 from tf_transfer.data import splits
@@ -98,6 +101,7 @@ class Experiment:
     Attributes:
         name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
+        cut_share: of the training texts, those that were cut.
 
     Raises:
         UserError: naming the flag, for settings that cannot be.
@@ -115,6 +119,7 @@ class Experiment:
         self.settings = settings.resolve()
         self._head = head
         self._own_source = source
+        self.cut_share = 0.0
         self._warm = WarmState()
         if source is not None:
             self.source = source
@@ -329,9 +334,13 @@ class Experiment:
     @functools.cached_property
     def examples(self) -> dict[str, Texts]:
         """The texts of each task, by its name; `build` lets them go."""
-        return {
+        examples = {
             name: self.read_examples(task) for name, task in self.tasks.items()
         }
+        if self.settings.is_own:
+            for name, texts in examples.items():
+                tasks_lib.report_shared(name, texts)
+        return examples
 
     def read_examples(self, task: Task) -> Texts:
         """The texts of a task: what trains, validates and tests.
@@ -354,13 +363,20 @@ class Experiment:
     def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
         """The examples of a task as token ids."""
         title = f"{task.name} " if len(self.tasks) > 1 else ""
-        return {
+        encoded = {
             kind: {
                 name: self.encode(some, task, encoder, f"{title}{kind}")
                 for name, some in named.items()
             }
             for kind, named in self.examples[task.name].items()
         }
+        self.cut_share = max(
+            self.cut_share,
+            tasks_lib.report_cut(
+                encoded["train"][""], self.settings.max_length
+            ),
+        )
+        return encoded
 
     def encode(
         self, examples: Any, task: Task, encoder: "Encoder", name: str
@@ -381,7 +397,10 @@ class Experiment:
             self.settings.max_length,
             self.texts_per_row(task),
             name,
-            self._warm.encode,
+            functools.partial(
+                self._warm.encode,
+                long_texts=getattr(self.settings, "long_texts", "head"),
+            ),
         )
 
     def phases(
@@ -393,12 +412,15 @@ class Experiment:
         settings, task = self.settings, self.task
         encoded = self.encode_splits(task, network.encoder)
         metric = self.metric
+        objective = tasks_lib.make_objective(
+            task, encoded, class_weights=settings.class_weights
+        )
         phase = objectives.Phase(
             trainable=self.trainable(len(network.encoder.blocks)),
             trainable_layers=settings.blocks or settings.trainable_layers,
             lr=settings.lr,
             max_epochs=settings.max_epochs,
-            objectives=(tasks_lib.make_objective(task, encoded),),
+            objectives=(objective,),
             score=(lambda scores: scores[metric])
             if encoded["validation"]
             else None,
@@ -586,7 +608,27 @@ class Experiment:
 
         network = self.build_network(self.set_up_devices())
         trainable = self.trainable(len(network.encoder.blocks))
-        return freezing.describe(network, trainable)
+        cards = []
+        if self.reads_without_tensorflow:
+            cards = [
+                self.describe_task(task, network.encoder)
+                for task in self.tasks.values()
+            ]
+        return "\n".join([*cards, freezing.describe(network, trainable)])
+
+    def describe_task(self, task: Task, encoder: "Encoder | None") -> str:
+        """The report card of a task's data.
+
+        Args:
+            task: whose.
+            encoder: tells how long the texts are; None where there is none.
+        """
+        examples, lengths = self.examples[task.name], np.zeros(0, np.int64)
+        if encoder is not None and not task.is_tagging:
+            split = self.encode(examples["train"][""], task, encoder, "train")
+            assert split.tokens.lost is not None
+            lengths = split.tokens.lengths + split.tokens.lost
+        return card.describe(task, examples, lengths, self.settings.max_length)
 
     # === Predicting ===
 

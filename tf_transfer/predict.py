@@ -3,21 +3,27 @@
     python -m tf_transfer.predict --run=DIR --text="Rain." --text="It is wet."
     python -m tf_transfer.predict --run=DIR --input=FILE.tsv
     python -m tf_transfer.predict --run=DIR --glue_test --output=DIR2
-    python -m tf_transfer.predict --run=DIR --export=DIR3
+    python -m tf_transfer.predict --run=DIR --export=DIR3 --format=hugging_face
     python -m tf_transfer.predict --run=DIR --cs224n --output=DIR4
 
-`--run` is a run directory (the folder that holds result.json). `--input` is a
-tab-separated file without quoting whose header names the task's text columns,
-such as `sentence1` and `sentence2`; a column `label` with the answer and one
-`score` are added. For a run of `tf_transfer.tweets` it is a CSV or TSV with the
-run's text column, prepared as the run's was, and the answers are CSV: every
-column of the file, and these two behind them.
+`--run` is a run directory (the folder that holds result.json). Of a task of
+your own, `--input` is a CSV, TSV, JSON lines or Parquet file with its columns,
+and so is `--output`: every column of the input and the answers behind them
+(`--probabilities`: of every label). Of the other tasks `--input` is such a JSON
+lines or Parquet file, or a tab-separated file without quoting whose header
+names the task's text columns, such as `sentence1` and `sentence2`; a column
+`label` with the answer and one `score` are added. For a run of
+`tf_transfer.tweets` it is a CSV or TSV with the run's text column, prepared as
+the run's was, and the answers are CSV: every column of the file, and these two
+behind them.
 For a run of `tf_transfer.stacking` on entities, `--text` is a sentence whose
 words are parted by blanks, and `--input` a file with a word a line, as CoNLL's:
 the tag is added behind each word.
 `--glue_test` writes the file that gluebenchmark.com takes.
 `--export` writes a TensorFlow SavedModel that takes raw strings; who loads it
-imports tensorflow_text first.
+imports tensorflow_text first. `--format=hugging_face` writes what transformers
+loads instead, `--format=keras_preset` what keras-hub does; a model card says
+what the run was trained on and what it scores.
 A run of `tf_transfer.multitask` has three tasks: `--task` says which one
 answers. `--cs224n` writes the files that the CS224N project's graders take, for
 dev and, where `--data` holds them, for test.
@@ -37,6 +43,13 @@ from tf_transfer.data import rows
 from tf_transfer.trained import Predictor
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+
+FORMATS = ("saved_model", "hugging_face", "keras_preset")
+LOGITS = {
+    "classes": "one unit: sigmoid of the second label; several: softmax",
+    "labels": "a sigmoid of each",
+    "score": "the score itself",
+}
 
 
 def define_flags() -> None:
@@ -75,7 +88,14 @@ def define_flags() -> None:
         "Where to write. Unset: --text's and --input's answers go to the "
         "terminal, --glue_test's and --cs224n's files into the run directory.",
     )
-    flags.DEFINE_string("export", None, "Folder to write a SavedModel into.")
+    flags.DEFINE_string("export", None, "Folder to write the model into.")
+    flags.DEFINE_enum(
+        "format",
+        "saved_model",
+        FORMATS,
+        "Of --export: TensorFlow's SavedModel, which takes raw strings; a "
+        "folder that transformers loads; or a preset of keras-hub's.",
+    )
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
     flags.DEFINE_string(
         "experiment", "", "Of a run of your own experiment: its module."
@@ -229,25 +249,65 @@ def _write_into(folder: str, name: str, lines: Sequence[str]) -> None:
     print(f"Written to {path}")
 
 
-def export(predictor: Predictor, folder: str) -> None:
-    """Writes a SavedModel from raw strings to logits, and how to read them."""
-    import tensorflow as tf
+def export(
+    predictor: Predictor,
+    folder: str,
+    form: str = "saved_model",
+    run: str = "",
+) -> None:
+    """Writes the trained model, and a model card beside it.
 
+    Args:
+        predictor: has the model.
+        folder: where to; it must be empty or new.
+        form: one of `FORMATS`: a SavedModel from raw strings to logits; a
+            folder of transformers'; or a preset of keras-hub's.
+        run: the run directory, for the card; without, there is none.
+
+    Raises:
+        UserError: the folder is not empty, or the form has no such model.
+    """
     if os.path.exists(folder) and os.listdir(folder):
         raise UserError(f"--export={folder}: is not empty. Give a new folder.")
+    task = predictor.task
+    if form == "saved_model":
+        _save_model(predictor, folder)
+    else:
+        from tf_transfer.models import exports
+
+        if task.is_tagging:
+            raise UserError(
+                f"--format={form}: is for texts, and this run labels words."
+            )
+        getattr(exports, form)(
+            predictor.network,
+            task.name,
+            folder,
+            task.kind,
+            predictor.labels,
+            predictor.experiment.settings.max_length,
+        )
+    if run:
+        from tf_transfer.reports import model_card
+
+        text = model_card.write_card(run, task, form)
+        files.write_atomically(os.path.join(folder, "README.md"), text.encode())
+    print(f"Written to {folder}")
+
+
+def _save_model(predictor: Predictor, folder: str) -> None:
+    import tensorflow as tf
+
     model, task = predictor.text_model(), predictor.task
     tf.saved_model.save(model, folder, model.signatures())
     about = {
         "task": task.name,
         "texts": task.texts,
         "labels": task.words or task.labels,
-        "logits": "one unit: sigmoid of the second label; several: softmax"
-        if task.labels
-        else "the score itself",
+        "logits": LOGITS[task.kind],
     }
     with open(os.path.join(folder, "task.json"), "w", encoding="utf-8") as file:
         json.dump(about, file, indent=2)
-    print(f"Written to {folder}")
 
 
 def main() -> None:
@@ -300,7 +360,7 @@ def main() -> None:
     elif values.glue_test:
         predict_glue_test(predictor, values.data, folder)
     else:
-        export(predictor, values.export)
+        export(predictor, values.export, values.format, values.run)
 
 
 if __name__ == "__main__":

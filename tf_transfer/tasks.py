@@ -16,6 +16,7 @@ import numpy as np
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
+from tf_transfer.data import card
 from tf_transfer.data import own
 from tf_transfer.data import registry
 from tf_transfer.data import splits
@@ -44,6 +45,7 @@ TABLE_FLAGS = (
     "metric",
     "test_fraction",
     "encoding",
+    "duplicates",
 )
 
 
@@ -116,6 +118,28 @@ class TaskSettings(settings_lib.Settings):
         if not self.is_own and not self.names_any_task:
             registry.check(self.task)
 
+    duplicates: str = setting(
+        "keep",
+        "Of --data=FILE: `group` keeps texts that are the same, but for case "
+        "and space, on one side of a split.",
+        choices=("keep", "group"),
+        hashed=False,
+    )
+    long_texts: str = setting(
+        "head",
+        "What is kept of a text longer than --max_length: its beginning; or "
+        "`head_tail`, its beginning and its end, as 128 to 382 tokens (Sun et "
+        "al. 2019). Pairs keep their beginnings.",
+        choices=("head", "head_tail"),
+    )
+    class_weights: str = setting(
+        "none",
+        "`balanced` weighs the loss of each label by n / (labels * its count), "
+        "as scikit-learn does; of several labels at once, where a label "
+        "applies by those where it does not.",
+        choices=("none", "balanced"),
+    )
+
     @property
     def is_own(self) -> bool:
         """Whether the task is one's own: a task file, or a table."""
@@ -151,7 +175,8 @@ class TaskSettings(settings_lib.Settings):
             self.kind,
             self.metric,
             self.test_fraction,
-            encoding=self.encoding,
+            self.duplicates,
+            self.encoding,
         )
 
     def unread(self) -> list[str]:
@@ -169,7 +194,12 @@ class TaskSettings(settings_lib.Settings):
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
-        return {**super().hashed(), "task": self.task_name}
+        values = {**super().hashed(), "task": self.task_name}
+        for name in ("long_texts", "class_weights"):
+            # Not where they are as before: so names of runs stay.
+            if values[name] == getattr(type(self), name):
+                del values[name]
+        return values
 
 
 def open_source(settings: TaskSettings) -> Source:
@@ -292,6 +322,7 @@ def make_objective(
     encoded: Splits,
     metric_prefix: str = "",
     weight: float = 1.0,
+    class_weights: str = "none",
 ) -> "Objective":
     """The objective of a task, with the loss that its labels ask for.
 
@@ -299,6 +330,10 @@ def make_objective(
         task: names the head, the labels and the metrics.
         encoded: see `Experiment.encode_splits`.
         metric_prefix, weight: see `objectives.Objective`.
+        class_weights: `none` or `balanced`.
+
+    Raises:
+        UserError: the task has no classes that could be balanced.
     """
     from tf_transfer.data import metrics
     from tf_transfer.data import tagging
@@ -312,15 +347,51 @@ def make_objective(
             )
         return metrics.measure(task.metrics, split.labels, logits)
 
+    loss = objectives.loss_for(task.kind, task.units)
+    if class_weights == "balanced":
+        if task.kind not in ("classes", "labels"):
+            raise UserError(
+                f"--class_weights=balanced: task {task.name} has no classes. "
+                "Leave it out."
+            )
+        loss = objectives.balanced_loss(
+            loss, encoded["train"][""].labels, len(task.labels or ())
+        )
     return objectives.Objective(
         name=task.name,
-        loss=objectives.loss_for(task.kind, task.units),
+        loss=loss,
         train=encoded["train"][""],
         evaluation={kind: encoded[kind] for kind in ("validation", "test")},
         measure=measure,
         metric_prefix=metric_prefix,
         weight=weight,
     )
+
+
+def report_cut(split: "EncodedSplit", max_length: int) -> float:
+    """Prints what of the training texts is cut; returns the share of texts."""
+    lost = split.tokens.lost
+    if lost is None or not lost.any():
+        return 0.0
+    share = float(np.mean(lost > 0))
+    tokens = lost.sum() / (lost.sum() + split.tokens.lengths.sum())
+    print(
+        f"Cut: {share:.1%} of the training texts have more than --max_length="
+        f"{max_length} tokens; {tokens:.1%} of all tokens are left out.",
+        flush=True,
+    )
+    return share
+
+
+def report_shared(name: str, examples: Texts) -> None:
+    """Prints how many texts are on two sides of a split."""
+    for kind, count in card.count_shared(examples).items():
+        print(
+            f"{name}: {count:,} of the {len(examples[kind]['']):,} texts of "
+            f"{kind} are in the training set, too. `group` as duplicates "
+            "keeps texts on one side.",
+            flush=True,
+        )
 
 
 def count_examples(encoded: Splits) -> dict[str, int]:

@@ -214,6 +214,12 @@ class Train(experiment.Experiment):
         self._print_answer(result)
         return result
 
+    def describe(self) -> str:
+        """The table that `--describe` prints; of words alone, the data's."""
+        if self.settings.is_sparse:
+            return self.describe_task(self.task, None)
+        return super().describe()
+
     def _fit_baseline(self) -> Result:
         finished = self.find_finished()
         if finished is not None:
@@ -244,7 +250,10 @@ class Train(experiment.Experiment):
             predict = f"{command}{texts}, or --input=FILE --output=FILE"
         print(
             answer.describe(
-                run, baseline, predict, answer.suggest(run, baseline, settings)
+                run,
+                baseline,
+                predict,
+                answer.suggest(run, baseline, settings, self.cut_share),
             )
         )
 

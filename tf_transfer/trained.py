@@ -301,9 +301,12 @@ class Predictor:
         output = steps.predict(
             self.devices,
             self._programs[name],
-            split,
-            self.network.encoder.special.pad,
-            self.experiment.settings.max_length,
+            steps.EvaluationBatches(
+                self.devices,
+                split,
+                self.network.encoder.special.pad,
+                self.experiment.settings.max_length,
+            ),
         )
         if not np.isfinite(output).all():
             raise UserError(
@@ -331,4 +334,6 @@ class Predictor:
             len(self.task.texts),
             self.experiment.settings.max_length,
             is_score=self.task.labels is None,
+            long_texts=getattr(self.experiment.settings, "long_texts", "head"),
+            several=self.task.kind == "labels",
         )

@@ -146,6 +146,7 @@ class WarmState:
         texts: Sequence[list[str]],
         max_length: int,
         name: str,
+        long_texts: str = "head",
     ) -> tokens.Tokens:
         """Tokenises texts, or finds them tokenised; see `tokens.encode`."""
         digest = hashlib.blake2b()
@@ -154,10 +155,15 @@ class WarmState:
                 encoded = text.encode("utf-8", "surrogatepass")
                 digest.update(b"%d " % len(encoded) + encoded)
             digest.update(b"\n")
-        key = id(encoder), max_length, digest.digest()
+        key = id(encoder), max_length, long_texts, digest.digest()
         if encoder is not self._encoder or key not in self._tokens:
             self._tokens[key] = tokens.encode(
-                encoder.tokenize, encoder.special, texts, max_length, name
+                encoder.tokenize,
+                encoder.special,
+                texts,
+                max_length,
+                name,
+                long_texts,
             )
             if len(self._tokens) > MOST_SPLITS:
                 self._tokens.popitem(last=False)

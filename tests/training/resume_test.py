@@ -93,6 +93,7 @@ def what_a_run_left(folder):
         result = json.load(file)
     with open(os.path.join(folder, "epochs.jsonl")) as file:
         epochs = [json.loads(line) for line in file]
+    del result["sha256"], result["result_sha256"]  # seconds are in them
     for record in [result, *epochs, *result["phases"]]:
         for key in list(record):
             if "second" in key or "memory" in key:

@@ -104,9 +104,9 @@ def warn_of_labels(task: Task, train: Any, tests: Iterable[Any]) -> list[str]:
 
 
 def _classes_of(labels: Any) -> set[int]:
-    """The classes that some examples have."""
+    """The classes among some labels; or columns, of several labels at once."""
     labels = np.asarray(labels)
-    if labels.ndim == 2:  # several labels at once
+    if labels.ndim == 2:
         return {*np.flatnonzero(labels.any(axis=0)).tolist()}
     return {*np.unique(labels).tolist()}
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tqdm
 
+HEAD, TAIL = 128, 382  # tokens of a long text that Sun et al. 2019 keep
 CHUNK = 1000  # texts tokenised at a time
 
 
@@ -40,12 +41,14 @@ class Tokens:
         starts: int64 [texts]. Where each text begins in `flat`.
         lengths: int32 [texts]. Tokens of each text, special ones included.
         first_lengths: int32 [texts]. Tokens of segment 0.
+        lost: int32 [texts]. Tokens that were cut off; None where unknown.
     """
 
     flat: np.ndarray
     starts: np.ndarray
     lengths: np.ndarray
     first_lengths: np.ndarray
+    lost: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -57,6 +60,7 @@ class Tokens:
             self.starts[rows],
             self.lengths[rows],
             self.first_lengths[rows],
+            None if self.lost is None else self.lost[rows],
         )
 
 
@@ -68,6 +72,9 @@ def join(pieces: Sequence[Tokens]) -> Tokens:
         np.concatenate([p.starts + o for p, o in zip(pieces, offsets)]),
         np.concatenate([piece.lengths for piece in pieces]),
         np.concatenate([piece.first_lengths for piece in pieces]),
+        np.concatenate([piece.lost for piece in pieces])
+        if all(piece.lost is not None for piece in pieces)
+        else None,
     )
 
 
@@ -77,6 +84,7 @@ def encode(
     texts: Sequence[list[str]],
     max_length: int,
     name: str = "",
+    long_texts: str = "head",
 ) -> Tokens:
     """Tokenises and packs texts or pairs of texts.
 
@@ -87,8 +95,9 @@ def encode(
         max_length: Longest result in tokens; pairs lose tokens from the
             longer text first, as in BERT's own code.
         name: What the progress bar calls the texts.
+        long_texts: Which part of a long one is kept; see `pack`.
     """
-    packed, lengths, first_lengths = [], [], []
+    packed, lengths, first_lengths, lost = [], [], [], []
     total = len(texts[0])
     with tqdm.tqdm(
         total=total,
@@ -104,7 +113,11 @@ def encode(
                 tokenize(column[begin : begin + CHUNK]) for column in texts
             ]
             for row in zip(*columns):
-                ids, first_length = pack(row, special, max_length)
+                ids, first_length = pack(row, special, max_length, long_texts)
+                whole = sum(map(len, row)) + 2
+                if len(row) == 2:
+                    whole += len(special.between)
+                lost.append(whole - len(ids))
                 packed.append(ids)
                 lengths.append(len(ids))
                 first_lengths.append(first_length)
@@ -116,20 +129,36 @@ def encode(
         ends - counts,
         counts,
         np.asarray(first_lengths, np.int32),
+        np.asarray(lost, np.int32),
     )
 
 
 def pack(
-    row: Sequence[Sequence[int]], special: SpecialTokens, max_length: int
+    row: Sequence[Sequence[int]],
+    special: SpecialTokens,
+    max_length: int,
+    long_texts: str = "head",
 ) -> tuple[np.ndarray, int]:
     """Packs one or two sequences of ids, and cuts them to length.
+
+    Args:
+        row: The ids of each.
+        special: The special tokens.
+        max_length: Longest result.
+        long_texts: `head` keeps the beginning of a text; `head_tail` its
+            beginning and its end, as 128 to 382 (Sun et al. 2019). A pair
+            always keeps the beginnings.
 
     Returns:
         The packed ids, int32 [tokens], and how many of them are segment 0.
     """
     between = special.between if len(row) == 2 else ()
     room = max_length - 2 - len(between)
-    first, second = row[0][:room], row[0][:0]
+    first: Any = row[0][:room]
+    second: Any = row[0][:0]
+    if long_texts == "head_tail" and len(row) == 1 and len(row[0]) > room:
+        head = head_of(room)
+        first = np.concatenate([row[0][:head], row[0][head - room :]])
     if len(row) == 2:
         first, second = truncate(row[0], row[1], room)
     packed = np.concatenate(
@@ -138,6 +167,11 @@ def pack(
     if len(row) == 1:
         return packed, len(packed)
     return packed, 1 + len(first) + min(1, len(between))
+
+
+def head_of(room: int) -> int:
+    """Tokens of the beginning that `head_tail` keeps, of so many in all."""
+    return round(room * HEAD / (HEAD + TAIL))
 
 
 def truncate(

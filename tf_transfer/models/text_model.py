@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 import tensorflow_text
 
+from tf_transfer.data import tokens
 from tf_transfer.data.tokens import SpecialTokens
 from tf_transfer.models.network import Network
 
@@ -25,6 +26,8 @@ class TextModel(keras.Model):
         texts: 1 or 2. Texts of an example.
         max_length: as the network was trained with.
         is_score: whether the head answers a score, not classes.
+        long_texts: see `tokens.pack`.
+        several: whether each label has a probability of its own.
     """
 
     def __init__(
@@ -34,6 +37,8 @@ class TextModel(keras.Model):
         texts: int,
         max_length: int,
         is_score: bool,
+        long_texts: str = "head",
+        several: bool = False,
     ) -> None:
         super().__init__(name=head)
         self.built = True  # of layers that have their weights
@@ -42,6 +47,8 @@ class TextModel(keras.Model):
         self._texts = texts
         self._max_length = max_length
         self._is_score = is_score
+        self._long_texts = long_texts
+        self._several = several
         # Tracked, so that weights and vocabulary tables are saved.
         self.parts = network.layers
         self.tokenizer = network.encoder.tokenizer
@@ -52,6 +59,8 @@ class TextModel(keras.Model):
         logits = self.logits([tf.reshape(text, [-1]) for text in texts])
         if self._is_score:
             return logits
+        if self._several:
+            return tf.sigmoid(logits)
         if logits.shape[1] == 1:
             logits = tf.concat([tf.zeros_like(logits), logits], axis=1)
         return tf.nn.softmax(logits)
@@ -74,12 +83,17 @@ class TextModel(keras.Model):
         pieces = [encoder.tokenize_tensor(text) for text in texts]
         special = encoder.special
         if self._network.heads[self._head].texts_per_example == 2:
-            packed = [pack([p], special, self._max_length) for p in pieces]
+            packed = [
+                pack([p], special, self._max_length, self._long_texts)
+                for p in pieces
+            ]
             ids, first_lengths = (
                 tf.concat(part, axis=0) for part in zip(*packed)
             )
         else:
-            ids, first_lengths = pack(pieces, special, self._max_length)
+            ids, first_lengths = pack(
+                pieces, special, self._max_length, self._long_texts
+            )
         lengths = ids.row_lengths()
         dense = ids.to_tensor(special.pad)
         position = tf.range(tf.shape(dense)[1], dtype=tf.int64)[None]
@@ -91,7 +105,10 @@ class TextModel(keras.Model):
 
 
 def pack(
-    pieces: list[tf.RaggedTensor], special: SpecialTokens, max_length: int
+    pieces: list[tf.RaggedTensor],
+    special: SpecialTokens,
+    max_length: int,
+    long_texts: str = "head",
 ) -> tuple[tf.RaggedTensor, tf.Tensor]:
     """What `tokens.pack` does, for ragged tensors inside a graph.
 
@@ -112,6 +129,8 @@ def pack(
     start, end = column([special.start]), column([special.end])
     if len(pieces) == 1:
         kept = pieces[0][:, : max_length - 2]
+        if long_texts == "head_tail":
+            kept = _keep_ends(pieces[0], max_length - 2)
         packed = tf.concat([start, kept, end], axis=1)
         return packed, packed.row_lengths()
     between = column(special.between)
@@ -125,6 +144,21 @@ def pack(
     b = _cut(pieces[1], keep_second)
     packed = tf.concat([start, a, between, b, end], axis=1)
     return packed, keep_first + 1 + min(1, len(special.between))
+
+
+def _keep_ends(ragged: tf.RaggedTensor, room: int) -> tf.RaggedTensor:
+    """The beginning and the end of the rows that are longer than `room`."""
+    head = tokens.head_of(room)
+    position = tf.ragged.range(ragged.row_lengths())
+    lengths = tf.repeat(ragged.row_lengths(), ragged.row_lengths())
+    from_end = lengths - position.values
+    keep = (
+        (lengths <= room) | (position.values < head) | (from_end <= room - head)
+    )
+    return tf.ragged.boolean_mask(
+        ragged,
+        tf.RaggedTensor.from_row_splits(keep, ragged.row_splits),
+    )
 
 
 def _cut(ragged: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:

@@ -166,8 +166,8 @@ def _amount(settings: Settings) -> str:
 
 def _titles(runs: pd.DataFrame) -> dict[str, str]:
     """Metrics, and what tables call them: the paper's, or a user's own."""
-    known = runs.record.iloc[0]["metrics"]
-    if set(SCORES) <= set(known):
+    known = runs.record.iloc[0]["metrics"] if len(runs) else SCORES
+    if "sentiment_accuracy" in known:
         return SCORES
     return {name: name.replace("_", " ") for name in ("overall", *known)}
 

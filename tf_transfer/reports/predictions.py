@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 from typing import TypeVar
 
@@ -171,12 +172,17 @@ class Answers:
                 return {"majorities": {}, "one_answer": False}
             self._labels[texts] = labels
         labels = self._labels[texts]
-        is_tagged = "token_f1" in record["metrics"]
+        suffix = "token_f1"
+        tagged = [
+            name.removesuffix(suffix)
+            for name in record["metrics"]
+            if name.endswith(suffix)
+        ]
         majorities = {}
         for name in record["metrics"]:
             key = f"{texts} {name}"
             if key not in self._majorities:
-                score = _majority_of(name, labels, is_tagged)
+                score = _majority_of(name, labels, tagged)
                 if score is None:
                     continue
                 self._majorities[key] = score
@@ -229,16 +235,24 @@ def _describe_texts(record: Record) -> str:
 
 
 def _majority_of(
-    name: str, labels: dict[str, np.ndarray], is_tagged: bool
+    name: str, labels: dict[str, np.ndarray], tagged: Sequence[str]
 ) -> float | None:
     """What the commonest answer scores in a metric; None if not known.
 
     Of tagged words that is the tag of no entity, which finds none.
+
+    Args:
+        name: of the metric.
+        labels: by what stands before the names of their metrics.
+        tagged: of these, the tasks that tag words.
     """
-    if is_tagged:
-        if name != "accuracy":
-            return 0.0
-        return float(np.mean(labels[""] == OUTSIDE)) if "" in labels else None
+    for prefix in tagged:
+        if name.startswith(prefix):
+            if name != f"{prefix}accuracy":
+                return 0.0
+            if prefix in labels:
+                return float(np.mean(labels[prefix] == OUTSIDE))
+            return None
     for prefix, values in sorted(labels.items(), reverse=True):
         metric = name.removeprefix(prefix)
         if name.startswith(prefix) and metric in metrics.METRICS:

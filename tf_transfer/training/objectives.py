@@ -143,6 +143,36 @@ def several_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(each, axis=1)
 
 
+def balanced_loss(loss: Loss, labels: np.ndarray, count: int) -> Loss:
+    """A loss whose labels weigh alike, however often each occurs.
+
+    Args:
+        loss: of classes, or `several_loss`.
+        labels: of the training set: int64 [examples], or [examples, count].
+        count: how many labels there are.
+
+    Returns:
+        Each example times n / (count * examples of its class); of several
+        labels, each that applies times (examples without it) / (with it).
+    """
+    if labels.ndim == 2:
+        applies = np.maximum(labels.sum(axis=0), 1)
+        ratio = tf.constant((len(labels) - applies) / applies, tf.float32)
+
+        def each_loss(truth: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_mean(
+                tf.nn.weighted_cross_entropy_with_logits(
+                    tf.cast(truth, tf.float32), logits, ratio
+                ),
+                axis=1,
+            )
+
+        return each_loss
+    counts = np.maximum(np.bincount(labels, minlength=count), 1)
+    weights = tf.constant(len(labels) / (count * counts), tf.float32)
+    return lambda truth, logits: loss(truth, logits) * tf.gather(weights, truth)
+
+
 def loss_for(kind: str, units: int) -> Loss:
     """The loss that a kind of task asks for.
 

@@ -1,0 +1,54 @@
+"""The report card of a task's data."""
+
+import numpy as np
+import pytest
+
+from tests import own_data
+from tf_transfer import tasks
+from tf_transfer.data import card
+from tf_transfer.data import own
+from tf_transfer.data import task_file
+
+
+def open_task(folder, **keys):
+    path = own_data.write_task(folder, ending="jsonl", **keys)
+    source = own.OwnSource(task_file.read(path))
+    return source.task, tasks.read_splits(source, source.task, 0.0, 0)
+
+
+def test_a_card_counts_labels_repeats_and_what_is_cut(tmp_path):
+    columns = own_data.news(60)
+    columns["team"][:40] = ["space"] * 40
+    columns["body"][:10] = ["The same text"] * 10
+    task, examples = open_task(tmp_path, columns=columns)
+    lengths = np.array([10] * 40 + [300] * 8)
+    text = card.describe(task, examples, lengths, 100)
+    assert "task news: classes, accuracy" in text
+    assert "examples" in text and "48" in text and "12" in text
+    assert "repeated texts in train: " in text
+    assert "16.7 % of the texts and 57.1 % of the tokens are cut" in text
+    commonest = 100 * np.bincount(examples["test"][""].labels).max() / 12
+    assert f"commonest answer: accuracy {commonest:.1f}" in text
+
+
+@pytest.mark.parametrize(
+    "keys, words",
+    [
+        ({"kind": "score", "label": "stars"}, ["lowest", "0.25", "highest"]),
+        ({"kind": "labels", "label": "tags"}, ["label sports", "f1_micro"]),
+    ],
+)
+def test_a_card_fits_every_kind(keys, words, tmp_path):
+    text = card.describe(*open_task(tmp_path, **keys))
+    for word in words:
+        assert word in text
+    assert "\n\n" not in text
+
+
+def test_texts_on_both_sides_are_counted(tmp_path):
+    columns = own_data.news(30)
+    columns["body"] = [f"text {number % 3}" for number in range(30)]
+    _, examples = open_task(tmp_path, columns=columns)
+    assert card.count_shared(examples) == {"test": 3}
+    _, examples = open_task(tmp_path, columns=columns, duplicates="group")
+    assert card.count_shared(examples) == {}

@@ -1,0 +1,104 @@
+"""A trained classifier in other libraries' formats answers alike."""
+
+import json
+
+import keras_nlp
+import numpy as np
+import pytest
+
+from tests.models import encoders
+from tf_transfer.models import exports
+from tf_transfer.models import loading
+from tf_transfer.models.heads import pooled
+from tf_transfer.models.network import Network
+from tf_transfer.utils.errors import UserError
+
+TEXTS = ["the dog was not in the house", "good film", "very bad water, two men"]
+LABELS = ("no", "yes")
+MAX_LENGTH = 40
+
+
+@pytest.fixture(scope="module", params=encoders.FAMILIES)
+def network(request):
+    """An encoder and a head of one unit."""
+    encoder = encoders.shared(request.param)
+    head = pooled.PooledHead(
+        1, encoder.hidden, "cls", 0.1, 0, "float32", name="head_mine"
+    )
+    kernel = np.linspace(-1, 1, encoder.hidden)[:, None]
+    head.dense.set_weights([kernel, np.array([0.25])])
+    return Network(encoder, {"mine": head})
+
+
+def logits_of(network, texts=TEXTS):
+    encoder = network.encoder
+    batch = encoders.batch_of(encoder, [texts])
+    return network.logits("mine", batch, training=False).numpy()
+
+
+def test_transformers_folder_is_loaded_again_with_the_same_states(
+    network, tmp_path
+):
+    """By keras-nlp's own converter of transformers' names."""
+    folder = str(tmp_path / "hf")
+    exports.hugging_face(network, "mine", folder, "classes", LABELS, MAX_LENGTH)
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["id2label"] == {"0": "no", "1": "yes"}
+    loaded = loading.load(folder, "", dropout=0.0)
+    if network.encoder.family == "roberta":  # it comes without a pooler
+        loaded.pooler.set_weights(network.encoder.pooler.get_weights())
+    again = Network(loaded, network.heads)
+    np.testing.assert_allclose(logits_of(again), logits_of(network), atol=1e-5)
+
+
+def test_the_head_is_the_classifier_of_two_units(network, tmp_path):
+    import safetensors.numpy
+
+    exports.hugging_face(
+        network, "mine", str(tmp_path), "classes", LABELS, MAX_LENGTH
+    )
+    arrays = safetensors.numpy.load_file(tmp_path / "model.safetensors")
+    is_bert = network.encoder.family == "bert"
+    output = "classifier" if is_bert else "classifier.out_proj"
+    kernel, bias = network.heads["mine"].dense.get_weights()
+    np.testing.assert_array_equal(
+        arrays[f"{output}.weight"], np.stack([0 * kernel[:, 0], kernel[:, 0]])
+    )
+    np.testing.assert_array_equal(arrays[f"{output}.bias"], [0, bias[0]])
+
+
+def test_transformers_answers_alike(network, tmp_path):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    folder = str(tmp_path)
+    exports.hugging_face(network, "mine", folder, "classes", LABELS, MAX_LENGTH)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        folder
+    ).eval()
+    batch = tokenizer(TEXTS, return_tensors="pt", padding=True, truncation=True)
+    with torch.no_grad():
+        theirs = model(**batch).logits.numpy()
+    ours = logits_of(network)[:, 0]
+    np.testing.assert_allclose(theirs[:, 1] - theirs[:, 0], ours, atol=1e-4)
+
+
+def test_a_keras_preset_answers_alike(network, tmp_path):
+    folder = str(tmp_path / "preset")
+    exports.keras_preset(network, "mine", folder, "classes", LABELS, MAX_LENGTH)
+    classifier = keras_nlp.models.TextClassifier.from_preset(folder)
+    theirs = classifier.predict(TEXTS, verbose=0)
+    np.testing.assert_allclose(
+        theirs[:, 1] - theirs[:, 0], logits_of(network)[:, 0], atol=1e-4
+    )
+
+
+def test_a_head_that_they_do_not_have_is_refused(network, tmp_path):
+    head = pooled.PooledHead(
+        1, network.encoder.hidden, "mean", 0.1, 0, "float32", name="head_mean"
+    )
+    other = Network(network.encoder, {"mean": head})
+    with pytest.raises(UserError, match="--format: other libraries"):
+        exports.hugging_face(
+            other, "mean", str(tmp_path), "classes", LABELS, MAX_LENGTH
+        )

@@ -1,0 +1,257 @@
+"""A trained classifier in other libraries' formats.
+
+`hugging_face` writes what transformers loads as a model for sequence
+classification: encoder, pooler and the dense layer of a head on [CLS] are the
+same there. `keras_preset` writes keras-hub's text classifier. Two classes that
+one unit tells apart become two units, (0, z): a softmax of which is that unit's
+sigmoid.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from tf_transfer.models import keras_private
+from tf_transfer.models.encoder import Encoder
+from tf_transfer.models.heads.pooled import PooledHead
+from tf_transfer.models.network import Network
+from tf_transfer.utils.errors import UserError
+
+Arrays = dict[str, np.ndarray]
+POSITIONS_BEFORE = 2  # of RoBERTa's table, which no token has
+PROBLEMS = {
+    "classes": "single_label_classification",
+    "labels": "multi_label_classification",
+    "score": "regression",
+}
+
+
+def hugging_face(
+    network: Network,
+    head: str,
+    folder: str,
+    kind: str,
+    labels: Sequence[str],
+    max_length: int,
+) -> None:
+    """Writes a folder that transformers loads, and its tokenizer.
+
+    Args:
+        network: the trained network.
+        head: the name of the head.
+        folder: where to; it is made.
+        kind: of the task.
+        labels: as answers name them; none of a score.
+        max_length: longest text in tokens.
+
+    Raises:
+        UserError: the head is none of transformers'.
+    """
+    kernel, bias = _output_layer(network, head, kind, labels)
+    encoder = network.encoder
+    arrays = {**_encoder_arrays(encoder), **_head_arrays(encoder, kernel, bias)}
+    os.makedirs(folder, exist_ok=True)
+    names = list(labels) or ["score"]
+    _write_json(
+        folder,
+        "config.json",
+        {
+            **_config(encoder),
+            "id2label": dict(enumerate(names)),
+            "label2id": {name: n for n, name in enumerate(names)},
+            "problem_type": PROBLEMS[kind],
+        },
+    )
+    _write_tokenizer(encoder, folder, max_length)
+    safetensors.numpy.save_file(
+        {n: np.ascontiguousarray(a, np.float32) for n, a in arrays.items()},
+        os.path.join(folder, "model.safetensors"),
+        {"format": "pt"},
+    )
+
+
+def keras_preset(
+    network: Network,
+    head: str,
+    folder: str,
+    kind: str,
+    labels: Sequence[str],
+    max_length: int,
+) -> None:
+    """Writes keras-hub's text classifier; see `hugging_face`."""
+    import keras_nlp
+
+    kernel, bias = _output_layer(network, head, kind, labels)
+    encoder = network.encoder
+    family = "Bert" if encoder.family == "bert" else "Roberta"
+    preprocessor = getattr(
+        keras_nlp.models, f"{family}TextClassifierPreprocessor"
+    )(encoder.tokenizer, sequence_length=max_length)
+    classifier = getattr(keras_nlp.models, f"{family}TextClassifier")(
+        encoder.backbone,
+        num_classes=len(bias),
+        preprocessor=preprocessor,
+        dropout=0.0,
+    )
+    classifier.output_dense.set_weights([kernel, bias])
+    if family == "Roberta":
+        classifier.pooled_dense.set_weights(encoder.pooler.get_weights())
+    classifier.save_to_preset(folder)
+
+
+def _output_layer(
+    network: Network, name: str, kind: str, labels: Sequence[str]
+) -> Sequence[np.ndarray]:
+    """Kernel [hidden, labels] and bias [labels] of the output layer.
+
+    Raises:
+        UserError: the head is not one dense layer on [CLS].
+    """
+    head = network.heads[name]
+    if (
+        not isinstance(head, PooledHead)
+        or head.pooling != "cls"
+        or head.texts_per_example != 1
+    ):
+        raise UserError(
+            "--format: other libraries have no such head; they have one dense "
+            "layer on [CLS] through the pooler. Give --format=saved_model."
+        )
+    kernel, bias = (np.asarray(w) for w in head.dense.get_weights())
+    if kind == "classes" and len(labels) == 2 and len(bias) == 1:
+        kernel = np.concatenate([np.zeros_like(kernel), kernel], axis=1)
+        bias = np.concatenate([np.zeros_like(bias), bias])
+    return kernel, bias
+
+
+# === transformers' names ===
+
+
+def _dense(prefix: str, layer: Any, inputs: int) -> Arrays:
+    """A dense layer: transformers keeps [outputs, inputs]."""
+    kernel, bias = (np.asarray(weight) for weight in layer.get_weights())
+    return {
+        f"{prefix}.weight": kernel.reshape(inputs, -1).T,
+        f"{prefix}.bias": bias.reshape(-1),
+    }
+
+
+def _norm(prefix: str, layer: Any) -> Arrays:
+    return {
+        f"{prefix}.weight": np.asarray(layer.gamma),
+        f"{prefix}.bias": np.asarray(layer.beta),
+    }
+
+
+def _encoder_arrays(encoder: Encoder) -> Arrays:
+    root, backbone = encoder.family, encoder.backbone
+    below = f"{root}.embeddings"
+    if root == "bert":
+        tokens = backbone.token_embedding
+        positions = np.asarray(backbone.position_embedding.position_embeddings)
+        segments = np.asarray(backbone.segment_embedding.embeddings)
+    else:
+        tokens = backbone.embeddings.token_embedding
+        table = backbone.embeddings.position_embedding.position_embeddings
+        empty = np.zeros((POSITIONS_BEFORE, encoder.hidden), np.float32)
+        positions = np.concatenate([empty, np.asarray(table)])
+        segments = np.zeros((1, encoder.hidden), np.float32)
+    arrays = {
+        f"{below}.word_embeddings.weight": np.asarray(tokens.embeddings),
+        f"{below}.position_embeddings.weight": positions,
+        f"{below}.token_type_embeddings.weight": segments,
+        **_norm(f"{below}.LayerNorm", backbone.embeddings_layer_norm),
+    }
+    for number, block in enumerate(encoder.blocks):
+        layers = keras_private.block_layers(block)
+        here = f"{root}.encoder.layer.{number}"
+        inner_width = layers.inner.get_weights()[1].size
+        for name, layer, inputs in (
+            ("attention.self.query", layers.query, encoder.hidden),
+            ("attention.self.key", layers.key, encoder.hidden),
+            ("attention.self.value", layers.value, encoder.hidden),
+            ("attention.output.dense", layers.attention_output, encoder.hidden),
+            ("intermediate.dense", layers.inner, encoder.hidden),
+            ("output.dense", layers.outer, inner_width),
+        ):
+            arrays |= _dense(f"{here}.{name}", layer, inputs)
+        arrays |= _norm(
+            f"{here}.attention.output.LayerNorm", layers.attention_norm
+        )
+        arrays |= _norm(f"{here}.output.LayerNorm", layers.feedforward_norm)
+    return arrays
+
+
+def _head_arrays(
+    encoder: Encoder, kernel: np.ndarray, bias: np.ndarray
+) -> Arrays:
+    is_bert = encoder.family == "bert"
+    pooler = "bert.pooler.dense" if is_bert else "classifier.dense"
+    output = "classifier" if is_bert else "classifier.out_proj"
+    return {
+        **_dense(pooler, encoder.pooler, encoder.hidden),
+        f"{output}.weight": kernel.T,
+        f"{output}.bias": bias,
+    }
+
+
+def _config(encoder: Encoder) -> dict[str, Any]:
+    """What transformers' `config.json` says of the encoder."""
+    backbone, special = encoder.backbone, encoder.special
+    is_bert = encoder.family == "bert"
+    name = "Bert" if is_bert else "Roberta"
+    norm = backbone.embeddings_layer_norm
+    return {
+        "architectures": [f"{name}ForSequenceClassification"],
+        "model_type": encoder.family,
+        "vocab_size": backbone.vocabulary_size,
+        "hidden_size": encoder.hidden,
+        "num_hidden_layers": len(encoder.blocks),
+        "num_attention_heads": backbone.num_heads,
+        "intermediate_size": backbone.intermediate_dim,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": backbone.dropout,
+        "attention_probs_dropout_prob": backbone.dropout,
+        "layer_norm_eps": norm.epsilon,
+        "max_position_embeddings": encoder.max_positions
+        + (0 if is_bert else POSITIONS_BEFORE),
+        "type_vocab_size": backbone.num_segments if is_bert else 1,
+        "pad_token_id": special.pad,
+        "bos_token_id": special.start,
+        "eos_token_id": special.end,
+        "torch_dtype": "float32",
+    }
+
+
+def _write_tokenizer(encoder: Encoder, folder: str, max_length: int) -> None:
+    tokenizer = encoder.tokenizer
+    if encoder.family == "bert":
+        words = "\n".join(tokenizer.get_vocabulary())
+        _write(folder, "vocab.txt", words + "\n")
+        said = {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": bool(tokenizer.lowercase),
+        }
+    else:
+        _write_json(folder, "vocab.json", dict(tokenizer.vocabulary))
+        merges = "\n".join(["#version: 0.2", *tokenizer.merges])
+        _write(folder, "merges.txt", merges + "\n")
+        said = {"tokenizer_class": "RobertaTokenizer"}
+    _write_json(
+        folder,
+        "tokenizer_config.json",
+        {**said, "model_max_length": max_length},
+    )
+
+
+def _write_json(folder: str, name: str, value: Any) -> None:
+    _write(folder, name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def _write(folder: str, name: str, text: str) -> None:
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
