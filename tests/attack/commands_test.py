@@ -129,7 +129,7 @@ def test_hostile_flags_get_an_answer(attempts, rng, tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
-    data = {"glue": "sample", "freezing": "sample"}
+    data = {"glue": "sample", "freezing": "sample", "train": "sample"}
     data["tweets"] = tweets_table.write(tmp_path)
     for name, write in (
         ("multitask", cs224n_runs.write_all),
@@ -202,11 +202,36 @@ def inputs(folder):
         (folder / name).mkdir()
         write(folder / name)
         yield name, f"--data={folder / name}", sorted((folder / name).iterdir())
+    (folder / "mine").mkdir()
+    yield (
+        "train",
+        write_task(folder / "mine"),
+        sorted((folder / "mine").iterdir()),
+    )
     table = pathlib.Path(tweets_table.write(folder))
     yield "tweets", f"--data={table}", [table]
 
 
+def write_task(folder):
+    """Writes a task file of one's own, and its texts; the flag for it."""
+    rows = [
+        {"text": f"{('good', 'bad')[n % 2]} number {n}", "team": "ab"[n % 2]}
+        for n in range(40)
+    ]
+    (folder / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (folder / "other.csv").write_text("text,team\none,a\ntwo,b\n")
+    (folder / "mine.toml").write_text(
+        'name = "mine"\ntexts = ["text"]\nlabel = "team"\n'
+        'kind = "classes"\ntrain = "mine.jsonl"\nvalidation = 0.2\n'
+        'test = "other.csv"\nlabels = ["a", "b"]\nencoding = "utf-8"\n'
+    )
+    return f"--task={folder / 'mine.toml'}"
+
+
 CELLS = (
+    b"[" * 5000,
+    b'{"text": 1, "team": []}',
+    b'name = ".."',
     b'"',
     b"\t",
     b"\n",

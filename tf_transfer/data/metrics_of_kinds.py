@@ -1,5 +1,7 @@
 """Which metrics score which kind of task; it needs no library."""
 
+from tf_transfer.utils.formatting import cut
+
 CLASSES = (
     "accuracy",
     "f1_macro",
@@ -29,7 +31,7 @@ def find_problem(kind: str, metric: str) -> str:
     if not metric or metric in ALLOWED[kind]:
         return ""
     return (
-        f"{metric!r} does not score {kind}. Give one of "
+        f"{cut(metric)!r} does not score {kind}. Give one of "
         f"{', '.join(ALLOWED[kind])}."
     )
 

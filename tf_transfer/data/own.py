@@ -33,6 +33,7 @@ from tf_transfer.data.task_file import Part
 from tf_transfer.data.task_file import TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 PARTS = ("train", "validation", "test")
 # What a column of 0 and 1 may say.
@@ -202,8 +203,8 @@ class OwnSource(Source):
                 for word, tag in enumerate(tags):
                     if tag not in known:
                         raise UserError(
-                            f"{file.locate(sentence, word)}: {tag[2:]!r} is "
-                            "not among the types that train: "
+                            f"{file.locate(sentence, word)}: {cut(tag[2:])!r} "
+                            "is not among the types that train: "
                             f"{', '.join(entities.types_of(known))}. Mend the "
                             "tag, or remove the sentence."
                         )
@@ -230,7 +231,7 @@ class OwnSource(Source):
         if len(said.label) > 1:
             return said.label
         table = self._table("train")
-        where = f"{said.train.paths[0]}, column {said.label[0]!r}"
+        where = f"{said.train.paths[0]}, column {cut(said.label[0])!r}"
         words = table.labels
         if said.kind == "labels":
             words = [word for several in words for word in several]
@@ -259,7 +260,7 @@ class OwnSource(Source):
         def number(word: str, row: int) -> int:
             if word not in known:
                 raise UserError(
-                    f"{table.locate(row, said.label[0])}: {word!r} is not "
+                    f"{table.locate(row, said.label[0])}: {cut(word)!r} is not "
                     "among the labels that train: "
                     f"{', '.join(list(known)[:12])}. Mend the row, or remove "
                     "it."

@@ -19,6 +19,7 @@ import tqdm
 
 from tf_transfer.data import tables
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
@@ -48,7 +49,7 @@ class Rows:
     def locate(self, row: int, column: str) -> str:
         """Where a cell stands, for messages."""
         what = "row" if is_parquet(self.path) else "line"
-        return f"{self.path}, {what} {self.lines[row]}, column {column!r}"
+        return f"{self.path}, {what} {self.lines[row]}, column {cut(column)!r}"
 
 
 def is_parquet(path: str) -> bool:
@@ -102,9 +103,9 @@ def _check_columns(
         return list(there)
     for name in names:
         if name not in there:
-            shown = ", ".join(map(repr, list(there)[:SHOWN]))
+            shown = ", ".join(map(repr, map(cut, list(there)[:SHOWN])))
             raise UserError(
-                f"{path}{line}: has no column {name!r}. There are {shown}."
+                f"{path}{line}: has no column {cut(name)!r}. There are {shown}."
             )
     return list(dict.fromkeys(names))
 
@@ -175,7 +176,7 @@ def _json_objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
                     f"{path}, line {number}: is not UTF-8 (byte "
                     f"0x{line[error.start]:02x}), which JSON is. Convert it."
                 ) from None
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise UserError(
                     f"{path}, line {number}: is not JSON ({error}). Give an "
                     "object a line."
@@ -238,8 +239,8 @@ def _check_type(path: str, name: str, kind: Any) -> None:
     )
     if not good:
         raise UserError(
-            f"{path}, column {name!r}: holds {kind}. Give text, numbers, or "
-            "lists of them."
+            f"{path}, column {cut(name)!r}: holds {kind}. Give text, numbers, "
+            "or lists of them."
         )
 
 

@@ -14,6 +14,7 @@ from tf_transfer.data import conll
 from tf_transfer.data import entities
 from tf_transfer.data import rows as rows_lib
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 # Letters of BIOES and BILOU, and what they are in IOB2.
@@ -101,7 +102,7 @@ def _check_tags(found: Tagged) -> None:
         for word, tag in enumerate(sentence):
             if not _TAG.fullmatch(tag):
                 raise UserError(
-                    f"{found.locate(number, word)}: {tag!r} is not a tag. "
+                    f"{found.locate(number, word)}: {cut(tag)!r} is not a tag. "
                     "Give O, or B- or I- (E-, S-) and a type, such as B-GENE."
                 )
 
@@ -132,9 +133,9 @@ def _check_bioes(found: Tagged) -> None:
             if bool(is_open) != continues or (continues and tag[2:] != is_open):
                 at = min(word, len(sentence) - 1)
                 raise UserError(
-                    f"{found.locate(number, at)}: {sentence[at]!r} breaks an "
-                    "entity of BIOES, which begins with B- and ends with E-, "
-                    "or is S- alone. Mend the tag, or the one before it."
+                    f"{found.locate(number, at)}: {cut(sentence[at])!r} breaks "
+                    "an entity of BIOES, which begins with B- and ends with "
+                    "E-, or is S- alone. Mend the tag, or the one before it."
                 )
             if tag[0] == "B":
                 is_open = tag[2:]

@@ -24,9 +24,11 @@ from tf_transfer.data import metrics_of_kinds
 from tf_transfer.data import rows
 from tf_transfer.data.task import KINDS
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
 ENDING = ".toml"
 SEPARATOR = ";"
+NAME = r"(?!\.{1,2}$)[\w.-]{1,100}"  # of a folder
 # Every key of a task file, and what it says.
 KEYS = {
     "name": "what folders and tables call the task",
@@ -124,6 +126,8 @@ def _read(path: str, changed: int) -> TaskFile:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise UserError(f"{path}, line {line}: is not UTF-8.") from None
+    except RecursionError:
+        raise UserError(f"{path}: is nested too deep for a task.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(_describe_syntax(path, text, str(error))) from None
     return _Checker(path, text, values).make()
@@ -155,8 +159,10 @@ class _Checker:
                 self.fail(key, f"is no key. There are: {', '.join(KEYS)}.")
         kind = self.choice("kind") or "classes"
         name = self.text("name") or _stem(self.path)
-        if not re.fullmatch(r"[\w.-]+", name):
-            self.fail("name", "give letters, digits, -, _ and . alone.")
+        if not re.fullmatch(NAME, name):
+            self.fail(
+                "name", "give letters, digits, -, _ and . alone, up to 100."
+            )
         is_tagged = kind == "entities"
         task = TaskFile(
             self.path,
@@ -223,7 +229,7 @@ class _Checker:
         value = self.text(key)
         if value and value not in CHOICES[key]:
             self.fail(
-                key, f"{value!r} is not one of {', '.join(CHOICES[key])}."
+                key, f"{cut(value)!r} is not one of {', '.join(CHOICES[key])}."
             )
         return value
 
@@ -269,7 +275,7 @@ class _Checker:
             return [path]
         found = sorted(glob.glob(path)) if glob.has_magic(name) else []
         if not found:
-            self.fail(key, f"{path}: no such file.")
+            self.fail(key, f"{cut(name)}: no such file beside this.")
         return found
 
     def fail(self, key: str, reason: str) -> None:
@@ -281,7 +287,7 @@ class _Checker:
             if pattern.match(line.removeprefix("["))
         ]
         line = f", line {found[0]}" if found else ""
-        raise UserError(f"{self.path}{line}: {key}: {reason}")
+        raise UserError(f"{self.path}{line}: {cut(key)}: {reason}")
 
 
 def _stem(path: str) -> str:

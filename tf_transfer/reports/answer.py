@@ -5,7 +5,6 @@ score on the same texts; what it took; what to try next; and how to predict.
 """
 
 import dataclasses
-import os
 from typing import Any
 
 import numpy as np
@@ -59,10 +58,11 @@ def open_scored(path: str) -> Scored | None:
     """A finished run; None where it is not, or has stored no predictions."""
     directory = records.RunDirectory(path, None)
     record = directory.result()
-    if record is None or not os.path.isfile(directory.file("predictions.npz")):
+    if record is None or "predictions.npz" not in record["sha256"]:
         return None
     kind = "test" if record["test"] else "validation"
-    with np.load(directory.file("predictions.npz")) as arrays:
+    path_of_arrays = directory.check_file("predictions.npz", record)
+    with np.load(path_of_arrays) as arrays:
         found = [arrays[f"{kind}_{n}"] for n in ("ids", "labels", "logits")]
     return Scored(path, record, kind, *found)
 
