@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import random
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -26,6 +27,9 @@ def pytest_addoption(parser):
         "--attack",
         action="store_true",
         help="run tests/attack alone, with ten times as many cases",
+    )
+    parser.addoption(
+        "--attack_seed", type=int, default=0, help="draw other cases"
     )
 
 
@@ -67,6 +71,13 @@ def attempts(request):
     """Function from the cases of `--attack` to those of this session."""
     share = 1 if request.config.getoption("--attack") else 10
     return lambda count: max(1, count // share)
+
+
+@pytest.fixture
+def rng(request):
+    """Draws the cases of a test of `tests/attack`."""
+    seed = request.config.getoption("--attack_seed")
+    return random.Random(f"{request.node.name} {seed}")
 
 
 def tiny_settings(out, **changes):

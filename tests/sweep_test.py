@@ -5,9 +5,11 @@ import glob
 import io
 import json
 import os
+import re
 import types
 
 import pytest
+import rich.console
 
 from tests import commands
 from tests.sweeps.fakes import finish
@@ -175,20 +177,56 @@ def test_a_wrong_flag_is_named_before_any_run_starts(
 # === What it shows ===
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+def display(tmp_path, runs, **options):
+    """A display of a sweep, and what it writes."""
+    stream = io.StringIO()
+    console = rich.console.Console(
+        file=stream, width=100, highlight=False, **options
+    )
+    run_states = RunStates(str(tmp_path), runs)
+    return display_lib.Display(run_states, 1, console), stream
 
 
 def test_the_table_replaces_itself_in_a_terminal(tmp_path, monkeypatch):
     monkeypatch.setattr(display_lib, "REFRESH_SECONDS", 0)
-    run_states = RunStates(str(tmp_path), plan_runs(tmp_path, 2))
-    terminal = Terminal()
-    display = display_lib.Display(run_states, 1, terminal)
-    display.refresh([run_states.runs[0].name])
+    runs = plan_runs(tmp_path, 2)
+    shown, terminal = display(tmp_path, runs, force_terminal=True)
+    shown.refresh([runs[0].name], 0)
     first = terminal.getvalue()
-    assert "rte   fine_tuning  -         1        -       1" in first
+    assert re.search(r"rte +fine_tuning +- +1 +- +1", first)
     assert "0 of 2 finished, 1 running, 1 pending" in first
-    lines = 4  # header, row, the running one, summary
-    display.refresh([])
-    assert terminal.getvalue()[len(first) :].startswith(f"\x1b[{lines}F\x1b[J")
+    shown.refresh([], 800)
+    second = terminal.getvalue()[len(first) :]
+    assert "\x1b[1A" in second and "examples/s" in second
+    shown.close()
+
+
+def test_elsewhere_there_is_a_line_an_event(tmp_path):
+    run, other = plan_runs(tmp_path, 2)
+    shown, stream = display(tmp_path, [run, other])
+    shown.refresh([run.name], 10)
+    shown.report("retried", run, {"reason": "SIGKILL"}, [])
+    shown.close()
+    text = stream.getvalue()
+    assert "\x1b" not in text
+    assert "retried  seed=0: SIGKILL; it is tried once more" in text
+
+
+def test_what_finished_runs_need_no_more_is_told_and_removed(tmp_path):
+    """A run that could train more epochs keeps its checkpoint."""
+    arguments = write_grid(tmp_path, {"seed": [0, 1, 2]})
+    grid = grid_lib.read(arguments[0])
+    runs = grid_lib.expand("grid.json", grid, str(tmp_path / "runs"))
+    for run, reason in zip(runs, ("patience", "max_epochs")):
+        finish(run, stop_reason=reason)
+        os.makedirs(run.directory.file("checkpoint"))
+        with open(run.directory.file("checkpoint", "step"), "w") as file:
+            file.write("x" * 3000)
+    _, output = call(*arguments, "--prune")
+    assert "1 checkpoints and logs of finished runs, 3 kB" in output
+    kept = [os.path.exists(run.directory.file("checkpoint")) for run in runs]
+    assert kept == [True, True, False]
+    _, output = call(*arguments, "--prune", "--yes")
+    assert "Removed" in output
+    kept = [os.path.exists(run.directory.file("checkpoint")) for run in runs]
+    assert kept == [False, True, False]

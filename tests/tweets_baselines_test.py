@@ -173,5 +173,5 @@ def test_the_author_s_fold_means_come_out(
         ],
     ).resolve()
     result = tweets.run(settings).record
-    assert abs(result["test"]["accuracy"] - accuracy) < 0.005
-    assert abs(result["test"]["f1"] - f1) < 0.005
+    assert abs(result["test"]["accuracy"] - accuracy) < 0.001
+    assert abs(result["test"]["f1"] - f1) < 0.001

@@ -29,6 +29,7 @@ from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import plan
+from tf_transfer.sweeps import prune
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
@@ -91,7 +92,16 @@ def define_flags() -> None:
         "Try runs again that have failed before.",
     )
     flags.DEFINE_bool(
-        "yes", False, f"Expand a grid of more than {grid_lib.MOST_RUNS:,} runs."
+        "prune",
+        False,
+        "Say what finished runs keep that nothing needs any more, and stop; "
+        "with --yes, remove it.",
+    )
+    flags.DEFINE_bool(
+        "yes",
+        False,
+        f"Expand a grid of more than {grid_lib.MOST_RUNS:,} runs; remove what "
+        "--prune finds.",
     )
 
 
@@ -119,6 +129,9 @@ def main(argv: list[str]) -> None:
             print(f"--shard={values.shard}: there are fewer parts than that.")
             return
     run_states = RunStates(values.out, runs)
+    if values.prune:
+        print(prune.describe(prune.find(run_states), values.yes))
+        return
     if values.dry_run:
         print(describe(run_states, values.jobs or 1))
         return
@@ -182,6 +195,7 @@ def describe(run_states: RunStates, jobs: int) -> str:
     seconds = {run.name: durations.seconds(run) for run in runs}
     basis = "from similar runs that are finished here"
     builds: dict[tuple, estimate.Build] = {}
+    saved = estimate.START_SECONDS * max(len(pending) - jobs, 0) / jobs
     problem = ""
     if any(
         seconds[run.name] is None or run.settings.runs_cached for run in pending
@@ -192,6 +206,7 @@ def describe(run_states: RunStates, jobs: int) -> str:
             for run in pending:
                 needs = estimator.estimate(run)
                 builds |= needs.builds
+                saved += (needs.live_seconds - needs.seconds) / jobs
                 if seconds[run.name] is None:
                     basis = (
                         "a rough guess from operations and --max_epochs; "
@@ -210,13 +225,17 @@ def describe(run_states: RunStates, jobs: int) -> str:
     if problem:
         lines.append(problem)
     elif pending:
-        total = sum(seconds[run.name] or 0 for run in pending)
-        total += sum(build.seconds for build in builds.values())
-        total /= jobs
+        build = sum(build.seconds for build in builds.values())
+        total = sum(seconds[run.name] or 0 for run in pending) + build
+        total = estimate.START_SECONDS + total / jobs
         end = datetime.datetime.now() + datetime.timedelta(seconds=total)
         lines.append(
             f"Time: about {formatting.duration(total)}, so until "
             f"{end:%Y-%m-%d %H:%M} ({basis})."
+        )
+        lines.append(
+            "Without the feature cache, in a process a run: about "
+            f"{formatting.duration(total + saved - build / jobs)}."
         )
     if builds:
         size = sum(build.bytes for build in builds.values())

@@ -302,9 +302,12 @@ class Predictor:
         output = steps.predict(
             self.devices,
             self._programs[name],
-            split,
-            self.network.encoder.special.pad,
-            self.experiment.settings.max_length,
+            steps.EvaluationBatches(
+                self.devices,
+                split,
+                self.network.encoder.special.pad,
+                self.experiment.settings.max_length,
+            ),
         )
         if not np.isfinite(output).all():
             raise UserError(

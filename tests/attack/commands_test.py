@@ -6,7 +6,6 @@ import io
 import json
 import os
 import pathlib
-import random
 import shutil
 
 import pytest
@@ -125,9 +124,8 @@ def files_below(folder):
     return {str(path) for path in pathlib.Path(folder).rglob("*")}
 
 
-def test_hostile_flags_get_an_answer(attempts, tmp_path, monkeypatch):
+def test_hostile_flags_get_an_answer(attempts, rng, tmp_path, monkeypatch):
     """One to four flags of an experiment with values that no one means."""
-    rng = random.Random(11)
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
@@ -169,10 +167,9 @@ def test_hostile_flags_get_an_answer(attempts, tmp_path, monkeypatch):
 
 
 def test_hostile_flags_of_the_tools_get_an_answer(
-    attempts, tmp_path, monkeypatch
+    attempts, rng, tmp_path, monkeypatch
 ):
     """`predict` on folders that are no runs."""
-    rng = random.Random(12)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run").mkdir()
     flags = ("text", "input", "task", "data", "output", "experiment", "run")
@@ -256,9 +253,8 @@ def damage_text(rng, content):
 
 
 def test_hostile_texts_are_read_or_refused_with_file_and_line(
-    attempts, tmp_path
+    attempts, rng, tmp_path
 ):
-    rng = random.Random(13)
     kinds = [*inputs(tmp_path)]
     out = tmp_path / "out"
     refused = 0
@@ -284,8 +280,7 @@ def test_hostile_texts_are_read_or_refused_with_file_and_line(
 # === Grids ===
 
 
-def test_a_hostile_grid_is_expanded_or_refused(attempts, tmp_path):
-    rng = random.Random(14)
+def test_a_hostile_grid_is_expanded_or_refused(attempts, rng, tmp_path):
     path = tmp_path / "grid.json"
     whole = {
         "experiment": "glue",

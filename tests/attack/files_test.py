@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import random
 import shutil
 
 import numpy as np
@@ -53,9 +52,8 @@ def read(folder):
     return json.dumps([record, [array.tolist() for array in arrays]])
 
 
-def test_a_damaged_run_is_left_out_or_read_as_it_was(attempts, tmp_path):
+def test_a_damaged_run_is_left_out_or_read_as_it_was(attempts, rng, tmp_path):
     """Each file of a run, damaged or another run's."""
-    rng = random.Random(1)
     whole, other = write_run(tmp_path / "a", 0), write_run(tmp_path / "b", 1)
     expected = read(whole)
     names = sorted(path.name for path in whole.iterdir())
@@ -74,9 +72,8 @@ def test_a_damaged_run_is_left_out_or_read_as_it_was(attempts, tmp_path):
 
 
 def test_a_report_shows_the_whole_runs_and_names_the_damaged(
-    attempts, tmp_path, capsys
+    attempts, rng, tmp_path, capsys
 ):
-    rng = random.Random(2)
     for round_number in range(attempts(20)):
         root = tmp_path / str(round_number)
         folders = [write_run(root, seed) for seed in range(22)]
@@ -95,8 +92,7 @@ def test_a_report_shows_the_whole_runs_and_names_the_damaged(
         shutil.rmtree(root)
 
 
-def test_a_damaged_summary_is_refused_in_two_lines(attempts, tmp_path):
-    rng = random.Random(3)
+def test_a_damaged_summary_is_refused_in_two_lines(attempts, rng, tmp_path):
     write_run(tmp_path, 0)
     path = tmp_path / "summary.json"
     whole = summary_lib.to_json(summary_lib.summarize_folder(str(tmp_path)))
@@ -111,9 +107,8 @@ def test_a_damaged_summary_is_refused_in_two_lines(attempts, tmp_path):
             assert len(str(error).splitlines()) <= 2
 
 
-def test_a_damaged_checkpoint_is_not_taken(attempts, tmp_path):
+def test_a_damaged_checkpoint_is_not_taken(attempts, rng, tmp_path):
     """Not even another run's; the one before is, if it is whole."""
-    rng = random.Random(4)
 
     def save(name):
         saved = checkpoint.Checkpoints(str(tmp_path / name), name)
@@ -141,9 +136,8 @@ def test_a_damaged_checkpoint_is_not_taken(attempts, tmp_path):
     assert warned and theirs.newest(warned.append, False) is not None
 
 
-def test_no_vector_of_a_damaged_cache_is_wrong(attempts, tmp_path):
+def test_no_vector_of_a_damaged_cache_is_wrong(attempts, rng, tmp_path):
     """Entries damaged, and files exchanged between two of them."""
-    rng = random.Random(5)
 
     def key(name):
         return {"weights": name, "cut": 1, "hidden": 8, "dtype": "float16"}
@@ -201,8 +195,7 @@ def test_no_vector_of_a_damaged_cache_is_wrong(attempts, tmp_path):
         shutil.rmtree(tmp_path / "bad")
 
 
-def test_a_changed_pretrained_file_is_noticed(attempts, tmp_path):
-    rng = random.Random(6)
+def test_a_changed_pretrained_file_is_noticed(attempts, rng, tmp_path):
     folder = tmp_path / "unpacked"
     (folder / "sub").mkdir(parents=True)
     (folder / "config.json").write_text('{"hidden": 8}')
@@ -220,8 +213,7 @@ def test_a_changed_pretrained_file_is_noticed(attempts, tmp_path):
         assert wheels.is_intact(wheel, str(folder))
 
 
-def test_a_sweep_goes_on_beside_damaged_records(attempts, tmp_path):
-    rng = random.Random(7)
+def test_a_sweep_goes_on_beside_damaged_records(attempts, rng, tmp_path):
     runs = fakes.plan_runs(tmp_path, 4)
     for run in runs[:3]:
         fakes.finish(run)

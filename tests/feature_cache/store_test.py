@@ -12,6 +12,7 @@ import pytest
 
 from tf_transfer.data.tokens import Tokens
 from tf_transfer.feature_cache import store as store_lib
+from tf_transfer.utils.errors import UserError
 
 HIDDEN = 8
 KEY = {
@@ -443,6 +444,25 @@ def test_a_read_only_cache_is_read_and_adds_nothing(store, monkeypatch):
     assert_rows(entry, hashes, vectors)
     with pytest.raises(store_lib.DiskFull), entry.build_lock(pytest.fail):
         pass
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_read_only_cache_without_the_entry_says_what_to_do(
+    damaged, store, monkeypatch
+):
+    if damaged:
+        with open(fill(store, "one", size=3).file("entry.json"), "w") as file:
+            file.write("{}")
+    key = {**KEY, "weights": "one"}
+
+    def refuse(path, *unused, **options):
+        raise OSError(errno.EROFS, "Read-only file system", path)
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    monkeypatch.setattr(os, "remove", refuse)
+    with pytest.raises(UserError, match="cannot be written") as error:
+        store.open(key, "tiny")
+    assert len(str(error.value).splitlines()) == 2
 
 
 def test_who_builds_sweeps_what_killed_processes_left(entry):

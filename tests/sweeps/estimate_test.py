@@ -60,7 +60,7 @@ def test_each_phase_counts_and_the_first_is_cached(tmp_path, estimator):
         max_epochs=3,
     )
     needs = {name: estimator.estimate(run) for name, run in runs.items()}
-    start = estimate.START_SECONDS
+    start = estimate.RUN_SECONDS
     seconds = {name: needs[name].seconds - start for name in needs}
     assert seconds["head_then_all"] == pytest.approx(
         seconds["head"] + seconds["all"]
@@ -90,7 +90,7 @@ def test_a_run_is_prepared_with_settings_that_it_allows(tmp_path, estimator):
         model="tiny",
     )
     needs = estimator.estimate(runs["0"])
-    assert needs.seconds > estimate.START_SECONDS and not needs.builds
+    assert needs.seconds > estimate.RUN_SECONDS and not needs.builds
 
 
 def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
@@ -106,7 +106,7 @@ def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
     )
     run_states = RunStates(str(tmp_path), runs)
     durations = estimate.FinishedDurations(run_states)
-    assert durations.remaining(runs, 1) is None
+    assert durations.remaining(runs, 1) == (0, 8)
     known = {("rte", "all", "0"): 100.0, ("rte", "1", "0"): 40.0}
     for run in runs:
         seconds = known.get(tuple(run.axes.values()))
@@ -118,6 +118,23 @@ def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
     }
     assert predicted["rte", "all", "1"] == 100.0
     assert predicted["rte", "1", "1"] == 40.0
-    assert predicted["sst2", "1", "0"] == 70.0  # no run of its task: of all
+    assert predicted["sst2", "1", "0"] == 40.0  # of its approach, if not task
     pending = [run for run in runs if run.axes["seed"] == "1"]
-    assert durations.remaining(pending, 2) == (100 + 40 + 70 + 70) / 2
+    assert durations.remaining(pending, 2) == ((100 + 40 + 100 + 40) / 2, 0)
+
+
+def test_a_run_of_another_approach_is_no_measure(tmp_path):
+    runs = plan_runs(
+        tmp_path,
+        "glue",
+        "trainable_layers",
+        ["all", 1, 0],
+        model="tiny",
+        data="sample",
+    )
+    run_states = RunStates(str(tmp_path), list(runs.values()))
+    finish(runs["0"])
+    run_states.measured_seconds[runs["0"].name] = 60.0
+    durations = estimate.FinishedDurations(run_states)
+    assert durations.seconds(runs["1"]) is None
+    assert durations.remaining([runs["1"], runs["all"]], 1) == (0, 2)

@@ -98,6 +98,9 @@ def what_a_run_left(folder):
         for key in list(record):
             if "second" in key or "memory" in key:
                 del record[key]
+    del result["result_sha256"]
+    for timed in ("config.json", "epochs.jsonl"):
+        del result["sha256"][timed]
     [name] = os.listdir(os.path.join(folder, "model"))
     weights = safetensors.numpy.load_file(os.path.join(folder, "model", name))
     predictions = dict(np.load(os.path.join(folder, "predictions.npz")))

@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import time
 import zipfile
 
 import pytest
@@ -182,3 +183,17 @@ def test_the_folder_of_a_faster_process_is_used(wheel, monkeypatch, tmp_path):
 def test_the_identity_of_a_wheel_names_its_release_and_hash(wheel):
     assert f"{wheel.package}=={wheel.version}" in wheel.identity
     assert wheel.sha256 in wheel.identity
+
+
+def test_what_a_killed_process_began_to_fetch_is_swept(wheel, tmp_path):
+    parent = tmp_path / "cache" / "wheels"
+    for name, age in (
+        ("fetching-old", wheels.LONGEST_FETCH + 9),
+        ("fetching-", 0),
+    ):
+        (parent / name).mkdir(parents=True)
+        then = time.time() - age
+        os.utime(parent / name, (then, then))
+    wheels.fetch(wheel[0], tmp_path / "cache")
+    kept = {name for name in os.listdir(parent) if "fetching" in name}
+    assert kept == {"fetching-"}

@@ -10,6 +10,7 @@ import numpy as np
 from tf_transfer.baselines import usual
 from tf_transfer.data import entities
 from tf_transfer.data import metrics
+from tf_transfer.data import splits
 from tf_transfer.data.task import Task
 from tf_transfer.utils import machine
 
@@ -124,6 +125,7 @@ def _run(
         "prefix_build_seconds": None,
         "trainable_parameters": baseline.parameters,
         "total_parameters": baseline.parameters,
+        "warnings": splits.find_warnings(task, examples),
     }
     directory.end(result)
     return result

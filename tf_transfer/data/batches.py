@@ -209,6 +209,8 @@ def plan_epoch(
     Returns:
         A plan of ceil(examples / batch_size) steps.
     """
+    # Beyond that, a batch would only be padding.
+    batch_size = min(batch_size, len(lengths))
     rng = np.random.default_rng(
         [seed, epoch, 11, *([repeat] if repeat else [])]
     )

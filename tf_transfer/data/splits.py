@@ -1,7 +1,6 @@
 """Which examples train, validate or are sampled, each drawn by a seed."""
 
 from collections.abc import Iterable
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,21 +70,17 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
     """
     if task.labels is None:
         return []
-    train: Any
-    tests: Any
-    train, *tests = (
+    [train, *tests] = [
         examples.labels
         if isinstance(examples, Examples)
         else [task.labels.index(t) for tags in examples.tags for t in tags]
         for examples in (texts["train"][""], *texts["test"].values())
-    )
+    ]
     return warn_of_labels(task, train, tests)
 
 
-def warn_of_labels(
-    task: Task, train: Sequence[int], tests: Iterable[Sequence[int]]
-) -> list[str]:
-    """As `find_warnings`, of the labels themselves."""
+def warn_of_labels(task: Task, train: Any, tests: Iterable[Any]) -> list[str]:
+    """As `find_warnings`, of int labels [examples], or bool [examples, all]."""
     assert task.labels is not None
     found = []
     if len(_classes_of(train)) == 1:

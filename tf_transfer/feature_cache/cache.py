@@ -101,9 +101,11 @@ class FeatureCache:
         devices: `training.strategy.Devices`.
         options: where and how.
         is_stopped: whether to leave a build; asked after every text.
+        weights: what `prefix.hash_prefixes` returns for the encoder, where that
+            is known.
 
     Attributes:
-        options: as given.
+        options, weights: as given.
         store: `store.Store` of the folder.
     """
 
@@ -116,6 +118,7 @@ class FeatureCache:
         devices: Devices,
         options: CacheOptions,
         is_stopped: Callable[[], bool] = lambda: False,
+        weights: Sequence[str] | None = None,
     ) -> None:
         self.options = options
         self.store = store_lib.Store(options.folder)
@@ -123,7 +126,7 @@ class FeatureCache:
         self._devices = devices
         self._is_stopped = is_stopped
         self._code = code_version(encoder)
-        self._weights = prefix_lib.hash_prefixes(encoder)
+        self.weights = weights or prefix_lib.hash_prefixes(encoder)
         self._opened: list[store_lib.Entry] = []
 
     def attach(
@@ -181,7 +184,7 @@ class FeatureCache:
         """Everything that shapes what the prefix computes for a row."""
         key = {
             "code": self._code,
-            "weights": self._weights[prefix.cut],
+            "weights": self.weights[prefix.cut],
             "cut": prefix.cut,
             "output": prefix.output,
             "dtype": prefix.dtype,
@@ -231,7 +234,11 @@ class FeatureCache:
                 if len(missing):
                     self._build_what_fits(entry, prefix, texts, missing)
         except store_lib.DiskFull:
-            self._print(f"{entry.folder}: {damage} It is read-only.")
+            self._print(
+                f"{entry.folder}: is read-only: the frozen blocks run at every "
+                f"step for {len(missing):,} texts that it does not have. "
+                f"{damage}".rstrip()
+            )
             return False
         return True
 

@@ -464,13 +464,17 @@ class Store:
 
         What says that it is another key's, or nothing that can be read, is
         replaced by an empty one.
+
+        Raises:
+            UserError: it is to be made, or replaced, and the cache is
+                read-only.
         """
         folder = os.path.join(self.folder, name_of(key))
         path = os.path.join(folder, "entry.json")
         was_replaced = False
         while True:
-            os.makedirs(folder, exist_ok=True)
             try:
+                os.makedirs(folder, exist_ok=True)
                 if not os.path.exists(path):
                     files.write_json(path, {"model": model, "key": key})
                 entry = _open_if_readable(folder)
@@ -485,6 +489,14 @@ class Store:
                 entry.load()
             except FileNotFoundError:
                 continue  # another process has just removed it
+            except OSError as error:
+                if error.errno not in files.READ_ONLY:
+                    raise
+                raise UserError(
+                    f"{folder}: cannot be written, and has no whole entry for "
+                    "these frozen blocks.\nGive a --cache_dir that can be "
+                    "written, or --frozen_prefix=live."
+                ) from None
             # It may have been removed before the lock was had.
             if os.path.exists(os.path.join(folder, "entry.json")):
                 return entry

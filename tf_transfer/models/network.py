@@ -31,6 +31,8 @@ class Network:
         uses_pooler: whether any head reads the pooler. One that no head reads
             is no component of the network: it could not be trained.
         seeds: of its dropout, once it trains: `training.dropout.DropoutSeeds`.
+        hashes: of weights that no run has moved, by which; kept by
+            `training.trainer`, since they take as long as a small run.
         programs: what was traced over it, by what shapes that; see
             `training.programs`.
     """
@@ -39,6 +41,7 @@ class Network:
         self, encoder: Encoder, heads: dict[str, keras.layers.Layer]
     ) -> None:
         self.seeds: Any = None
+        self.hashes: dict[Any, Any] = {}
         self.programs: dict[Any, Any] = {}
         self.encoder = encoder
         self.heads: dict[str, Any] = dict(heads)

@@ -2,11 +2,13 @@
 
 import collections
 import os
-import sys
 import time
 from collections.abc import Collection
 from typing import Any
-from typing import TextIO
+
+import rich.console
+import rich.live
+import rich.table
 
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import states as states_lib
@@ -16,6 +18,7 @@ from tf_transfer.sweeps.work import Event
 from tf_transfer.utils import formatting
 
 REFRESH_SECONDS = 1.0
+SPEED_SECONDS = 30.0  # over which examples a second are averaged
 
 
 class Display:
@@ -24,26 +27,33 @@ class Display:
     Args:
         run_states: of the sweep.
         jobs: how many run at the same time.
-        stream: unset, the standard output.
+        console: unset, the standard output.
     """
 
     def __init__(
         self,
         run_states: states_lib.RunStates,
         jobs: int,
-        stream: TextIO | None = None,
+        console: rich.console.Console | None = None,
     ) -> None:
         self.run_states = run_states
         self.jobs = jobs
-        self.stream = stream or sys.stdout
         self.durations = estimate.FinishedDurations(run_states)
-        self.is_terminal = self.stream.isatty()
-        self._table_lines = 0  # of the table that is on the screen
-        self._refreshed = 0.0
-        self._print(
-            f"{len(run_states.runs)} runs, below "
-            f"{os.path.dirname(run_states.folder)}"
+        self._console = console or rich.console.Console(
+            highlight=False, markup=False, emoji=False, soft_wrap=True
         )
+        self._live: rich.live.Live | None = None
+        self._refreshed = 0.0
+        self._trained: collections.deque[tuple[float, int]] = (
+            collections.deque()
+        )
+        out = os.path.dirname(run_states.folder)
+        self._console.print(f"{len(run_states.runs)} runs, below {out}")
+        if self._console.is_terminal:
+            self._live = rich.live.Live(
+                console=self._console, auto_refresh=False, transient=True
+            )
+            self._live.start()
 
     def report(
         self,
@@ -65,34 +75,41 @@ class Display:
             output = "\n".join(f"    {line}" for line in detail["last_lines"])
             line += f": {detail['reason']}; its last lines:\n{output}\n"
             line += f"    its whole output: {self.run_states.log_file(run)}"
-        self._erase()
-        self._print(line)
-        if not self.is_terminal:
+        self._console.print(line)
+        if self._live is None:
             summary = self._summary(self.run_states.read(running))
-            self._print("         " + summary)
+            self._console.print("         " + summary)
 
     def refresh(self, running: Collection[str], examples: int = 0) -> None:
         """Draws the table, in a terminal; see `work.OnPoll`."""
         now = time.monotonic()
-        if not self.is_terminal or now - self._refreshed < REFRESH_SECONDS:
+        if self._live is None or now - self._refreshed < REFRESH_SECONDS:
             return
         self._refreshed = now
+        self._trained.append((now, examples))
+        while now - self._trained[0][0] > SPEED_SECONDS:
+            self._trained.popleft()
         states = self.run_states.read(running)
-        lines = table(self.run_states.runs, states).splitlines()
-        for run in self.run_states.runs:
-            if run.name in running:
-                lines.append(f"running: {label(run)}{_progress(run)}")
-        lines.append(self._summary(states))
-        self._erase()
-        self._print("\n".join(lines))
-        self._table_lines = len(lines)
+        lines = [
+            f"running: {label(run)}{_progress(run)}"
+            for run in self.run_states.runs
+            if run.name in running
+        ]
+        lines.append(self._summary(states) + self._speed())
+        self._live.update(
+            rich.console.Group(
+                table(self.run_states.runs, states), "\n".join(lines)
+            ),
+            refresh=True,
+        )
 
     def close(self) -> None:
-        """Draws the final table."""
-        self._erase()
+        """Prints the final table."""
+        if self._live is not None:
+            self._live.stop()
         states = self.run_states.read()
-        self._print(table(self.run_states.runs, states))
-        self._print(self._summary(states))
+        self._console.print(table(self.run_states.runs, states))
+        self._console.print(self._summary(states))
 
     def _summary(self, states: dict[str, State]) -> str:
         count = collections.Counter(states.values())
@@ -107,18 +124,20 @@ class Display:
             for run in self.run_states.runs
             if states[run.name] in (State.RUNNING, State.PENDING)
         ]
-        seconds = self.durations.remaining(unfinished, self.jobs)
-        if seconds is not None:
-            phrases.append(f"about {formatting.duration(seconds)} left")
+        seconds, unknown = self.durations.remaining(unfinished, self.jobs)
+        if seconds:
+            about = f"about {formatting.duration(seconds)} left"
+            if unknown:
+                about += f" and {unknown} runs of which nothing is known yet"
+            phrases.append(about)
         return ", ".join(phrases)
 
-    def _erase(self) -> None:
-        if self._table_lines:
-            self.stream.write(f"\x1b[{self._table_lines}F\x1b[J")
-            self._table_lines = 0
-
-    def _print(self, text: str) -> None:
-        print(text, file=self.stream, flush=True)
+    def _speed(self) -> str:
+        """Examples a second, where some were trained."""
+        (begin, before), (end, after) = self._trained[0], self._trained[-1]
+        if after == before:
+            return ""
+        return f", {(after - before) / (end - begin):,.0f} examples/s"
 
 
 def label(run: Planned) -> str:
@@ -131,7 +150,7 @@ def _progress(run: Planned) -> str:
     return f", epoch {last['epoch']} finished" if last else ""
 
 
-def table(runs: list[Planned], states: dict[str, State]) -> str:
+def table(runs: list[Planned], states: dict[str, State]) -> rich.table.Table:
     """Returns how many runs of each task and approach are in which state."""
     counts: dict[tuple[str, str], collections.Counter[State]] = {}
     for run in runs:
@@ -140,7 +159,14 @@ def table(runs: list[Planned], states: dict[str, State]) -> str:
         cached = " cached" if run.settings.runs_cached else ""
         key = (task, run.settings.approach + cached)
         counts.setdefault(key, collections.Counter())[states[run.name]] += 1
-    rows = [("task", "approach", *State)]
+    made = rich.table.Table(
+        "task",
+        "approach",
+        *State,
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+    )
     for key, count in counts.items():
-        rows.append((*key, *(str(count[state] or "-") for state in State)))
-    return formatting.aligned(rows)
+        made.add_row(*key, *(str(count[state] or "-") for state in State))
+    return made

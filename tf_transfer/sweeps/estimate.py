@@ -21,12 +21,17 @@ if TYPE_CHECKING:
     from tf_transfer.models.network import Network
     from tf_transfer.training.phases import Phase
 
-# Runs that agree in more of these, from the left, are more similar.
-SIMILAR_BY = ("task", "approach", "runs_cached", "batch_size", "model")
-# What a run takes beside its epochs: start-up and tracing. And the share of
-# the products' peak that training reached when it was measured here: at small
-# batches next to nothing (docs/feature_cache.md).
+# A run of another approach or cut says nothing of what a run takes. Of those
+# that are alike, runs that agree in more of the others, from the left, are more
+# similar.
+ALIKE_BY = ("approach", "runs_cached", "model", "precision")
+SIMILAR_BY = ("task", "max_train_examples", "batch_size", "max_epochs")
+# What a process takes to begin and to trace, and what a run takes beside its
+# epochs in a process that goes on. And the share of the products' peak that
+# training reached when it was measured here: at small batches next to nothing
+# (docs/feature_cache.md).
 START_SECONDS = 15
+RUN_SECONDS = 1
 SHARE_OF_PEAK = 0.4
 SHARE_AT_SMALL_BATCHES = 0.12
 SMALL_BATCH = 4
@@ -70,28 +75,31 @@ class FinishedDurations:
         """Returns the median of the most similar runs; None without any."""
         return _median_of_similar(self._known(), run)
 
-    def remaining(self, runs: list[Planned], jobs: int) -> float | None:
-        """Returns the seconds that runs will take, `jobs` at the same time.
+    def remaining(self, runs: list[Planned], jobs: int) -> tuple[float, int]:
+        """What runs will take, `jobs` at the same time.
 
-        None where there are no runs, or none is finished yet.
+        Returns:
+            Seconds, and how many runs they leave out: none like them is
+            finished yet.
         """
         known = self._known()
-        if not runs or not known:
-            return None
-        return sum(_median_of_similar(known, run) or 0 for run in runs) / jobs
+        seconds = [_median_of_similar(known, run) for run in runs]
+        told = [value for value in seconds if value is not None]
+        return sum(told) / jobs, len(seconds) - len(told)
 
 
 def _median_of_similar(
     known: list[tuple[settings_lib.Settings, float]], run: Planned
 ) -> float | None:
     for depth in range(len(SIMILAR_BY), -1, -1):
+        names = (*ALIKE_BY, *SIMILAR_BY[:depth])
         similar = [
             seconds
             for settings, seconds in known
             if all(
                 getattr(settings, name, None)
                 == getattr(run.settings, name, None)
-                for name in SIMILAR_BY[:depth]
+                for name in names
             )
         ]
         if similar:
@@ -112,12 +120,14 @@ class Estimate:
     """What a run will need at most: all its epochs.
 
     Attributes:
-        seconds: of start, training and evaluation.
+        seconds: of training and evaluation, and what a run takes beside.
         builds: dict from what identifies a feature cache to what it needs.
+        live_seconds: what `seconds` were without a feature cache.
     """
 
     seconds: float
     builds: dict[tuple, Build]
+    live_seconds: float
 
 
 class Estimator:
@@ -156,7 +166,7 @@ class Estimator:
     def _count(self, run: Planned) -> Estimate:
         settings: Any = run.settings
         if settings.is_sparse:
-            return Estimate(START_SECONDS, {})
+            return Estimate(START_SECONDS, {}, START_SECONDS)
         network, phases = self._prepare(run)
         share = (
             SHARE_AT_SMALL_BATCHES
@@ -164,7 +174,7 @@ class Estimator:
             else SHARE_OF_PEAK
         )
         peak = self._peak(settings.precision)
-        operations, builds = 0.0, {}
+        operations, live, builds = 0.0, 0.0, {}
         for phase in phases:
             trainable = phase.trainable
             if len(phases) == 1:
@@ -176,6 +186,7 @@ class Estimator:
             for objective in phase.objectives:
                 needs = _ObjectiveNeeds(settings, network, objective, trainable)
                 operations += needs.operations(phase.max_epochs, cached)
+                live += needs.operations(phase.max_epochs, False)
                 if cached:
                     entry = (
                         settings.model,
@@ -188,7 +199,10 @@ class Estimator:
                         needs.cache_bytes(),
                         needs.build_operations() / (peak * SHARE_OF_PEAK),
                     )
-        return Estimate(START_SECONDS + operations / (peak * share), builds)
+        speed = peak * share
+        return Estimate(
+            RUN_SECONDS + operations / speed, builds, RUN_SECONDS + live / speed
+        )
 
     def _peak(self, precision: str) -> float:
         if precision not in self._peaks:

@@ -153,6 +153,8 @@ def main(slot: int, jobs: int) -> None:
 
     command_line.import_tensorflow()
     _grow_gpu_memory()
+    importlib.import_module("tf_transfer.training.trainer")
+    gc.freeze()  # what stays anyway need not be searched after every run
     worker = Worker(report)
     while (order := orders.get()) is not None:
         is_busy.set()

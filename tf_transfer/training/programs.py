@@ -56,8 +56,7 @@ class PhasePrograms:
             options: its `trainer.TrainingOptions`.
         """
         for program, (objective, _) in zip(self.objectives, attached):
-            program.objective = objective
-            program.options = options
+            program.take_over(objective, options)
         self.optimizer.reset(options.adam.weight_decay)
 
 

@@ -77,6 +77,7 @@ class ObjectiveProgram:
         self.optimizer = optimizer
         self.options = options
         self.seeds = seeds
+        self._evaluation: dict[int, EvaluationBatches] = {}
         self._pad = network.encoder.special.pad
         self._gradients = (
             tf.function(self._compute_gradients, jit_compile=True)
@@ -84,6 +85,12 @@ class ObjectiveProgram:
             else self._compute_gradients
         )
         self._predict = tf.function(self._predict_batch)
+
+    def take_over(self, objective: Objective, options: Any) -> None:
+        """Makes it another run's, whose objective differs in its data alone."""
+        self.objective = objective
+        self.options = options
+        self._evaluation = {}
 
     # === Training ===
 
@@ -181,13 +188,13 @@ class ObjectiveProgram:
 
     def predict(self, split: EncodedSplit) -> np.ndarray:
         """Logits of a split; see `predict`."""
-        return predict(
-            self.devices,
-            self._predict,
-            split,
-            self._pad,
-            self.options.max_length,
-        )
+        evaluation = self._evaluation.get(id(split))
+        if evaluation is None:
+            evaluation = EvaluationBatches(
+                self.devices, split, self._pad, self.options.max_length
+            )
+            self._evaluation[id(split)] = evaluation
+        return predict(self.devices, self._predict, evaluation)
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
     def _predict_batch(self, batch: Batch) -> tf.Tensor:
@@ -202,42 +209,54 @@ class ObjectiveProgram:
         return self.devices.strategy.run(logits, args=(batch,))
 
 
+class EvaluationBatches:
+    """A whole split in large batches, the same at every evaluation.
+
+    Args:
+        devices: where it runs.
+        split: what is predicted.
+        pad: the padding id.
+        max_length: the longest text, in tokens.
+    """
+
+    def __init__(
+        self, devices: Devices, split: EncodedSplit, pad: int, max_length: int
+    ) -> None:
+        replicas = devices.replicas
+        self.split = split
+        self.plan = batches.plan_evaluation(
+            split.lengths,
+            -(-batches.EVALUATION_BATCH // replicas) * replicas,
+            replicas,
+            batches.buckets_up_to(max_length),
+        )
+        self.dataset = devices.distribute(
+            lambda: batches.pipeline(
+                split,
+                self.plan,
+                pad,
+                (devices.worker, devices.workers),
+                devices.local_replicas,
+            )
+        )
+
+
 def predict(
-    devices: Devices,
-    program: Any,
-    split: EncodedSplit,
-    pad: int,
-    max_length: int,
+    devices: Devices, program: Any, evaluation: EvaluationBatches
 ) -> np.ndarray:
     """Runs a prediction program over a whole split.
 
     Args:
         devices: where it runs.
         program: `tf.function` from a (distributed) batch to its logits.
-        split: what is predicted.
-        pad: the padding id.
-        max_length: the longest text, in tokens.
+        evaluation: the batches.
 
     Returns:
         float32 [examples, units], in the order of the split; where words are
         labelled, [words, units].
     """
-    replicas = devices.replicas
-    plan = batches.plan_evaluation(
-        split.lengths,
-        -(-batches.EVALUATION_BATCH // replicas) * replicas,
-        replicas,
-        batches.buckets_up_to(max_length),
-    )
-    dataset = devices.distribute(
-        lambda: batches.pipeline(
-            split,
-            plan,
-            pad,
-            (devices.worker, devices.workers),
-            devices.local_replicas,
-        )
-    )
+    split, plan = evaluation.split, evaluation.plan
+    dataset = evaluation.dataset
     if not tf.config.functions_run_eagerly():  # one trace for all lengths
         program.get_concrete_function(dataset.element_spec)
     outputs = [

@@ -129,7 +129,10 @@ class Trainer:
                 weight moved.
         """
         arrays = self._restore()
-        frozen = self._hash_frozen_weights()
+        # The last run on this network checked it at its end.
+        moving = frozenset(self._moving_weights[-1])
+        frozen = self.network.hashes.pop(moving, "")
+        frozen = frozen or self._hash_frozen_weights()
         if self.progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was begun with other encoder "
@@ -151,6 +154,7 @@ class Trainer:
                     "A frozen weight moved during training: this is a bug in "
                     "tf_transfer. The result was not written."
                 )
+            self.network.hashes[moving] = frozen
             if self.devices.is_chief:
                 self._tidy_directory()
             result = self._result()
@@ -223,7 +227,11 @@ class Trainer:
             self.devices,
             self._cache_options,
             is_stopped=self._is_build_stopped,
+            weights=self._pristine_hashes(phase),
         )
+        if not progress.phase:
+            key = "prefix", phase.trainable.cut
+            self.network.hashes[key] = self._cache.weights
         attached: list[programs.Attached] = []
         for objective in phase.objectives:
             name = f"{progress.phase} {objective.name}"
@@ -246,6 +254,15 @@ class Trainer:
             progress.prefix_seconds += cost.paid
             progress.elapsed += cost.paid
         return attached
+
+    def _pristine_hashes(self, phase: Phase) -> Any:
+        """Hashes of the encoder's prefixes, up to the cut, where known.
+
+        What the first phase freezes is as it was loaded.
+        """
+        if self.progress.phase:
+            return None
+        return self.network.hashes.get(("prefix", phase.trainable.cut))
 
     def _is_build_stopped(self) -> bool:
         self._call("on_build")

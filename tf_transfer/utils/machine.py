@@ -1,6 +1,7 @@
 """What a run runs on, and how many others share it. Needs no TensorFlow."""
 
 import contextlib
+import functools
 import importlib.metadata
 import os
 import platform
@@ -30,6 +31,7 @@ PACKAGES = (
 # === The code ===
 
 
+@functools.cache
 def versions() -> dict[str, str | None]:
     """Versions of this package, of Python and of `PACKAGES`.
 
@@ -47,6 +49,7 @@ def versions() -> dict[str, str | None]:
     return versions
 
 
+@functools.cache  # the code of a process is that of its start
 def git_commit() -> str | None:
     """The commit of the code, with `+` where files differ.
 

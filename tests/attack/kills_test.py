@@ -1,0 +1,211 @@
+"""Runs that are killed, damaged and starved of disk: the same numbers, or a
+refusal in two lines."""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.attack import damage
+from tests.conftest import running_eagerly
+from tests.conftest import tiny_settings
+from tests.training import resume_test
+from tf_transfer.config import command_line
+
+KILLS_OF_A_RUN = 5
+
+
+def settings_in(folder, cached):
+    """Of a run of some seconds, all of whose files are in the folder."""
+    changes = {"frozen_prefix": "cached"} if cached else {}
+    return tiny_settings(
+        os.path.join(folder, "runs"),
+        **resume_test.SETTINGS,
+        **changes,
+        cache_dir=os.path.join(folder, "cache"),
+    )
+
+
+def train(folder, cached):
+    """Does what the command does, eagerly and on one block."""
+    from tf_transfer import glue
+    from tf_transfer.models import tiny
+    from tf_transfer.training import steps
+
+    tiny.BLOCKS = 1
+    steps.LONGEST_CHUNK = 1  # so that a kill can fall inside an epoch
+    with pytest.MonkeyPatch.context() as patch, running_eagerly(patch):
+        command_line.guarded(lambda: glue.run(settings_in(folder, cached)))
+
+
+def run_folder(folder):
+    [path] = pathlib.Path(folder, "runs").glob("glue/*/*/*")
+    return path
+
+
+def assert_two_lines(code, out, err):
+    assert code == 1, (code, out, err)
+    [error] = [x for x in err.splitlines() if x.startswith("error: ")]
+    after = err.splitlines()[err.splitlines().index(error) :]
+    assert len(after) <= 2 and "Traceback" not in out + err, err
+
+
+@pytest.fixture(scope="module")
+def undisturbed(forks, tmp_path_factory):
+    """What runs left alone leave; their folders; and how long they take."""
+    found = {}
+    for cached in (False, True):
+        folder = tmp_path_factory.mktemp("undisturbed")
+        began = time.monotonic()
+        case = forks.start(train, str(folder), cached, folder=str(folder))
+        code, out, err = case.finish()
+        assert code == 0, out + err
+        seconds = time.monotonic() - began
+        left = resume_test.what_a_run_left(run_folder(folder))
+        found[cached] = left, folder, seconds
+    return found
+
+
+@pytest.fixture
+def start(forks, tmp_path):
+    """Starts the run in a folder; its output goes beside it."""
+    return lambda folder, cached: forks.start(
+        train, str(folder), cached, folder=str(tmp_path)
+    )
+
+
+def assert_same_numbers(folder, expected):
+    left = resume_test.what_a_run_left(run_folder(folder))
+    resume_test.assert_same(left, expected)
+    litter = [p for p in pathlib.Path(folder).rglob("*") if ".tmp-" in p.name]
+    assert not litter
+
+
+def test_killed_at_any_moment_it_ends_with_the_same_numbers(
+    start, undisturbed, attempts, rng, tmp_path
+):
+    kills = number = 0
+    while kills < attempts(200):
+        cached = bool(number % 2)
+        expected, _, seconds = undisturbed[cached]
+        folder = tmp_path / f"run-{number}"
+        folder.mkdir()
+        number += 1
+        for _ in range(KILLS_OF_A_RUN):
+            case = start(folder, cached)
+            time.sleep(rng.uniform(0, seconds))
+            ends = rng.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))
+            try:
+                os.kill(case.pid, ends)
+            except ProcessLookupError:
+                break
+            code, out, err = case.finish()
+            # SIGTERM may come before anything listens to it.
+            assert code in (0, 130, -9, -15), out + err
+            kills += code != 0
+            if code == 0:
+                break
+        code, out, err = start(folder, cached).finish()
+        assert code == 0, out + err
+        assert_same_numbers(folder, expected)
+        shutil.rmtree(folder)
+
+
+def test_damaged_after_a_kill_it_ends_with_the_same_numbers_or_is_refused(
+    start, undisturbed, attempts, rng, tmp_path
+):
+    """Any of its files, and any of the feature cache."""
+    for number in range(attempts(60)):
+        cached = bool(number % 2)
+        expected, whole, seconds = undisturbed[cached]
+        folder = tmp_path / f"run-{number}"
+        if number % 3:
+            folder.mkdir()
+            case = start(folder, cached)
+            time.sleep(rng.uniform(0.5, 1) * seconds)
+            os.kill(case.pid, signal.SIGKILL)
+            case.finish()
+        else:
+            shutil.copytree(whole, folder)
+            if cached:  # only the cache is there, and is damaged
+                shutil.rmtree(folder / "runs")
+        files = [
+            path
+            for path in folder.rglob("*")
+            if path.is_file()
+            and path.stat().st_size
+            and "tfevents" not in path.name
+            and not path.name.endswith(".lock")
+        ]
+        damaged = rng.sample(files, min(len(files), rng.choice((1, 2))))
+        for path in damaged:
+            damage.damage_file(rng, path)
+        code, out, err = start(folder, cached).finish()
+        if code == 0:
+            done = "Already done" in out
+            files_of_run = [p for p in damaged if "runs" in p.parts]
+            if not (done and files_of_run):  # predict and report look again
+                assert_same_numbers(folder, expected)
+        else:
+            assert_two_lines(code, out, err)
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk whose size is set: function of kilobytes; skips without one."""
+    path = tmp_path / "disk"
+    path.mkdir()
+
+    def resize(kilobytes, *options):
+        size = ",".join([f"size={kilobytes}k", *options])
+        words = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(path)]
+        done = subprocess.run(words, capture_output=True, check=False)
+        if done.returncode:
+            pytest.skip("no small disk may be mounted here")
+        return path
+
+    yield resize
+    while not subprocess.run(
+        ["umount", str(path)], capture_output=True, check=False
+    ).returncode:
+        pass
+
+
+def test_on_a_full_disk_it_stops_and_ends_with_the_same_numbers_later(
+    start, undisturbed, small_disk, attempts, rng
+):
+    full = 0
+    for number in range(attempts(30)):
+        cached = bool(number % 2)
+        expected, whole, _ = undisturbed[cached]
+        total = sum(p.stat().st_size for p in whole.rglob("*") if p.is_file())
+        folder = small_disk(rng.randrange(8, total // 1000))
+        code, out, err = start(folder, cached).finish()
+        if code:
+            assert_two_lines(code, out, err)
+            assert "full" in err or "No space" in err, err
+            full += 1
+        small_disk(10 * total // 1000, "remount")
+        code, out, err = start(folder, cached).finish()
+        assert code == 0, out + err
+        assert_same_numbers(folder, expected)
+        subprocess.run(["umount", str(folder)], check=True)
+    assert full
+
+
+def test_a_read_only_cache_is_read(start, undisturbed, small_disk):
+    expected, whole, _ = undisturbed[True]
+    disk = small_disk(10_000)
+    shutil.copytree(whole / "cache", disk / "cache")
+    folder = disk.parent / "run"
+    folder.mkdir()
+    small_disk(10_000, "remount", "ro")
+    (folder / "cache").symlink_to(disk / "cache")
+    code, out, err = start(folder, True).finish()
+    assert code == 0, out + err
+    assert_same_numbers(folder, expected)
