@@ -386,9 +386,19 @@ def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys, eager):
         predict.predict_texts(predictor, ["a", " "])
 
 
-def test_what_labels_words_is_not_exported(entities, tmp_path):
-    with pytest.raises(UserError, match="labels words, not texts"):
-        predict.export(entities[1], str(tmp_path / "saved"))
+def test_an_exported_tagger_takes_words(entities, tmp_path):
+    _, predictor, _ = entities
+    sentences = [["the", "dog", "was", "here"], ["two", "cats"], ["\u0001"]]
+    predict.export(predictor, str(tmp_path / "saved"))
+    model = tf.saved_model.load(str(tmp_path / "saved"))
+    padded = [words + [""] * (4 - len(words)) for words in sentences]
+    served = model.signatures["serving_default"](words=tf.constant(padded))
+    chosen = served["logits"].numpy().argmax(axis=2)
+    with quick.eagerly():
+        expected = predictor.tags(sentences)
+    for tags, row in zip(expected, chosen):
+        assert tags == [conll.TAGS[tag] for tag in row[: len(tags)]]
+        assert not row[len(tags) :].any()
 
 
 @pytest.mark.slow

@@ -452,8 +452,8 @@ def format_report(
     from tf_transfer.reports import summary
 
     records = []
-    for run in runs:
-        path = run.directory.path
+    # A run of the search is a trial, too, where the task's own files validate.
+    for path in dict.fromkeys(run.directory.path for run in runs):
         try:
             records.append(
                 reading.read_run(path, os.path.relpath(path, settings.out))

@@ -49,6 +49,7 @@ LOGITS = {
     "classes": "one unit: sigmoid of the second label; several: softmax",
     "labels": "a sigmoid of each",
     "score": "the score itself",
+    "entities": 'softmax over the tags of each word; "" is no word',
 }
 
 

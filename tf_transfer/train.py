@@ -77,6 +77,13 @@ class Settings(tasks.TaskSettings):
         "A task file of your own, such as mine.toml, or the name of a built-in "
         "task; of --data=FILE, what folders and tables call the task.",
     )
+    data: str = setting(
+        "tfds",
+        "A table of your own: CSV, TSV, JSON lines or Parquet. Of a built-in "
+        "task: `tfds`, a folder in the layout of the official download, or "
+        "`sample`, a few hand-written examples.",
+        hashed=False,  # its identity is
+    )
     features: str = setting(
         "bert",
         "`bert`, the encoder's; or `tfidf`, words alone: a linear model.",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.network import Network
     from tf_transfer.models.text_model import TextModel
+    from tf_transfer.models.word_model import WordModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,17 +62,17 @@ class Result:
         """What answers with the trained model."""
         return Predictor(self)
 
-    def model(self, task: str = "") -> "TextModel":
+    def model(self, task: str = "") -> "TextModel | WordModel":
         """The trained model as a Keras model that takes strings.
 
-        It returns probabilities, or the score itself.
+        It returns probabilities, or the score itself; of a run that labels
+        words, it takes words and returns the probabilities of their tags.
 
         Args:
             task: of a run with several, the one that answers.
 
         Raises:
-            UserError: the run labels words, or has several tasks and none is
-                named.
+            UserError: the run has several tasks and none is named.
         """
         predictor = self.predictor()
         predictor.choose(task)
@@ -315,18 +316,16 @@ class Predictor:
             )
         return output
 
-    def text_model(self) -> "TextModel":
-        """A Keras model that takes strings and tokenizes them itself.
-
-        Raises:
-            UserError: the task labels words.
-        """
+    def text_model(self) -> "TextModel | WordModel":
+        """A Keras model that takes strings and tokenizes them itself."""
         from tf_transfer.models import text_model
+        from tf_transfer.models import word_model
 
         if self.task.is_tagging:
-            raise UserError(
-                "This run labels words, not texts: it makes no model of "
-                "strings. Give --input for a file of words."
+            return word_model.WordModel(
+                self.network,
+                self.task.name,
+                self.experiment.settings.max_length,
             )
         return text_model.TextModel(
             self.network,

@@ -92,6 +92,8 @@ def _read_member(path: str) -> tuple[ensembles.Member, list[str]]:
         problem = "was not tested: it has one set for validation and test"
     elif np.issubdtype(output[1].dtype, np.floating):
         problem = "gives scores, not classes"
+    elif output[1].ndim == 2:
+        problem = "gives several labels at once, not one class"
     elif len(output[0]) != len(output[1]):
         problem = "labels words, and sentences have several"
     else:
