@@ -78,6 +78,7 @@ def test_the_traced_choice_of_a_task_is_a_branch_of_the_graph(finished, folder):
     assert line["train_loss"] == pytest.approx(eager["train_loss"], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_one_task_s_loss_may_weigh_more(folder, eager):
     options = {"train": "all", "combine": "sum", "max_epochs": 1}
     options |= {"dropout": 0.0, "head_dropout": 0.0, "batch_size": 24}

@@ -102,6 +102,7 @@ print("RESULT" + json.dumps(loaded))
 """
 
 
+@pytest.mark.slow
 def test_a_sparse_run_loads_no_tensorflow(table, tmp_path):
     assert commands.results_of(PROGRAM, table, str(tmp_path)) == [[]]
 

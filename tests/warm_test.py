@@ -118,6 +118,7 @@ def test_another_rate_and_seed_and_decay_need_no_new_program(
     assert len(traced) == 1
 
 
+@pytest.mark.slow
 def test_what_failed_leaves_the_encoder_as_it_was_loaded(
     tmp_path, one_block, eager
 ):
@@ -130,6 +131,7 @@ def test_what_failed_leaves_the_encoder_as_it_was_loaded(
     assert numbers(again.train((), warm)) == expected
 
 
+@pytest.mark.slow
 def test_texts_are_tokenised_once_for_an_encoder(
     tmp_path, one_block, eager, monkeypatch
 ):

@@ -18,7 +18,10 @@ LABELS = ("no", "yes")
 MAX_LENGTH = 40
 
 
-@pytest.fixture(scope="module", params=encoders.FAMILIES)
+@pytest.fixture(
+    scope="module",
+    params=["bert", pytest.param("roberta", marks=pytest.mark.slow)],
+)
 def network(request):
     """An encoder and a head of one unit."""
     encoder = encoders.shared(request.param)

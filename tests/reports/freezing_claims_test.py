@@ -331,6 +331,7 @@ def test_the_authors_trials_agree_or_the_claim_says_why_not(authors_verdicts):
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_nothing_trained_is_enough_on_sst2_for_bert(authors_verdicts):
     for claim in CONTRADICTED:
         reason = authors_verdicts[claim].reason
@@ -338,6 +339,7 @@ def test_nothing_trained_is_enough_on_sst2_for_bert(authors_verdicts):
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_no_number_of_frozen_blocks_is_significantly_better(authors_verdicts):
     for name, count in (("bert_base", 32), ("bert_large", 56)):
         reason = authors_verdicts[f"all_is_not_best_{name}"].reason
