@@ -232,3 +232,8 @@ def test_scores_stay_floats(split):
     [batch] = elements(batches.pipeline(split, plan_of(split, 5), PAD))
     assert batch["labels"].dtype == np.float32
     assert sorted(batch["labels"]) == [0, 1.25, 2.5, 3.75, 5]
+
+
+def test_a_batch_is_no_larger_than_the_training_set():
+    plan = batches.plan_epoch(np.arange(1, 6), 65536, "random", 0, 1)
+    assert plan.rows.shape == (1, 5) and plan.counts.tolist() == [5]

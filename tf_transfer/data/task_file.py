@@ -275,7 +275,7 @@ class _Checker:
             return [path]
         found = sorted(glob.glob(path)) if glob.has_magic(name) else []
         if not found:
-            self.fail(key, f"{cut(name)}: no such file beside this.")
+            self.fail(key, f"{cut(name)}: no such file.")
         return found
 
     def fail(self, key: str, reason: str) -> None:
