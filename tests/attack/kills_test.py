@@ -71,6 +71,13 @@ def undisturbed(forks, tmp_path_factory):
 
 
 @pytest.fixture
+def attempts(request):
+    """As for the other attacks, but of fewer cases: each takes seconds."""
+    share = 1 if request.config.getoption("--attack") else 25
+    return lambda count: max(1, count // share)
+
+
+@pytest.fixture
 def start(forks, tmp_path):
     """Starts the run in a folder; its output goes beside it."""
     return lambda folder, cached: forks.start(
