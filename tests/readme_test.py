@@ -121,8 +121,14 @@ def small(line, trained, tmp_path):
             small.append("--trainable_layers=2")
         if "--strategy=mirrored" in words:
             small.append("--cpu_devices=2")
-        words = [w for w in words if w != "--strategy=multi_worker"]
-        return module, [*words, *small]
+        replaced = {word.partition("=")[0] for word in small}
+        kept = [
+            word
+            for word in words
+            if word != "--strategy=multi_worker"
+            and word.partition("=")[0] not in replaced
+        ]
+        return module, [*kept, *small]
     if module == "report":
         document = tmp_path / "results.md"
         document.write_text(f"{report.BEGIN}\n{report.END}\n")
