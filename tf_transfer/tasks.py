@@ -72,6 +72,13 @@ class TaskSettings(settings_lib.Settings):
         choices=("cross", "sbert"),
     )
 
+    head: str = setting(
+        "linear",
+        "What is on it: `linear`, one dense layer; `mlp`, a dense GELU layer "
+        "of the encoder's width below that.",
+        choices=("linear", "mlp"),
+    )
+
     # === A table of your own, without a task file ===
     # All of it is part of the identity of the data.
     text_column: str = setting(
@@ -195,7 +202,7 @@ class TaskSettings(settings_lib.Settings):
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
         values = {**super().hashed(), "task": self.task_name}
-        for name in ("long_texts", "class_weights"):
+        for name in ("long_texts", "class_weights", "head"):
             # Not where they are as before: so names of runs stay.
             if values[name] == getattr(type(self), name):
                 del values[name]

@@ -36,6 +36,7 @@ from tf_transfer import experiment
 from tf_transfer import tasks
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
+from tf_transfer.models import methods
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 
@@ -104,7 +105,8 @@ class Settings(tasks.TaskSettings):
     lr: float = setting(
         None,
         f"Learning rate. Unset: {LR_FINE_TUNING:g} for `all`, "
-        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for none.",
+        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for none, the "
+        "method's own for others than `full`.",
         above=0,
     )
     batch_size: int = setting(
@@ -180,10 +182,12 @@ class Settings(tasks.TaskSettings):
         """The learning rate, by what is trained."""
         if self.lr is not None:
             return {}
+        lr = LR_LAST_BLOCKS
         if super().approach == "fine_tuning":
-            return {"lr": LR_FINE_TUNING}
-        is_frozen = self.trainable_layers == "0" and not self.blocks
-        return {"lr": LR_HEAD if is_frozen else LR_LAST_BLOCKS}
+            lr = LR_FINE_TUNING
+        elif self.trainable_layers in ("0", "head"):
+            lr = LR_HEAD
+        return {"lr": methods.rate_of(self) or lr}
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what has no use or sense."""
