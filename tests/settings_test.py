@@ -214,6 +214,8 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "long_texts",  # where they are as before, and not otherwise
         "class_weights",
         "head",
+        "freeze_schedule",
+        "freeze_percentile",
         "method",
         "lora_rank",  # with the method alone that reads them
         "lora_alpha",

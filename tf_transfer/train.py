@@ -183,7 +183,7 @@ class Settings(tasks.TaskSettings):
         if self.lr is not None:
             return {}
         lr = LR_LAST_BLOCKS
-        if super().approach == "fine_tuning":
+        if self.trains_everything:
             lr = LR_FINE_TUNING
         elif self.trainable_layers in ("0", "head"):
             lr = LR_HEAD

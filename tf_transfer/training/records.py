@@ -63,6 +63,7 @@ RESULT = {
     "seconds_per_epoch": (float, None),
     "prefix_seconds": (float, None),
     "prefix_build_seconds": (float, None),
+    "checkpoint_bytes?": (int, None),
     "trainable_parameters": (int, None),
     "total_parameters": (int, None),
     "warnings?": [str],
@@ -105,6 +106,7 @@ EPOCH = {
     "test": SCORES,
     "elapsed_seconds": (float, None),
     "peak_memory_bytes?": (int, None),
+    "frozen_blocks?": int,
 }
 
 
