@@ -311,10 +311,9 @@ def look_at_the_program(out, changes):
 @pytest.mark.parametrize(
     "changes, expected",
     [
-        pytest.param(
+        (
             {"jit_compile": True},
             {"replicas": 1, "xla": True, "deterministic": False},
-            marks=pytest.mark.slow,
         ),
         (
             {"deterministic": True, "strategy": "mirrored", "cpu_devices": 2},
@@ -323,6 +322,7 @@ def look_at_the_program(out, changes):
     ],
     ids=str,
 )
+@pytest.mark.slow
 def test_a_process_runs_the_program_that_its_flags_say(
     changes, expected, forks, tmp_path
 ):

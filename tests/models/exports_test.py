@@ -86,6 +86,7 @@ def test_transformers_answers_alike(network, tmp_path):
     np.testing.assert_allclose(theirs[:, 1] - theirs[:, 0], ours, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_keras_preset_answers_alike(network, tmp_path):
     folder = str(tmp_path / "preset")
     exports.keras_preset(network, "mine", folder, "classes", LABELS, MAX_LENGTH)
