@@ -399,7 +399,7 @@ class Experiment:
             name,
             functools.partial(
                 self._warm.encode,
-                long_texts=getattr(self.settings, "long_texts", "head"),
+                long_texts=self.settings.long_texts,
             ),
         )
 

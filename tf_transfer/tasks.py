@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, "EncodedSplit"]]
 
-
+BALANCED = ("classes", "labels")  # the kinds whose labels may weigh alike
 TABLE_FLAGS = (
     "text_column",
     "label_column",
@@ -125,20 +125,6 @@ class TaskSettings(settings_lib.Settings):
         choices=("keep", "group"),
         hashed=False,
     )
-    long_texts: str = setting(
-        "head",
-        "What is kept of a text longer than --max_length: its beginning; or "
-        "`head_tail`, its beginning and its end, as 128 to 382 tokens (Sun et "
-        "al. 2019). Pairs keep their beginnings.",
-        choices=("head", "head_tail"),
-    )
-    class_weights: str = setting(
-        "none",
-        "`balanced` weighs the loss of each label by n / (labels * its count), "
-        "as scikit-learn does; of several labels at once, where a label "
-        "applies by those where it does not.",
-        choices=("none", "balanced"),
-    )
 
     @property
     def is_own(self) -> bool:
@@ -194,12 +180,7 @@ class TaskSettings(settings_lib.Settings):
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
-        values = {**super().hashed(), "task": self.task_name}
-        for name in ("long_texts", "class_weights"):
-            # Not where they are as before: so names of runs stay.
-            if values[name] == getattr(type(self), name):
-                del values[name]
-        return values
+        return {**super().hashed(), "task": self.task_name}
 
 
 def open_source(settings: TaskSettings) -> Source:
@@ -349,7 +330,7 @@ def make_objective(
 
     loss = objectives.loss_for(task.kind, task.units)
     if class_weights == "balanced":
-        if task.kind not in ("classes", "labels"):
+        if task.kind not in BALANCED:
             raise UserError(
                 f"--class_weights=balanced: task {task.name} has no classes. "
                 "Leave it out."
