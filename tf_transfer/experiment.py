@@ -235,7 +235,12 @@ class Experiment:
                 else self.build_head(task, number, encoder)
                 for number, (name, task) in enumerate(self.tasks.items())
             }
-            return self._warm.network(encoder, heads)
+            scales = {
+                name: task.score_scale
+                for name, task in self.tasks.items()
+                if task.score_scale
+            }
+            return self._warm.network(encoder, heads, scales)
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.

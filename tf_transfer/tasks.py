@@ -329,6 +329,8 @@ def make_objective(
         return metrics.measure(task.metrics, split.labels, logits)
 
     loss = objectives.loss_for(task.kind, task.units)
+    if task.score_scale:
+        loss = objectives.scaled_loss(loss, task.score_scale[1])
     if class_weights == "balanced":
         if task.kind not in BALANCED:
             raise UserError(
