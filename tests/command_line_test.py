@@ -144,6 +144,7 @@ def test_help_is_no_traceback_and_shows_every_flag(module, answer):
             assert re.search(rf"^  --(\[no\])?{field.name}:", out, re.M)
 
 
+@pytest.mark.slow
 def test_a_batch_smaller_than_the_replicas_is_refused(forks, tmp_path):
     """In a process of its own: this one's CPU is no longer to be split."""
     code, _, err = forks.start(

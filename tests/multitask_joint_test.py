@@ -94,9 +94,10 @@ def test_one_task_s_loss_may_weigh_more(folder, eager):
 
 @pytest.mark.parametrize(
     "finished",
-    ["sampled", pytest.param("pcgrad", marks=pytest.mark.slow)],
+    ["sampled", "pcgrad"],
     indirect=True,
 )
+@pytest.mark.slow
 def test_a_run_stopped_within_a_joint_pass_ends_as_the_uninterrupted_one(
     finished, tmp_path, monkeypatch, eager
 ):

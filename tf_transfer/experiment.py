@@ -251,14 +251,17 @@ class Experiment:
                 else self.build_head(task, number, encoder)
                 for number, (name, task) in enumerate(self.tasks.items())
             }
+            scales = {
+                name: task.score_scale
+                for name, task in self.tasks.items()
+                if task.score_scale
+            }
+            trainable = self.trainable(len(encoder.blocks))
             return self._warm.network(
                 encoder,
                 heads,
-                added.build(
-                    encoder,
-                    self.trainable(len(encoder.blocks)),
-                    self.settings.seed,
-                ),
+                scales,
+                added.build(encoder, trainable, self.settings.seed),
             )
 
     def load_encoder(self) -> "Encoder":
@@ -405,7 +408,7 @@ class Experiment:
             name,
             functools.partial(
                 self._warm.encode,
-                long_texts=getattr(self.settings, "long_texts", "head"),
+                long_texts=self.settings.long_texts,
             ),
         )
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, "EncodedSplit"]]
 
-
+BALANCED = ("classes", "labels")  # the kinds whose labels may weigh alike
 TABLE_FLAGS = (
     "text_column",
     "label_column",
@@ -158,20 +158,6 @@ class TaskSettings(settings_lib.Settings):
         choices=("keep", "group"),
         hashed=False,
     )
-    long_texts: str = setting(
-        "head",
-        "What is kept of a text longer than --max_length: its beginning; or "
-        "`head_tail`, its beginning and its end, as 128 to 382 tokens (Sun et "
-        "al. 2019). Pairs keep their beginnings.",
-        choices=("head", "head_tail"),
-    )
-    class_weights: str = setting(
-        "none",
-        "`balanced` weighs the loss of each label by n / (labels * its count), "
-        "as scikit-learn does; of several labels at once, where a label "
-        "applies by those where it does not.",
-        choices=("none", "balanced"),
-    )
 
     @property
     def approach(self) -> str:
@@ -245,7 +231,7 @@ class TaskSettings(settings_lib.Settings):
         """The settings that can change a number, by name."""
         values = {**super().hashed(), "task": self.task_name}
         # Not where they are as before: so names of runs stay.
-        for name in ("long_texts", "class_weights", "head", "freeze_schedule"):
+        for name in ("head", "freeze_schedule"):
             if values[name] == getattr(type(self), name):
                 del values[name]
         if self.freeze_schedule != "autofreeze":
@@ -399,8 +385,10 @@ def make_objective(
         return metrics.measure(task.metrics, split.labels, logits)
 
     loss = objectives.loss_for(task.kind, task.units)
+    if task.score_scale:
+        loss = objectives.scaled_loss(loss, task.score_scale[1])
     if class_weights == "balanced":
-        if task.kind not in ("classes", "labels"):
+        if task.kind not in BALANCED:
             raise UserError(
                 f"--class_weights=balanced: task {task.name} has no classes. "
                 "Leave it out."

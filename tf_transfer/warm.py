@@ -11,6 +11,7 @@ import collections
 import gc
 import hashlib
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
@@ -114,6 +115,7 @@ class WarmState:
         self,
         encoder: "Encoder",
         heads: dict[str, "keras.layers.Layer"],
+        scales: Mapping[str, tuple[float, float]],
         added: "dict[int, AddedWeights]",
     ) -> "Network":
         """A network of these heads; under the strategy's scope.
@@ -124,12 +126,16 @@ class WarmState:
         Args:
             encoder: its.
             heads: new ones, as they were drawn.
+            scales: see `Network`.
             added: what a method adds to blocks, as it was drawn.
         """
         from tf_transfer.models.network import Network
 
         signature: Any = (
-            {name: _describe(head) for name, head in heads.items()},
+            {
+                name: (_describe(head), scales.get(name))
+                for name, head in heads.items()
+            },
             {number: one.method for number, one in added.items()},
         )
         if (
@@ -138,7 +144,7 @@ class WarmState:
             or self._signature != signature
         ):
             encoder.added = dict(added)
-            self._network = Network(encoder, heads)
+            self._network = Network(encoder, heads, scales)
             self._signature = signature
             return self._network
         new = [(self._network.heads[n], head) for n, head in heads.items()]

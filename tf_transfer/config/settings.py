@@ -144,6 +144,20 @@ class Settings:
         "Train on so many examples, stratified and nested (0: on all).",
         at_least=0,
     )
+    long_texts: str = setting(
+        "head",
+        "What is kept of a text longer than --max_length: its beginning; or "
+        "`head_tail`, its beginning and its end, as 128 to 382 tokens (Sun et "
+        "al. 2019). Pairs keep their beginnings.",
+        choices=("head", "head_tail"),
+    )
+    class_weights: str = setting(
+        "none",
+        "`balanced` weighs the loss of each label by n / (labels * its count), "
+        "as scikit-learn does; of several labels at once, where a label "
+        "applies by those where it does not. Scores have none.",
+        choices=("none", "balanced"),
+    )
 
     # === The optimizer ===
     lr: float = setting(
@@ -439,6 +453,10 @@ class Settings:
         }
         if self.schedule == "constant" and self.warmup_fraction == 0:
             del values["max_epochs"]
+        for name in ("long_texts", "class_weights"):
+            # Not where they are as before: so names of runs stay.
+            if values[name] == getattr(type(self), name):
+                del values[name]
         values["frozen_prefix"] = "cached" if self.runs_cached else "live"
         if self.runs_cached:
             values["cache_dtype"] = self.cache_dtype

@@ -42,6 +42,9 @@ class Task:
         validation: The split that validates; empty where a part of the
             training set does.
         score_range: Where all scores lie; None where nobody knows.
+        score_scale: Mean and standard deviation of the training scores, in
+            which the network answers and the loss is measured; None where
+            scores are taken as they are.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Task:
     kind: str = "classes"
     validation: str = ""
     score_range: tuple[float, float] | None = None
+    score_scale: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         """Without labels it is a score."""
@@ -100,6 +104,7 @@ class Task:
             "kind": self.kind,
             "metric": self.metric,
             "score_range": self.score_range,
+            "score_scale": self.score_scale,
         }
 
     @classmethod
@@ -114,6 +119,7 @@ class Task:
             record["metric"],
             kind=record["kind"],
             score_range=_as_tuple(record["score_range"]),
+            score_scale=_as_tuple(record["score_scale"]),
         )
 
 
