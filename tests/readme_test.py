@@ -22,6 +22,7 @@ from tf_transfer import cache
 from tf_transfer import ensemble
 from tf_transfer import freezing
 from tf_transfer import glue
+from tf_transfer import methods
 from tf_transfer import multitask
 from tf_transfer import predict
 from tf_transfer import report
@@ -145,6 +146,7 @@ def small(line, trained, tmp_path):
         "freezing",
         "frameworks",
         "ensemble",
+        "methods",
         "multitask",
         "stacking",
         "train",
@@ -174,6 +176,7 @@ def run_here(module, words):
     parsed = {  # their own tests run them
         "freezing": freezing.Settings,
         "frameworks": frameworks.BenchmarkSettings,
+        "methods": methods.Settings,
         "multitask": multitask.Settings,
         "stacking": stacking.Settings,
         "train": train.Settings,
