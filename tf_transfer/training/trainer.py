@@ -198,6 +198,8 @@ class Trainer:
             if not reason and rest.trainable != phase.trainable:
                 phase = rest
                 values = {n: _value(v) for n, v in self._variables().items()}
+                # They would keep the moments of what is frozen in memory.
+                self.network.programs.clear()
                 passes = self._prepare(phase, values)
                 progress.started_in.append(progress.total_epochs)
         self._end_phase(phase, reason)
