@@ -287,6 +287,11 @@ class Settings:
         """Whether its texts are the user's own files."""
         return False
 
+    @property
+    def drop_last(self) -> bool:
+        """Whether the last batch of an epoch is left out where it is short."""
+        return False
+
     def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` from a notebook."""
         object.__setattr__(self, "trainable_layers", str(self.trainable_layers))
@@ -373,11 +378,8 @@ class Settings:
                 f"--trainable_layers={cut(self.trainable_layers)}: give "
                 "`all` or the number of blocks to train, such as 4."
             )
-        number = "[1-9][0-9]{0,3}"
-        if self.blocks and not re.fullmatch(f"{number}-{number}", self.blocks):
-            raise UserError(
-                f"--blocks={cut(self.blocks)}: give a range such as 7-8."
-            )
+        if self.blocks:
+            check_range("blocks", self.blocks)
         if self.blocks and self.trainable_layers != "all":
             raise UserError(
                 "--blocks and --trainable_layers both say what trains: give "
@@ -452,6 +454,13 @@ _TYPES = {
     float: "a number",
     str: "a text",
 }
+
+
+def check_range(name: str, value: str) -> None:
+    """Raises `UserError` for what is no range of blocks."""
+    number = "[1-9][0-9]{0,3}"
+    if not re.fullmatch(f"{number}-{number}", value):
+        raise UserError(f"--{name}={cut(value)}: give a range such as 7-8.")
 
 
 def check_name(flag: str, value: str) -> None:

@@ -260,6 +260,7 @@ class _ObjectiveNeeds:
             1,
             1,
             buckets,
+            drop_last=settings.drop_last,
         )
         self.evaluation_plans = [
             batches.plan_evaluation(
