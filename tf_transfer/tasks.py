@@ -108,6 +108,12 @@ class TaskSettings(settings_lib.Settings):
     )
 
     names_any_task: ClassVar[bool] = False  # `task` is but a name
+    # Not in the key with these values, so that the names of older runs stay.
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        "long_texts": "head",
+        "class_weights": "none",
+        "loss_head": "sigmoid",
+    }
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what cannot be."""
@@ -131,6 +137,12 @@ class TaskSettings(settings_lib.Settings):
         "`head_tail`, its beginning and its end, as 128 to 382 tokens (Sun et "
         "al. 2019). Pairs keep their beginnings.",
         choices=("head", "head_tail"),
+    )
+    loss_head: str = setting(
+        "sigmoid",
+        "What tells two classes apart: the sigmoid of one unit, or the softmax "
+        "of two.",
+        choices=("sigmoid", "softmax"),
     )
     class_weights: str = setting(
         "none",
@@ -195,11 +207,8 @@ class TaskSettings(settings_lib.Settings):
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
         values = {**super().hashed(), "task": self.task_name}
-        for name in ("long_texts", "class_weights"):
-            # Not where they are as before: so names of runs stay.
-            if values[name] == getattr(type(self), name):
-                del values[name]
-        return values
+        unnamed = self.UNNAMED.items()
+        return {n: v for n, v in values.items() if (n, v) not in unnamed}
 
 
 def open_source(settings: TaskSettings) -> Source:

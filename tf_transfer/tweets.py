@@ -24,10 +24,10 @@ freezes the pooler, too ("completely frozen"), and trains a dense layer on its
 output (RoBERTa's pooler is new, so it trains); "the first two encoders" and
 "the last two layers" are both there, `--blocks=1-2` and `--trainable_layers=2`,
 the default reading being the last; his code as committed freezes nothing, but
-loads less (`--load_blocks`); one unit with a logistic activation (the code has
-two with a softmax); a seed decides head, order and dropout; the held-out set is
-the author's with `--test_ids`, else a tenth, drawn by `--split_seed`; line
-breaks separate words (his code drops them).
+loads less (`--load_blocks`); the output is the code's softmax of two units, not
+the text's logistic unit (`--loss_head=sigmoid`); a seed decides head, order and
+dropout; the held-out set is the author's with `--test_ids`, else a tenth, drawn
+by `--split_seed`; line breaks separate words (his code drops them).
 """
 
 import contextlib
@@ -35,6 +35,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
+from typing import ClassVar
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,8 +76,6 @@ SPARSE_KEY = (
     "max_train_examples",
     "split_seed",
 )
-# Not in the key with these values, so that the names of older runs stay.
-UNNAMED = {"load_blocks": "all", "drop_last": False}
 SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
 
 
@@ -85,6 +84,11 @@ class Settings(experiment.TaskSettings):
     """The shared settings with Hart's defaults, and the table's own."""
 
     names_any_task = True
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        **tasks.TaskSettings.UNNAMED,
+        "load_blocks": "all",
+        "drop_last": False,
+    }
 
     # === The table ===
     task: str = setting(
@@ -179,6 +183,12 @@ class Settings(experiment.TaskSettings):
         "`last4`, [CLS] above the last four blocks, as --pooling=last4.",
         choices=("pooled", "last4"),
         hashed=False,  # --pooling is
+    )
+    loss_head: str = setting(
+        "softmax",
+        "What tells two classes apart: the softmax of two units, as in the "
+        "author's code, or the sigmoid of one.",
+        choices=("sigmoid", "softmax"),
     )
     load_blocks: str = setting(
         "all",
@@ -285,9 +295,6 @@ class Settings(experiment.TaskSettings):
                 names.append("test_fraction")
             return {name: values[name] for name in names}
         unread = list(SPARSE_ONLY)
-        for name, before in UNNAMED.items():
-            if values[name] == before:
-                unread.append(name)
         if self.test_ids:
             unread.append("test_fraction")
         if self.pooling != "cls":

@@ -42,6 +42,8 @@ class Task:
         validation: The split that validates; empty where a part of the
             training set does.
         score_range: Where all scores lie; None where nobody knows.
+        loss_head: What tells two classes apart: `sigmoid`, of one unit; or
+            `softmax`, of two.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Task:
     kind: str = "classes"
     validation: str = ""
     score_range: tuple[float, float] | None = None
+    loss_head: str = "sigmoid"
 
     def __post_init__(self) -> None:
         """Without labels it is a score."""
@@ -69,10 +72,11 @@ class Task:
 
     @property
     def units(self) -> int:
-        """Output units: one for a score or two classes, else one a label."""
-        if self.labels is None or (
-            len(self.labels) == 2 and self.kind == "classes"
-        ):
+        """Output units: one for a score or a sigmoid, else one a label."""
+        if self.labels is None:
+            return 1
+        is_binary = len(self.labels) == 2 and self.kind == "classes"
+        if is_binary and self.loss_head == "sigmoid":
             return 1
         return len(self.labels)
 
@@ -100,6 +104,7 @@ class Task:
             "kind": self.kind,
             "metric": self.metric,
             "score_range": self.score_range,
+            "loss_head": self.loss_head,
         }
 
     @classmethod
@@ -114,6 +119,8 @@ class Task:
             record["metric"],
             kind=record["kind"],
             score_range=_as_tuple(record["score_range"]),
+            # What runs had before there was a choice.
+            loss_head=record.get("loss_head", "sigmoid"),
         )
 
 

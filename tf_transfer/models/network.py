@@ -141,5 +141,8 @@ class Network:
         if head.pooling == "tokens":
             return head(x, batch["mask"], training=training)
         if head.pooling == "cls":
+            dropout = getattr(head, "pooler_dropout", None)
+            if dropout is not None:
+                x = dropout(x, training=training)
             x = encoder.pooler(x)
         return head(x, training=training)

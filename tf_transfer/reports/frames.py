@@ -28,6 +28,8 @@ NOT_IN_KEY = {
     "layer_decay": 1.0,
     "pairs": "cross",
     "select": "last",
+    "loss_head": "sigmoid",
+    "pooler_dropout": 0.0,
     "load_blocks": "all",
     "drop_last": False,
 }
