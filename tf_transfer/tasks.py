@@ -61,9 +61,10 @@ class TaskSettings(settings_lib.Settings):
     )
     pooling: str = setting(
         "cls",
-        "What the head reads: [CLS] through the pooler; the mean of all "
-        "tokens; or [CLS] above each of the last four blocks, side by side.",
-        choices=("cls", "mean", "last4"),
+        "What the head reads: [CLS] through the pooler; [CLS] as the last "
+        "block leaves it; the mean of all tokens; or [CLS] above each of the "
+        "last four blocks, side by side.",
+        choices=("cls", "cls_state", "mean", "last4"),
     )
     pairs: str = setting(
         "cross",

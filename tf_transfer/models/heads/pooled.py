@@ -37,9 +37,9 @@ class PooledHead(keras.layers.Layer):
         units: output units.
         hidden: width of the vector of a text; see `pooled_width`.
         pooling: which vector that is: `cls`, [CLS] through the encoder's
-            pooler; `mean`, the mean of the states of all tokens that are not
-            padding; or `last4`, [CLS] above each of the last four blocks,
-            concatenated.
+            pooler; `cls_state`, [CLS] as the last block leaves it; `mean`, the
+            mean of the states of all tokens that are not padding; or `last4`,
+            [CLS] above each of the last four blocks, concatenated.
         dropout: rate between pooling and the dense layer.
         seed: of the dense layer's initial weights, drawn from a truncated
             normal distribution of deviation 0.02, as in BERT's own code.
