@@ -135,6 +135,9 @@ class Experiment:
     def tasks(self) -> dict[str, Task]:
         """Its tasks, by the names of their heads."""
         task = self.source.task
+        if not self.settings.is_sparse:
+            loss_head = getattr(self.settings, "loss_head", task.loss_head)
+            task = dataclasses.replace(task, loss_head=loss_head)
         return {task.name: task}
 
     @property
@@ -298,6 +301,7 @@ class Experiment:
             settings.seed,
             settings.precision,
             texts_per_example=self.texts_per_row(task),
+            pooler_dropout=getattr(settings, "pooler_dropout", 0.0),
             name=f"head_{task.name}",
         )
 
@@ -678,8 +682,12 @@ class Experiment:
         recalled = {}
         for name, record in tasks.items():
             recalled[name] = Task.from_record(name, record)
-            known = glue.TASKS.get(name)
-            if known and known.record == recalled[name].record:
+            if name not in glue.TASKS:
+                continue
+            known = dataclasses.replace(
+                glue.TASKS[name], loss_head=recalled[name].loss_head
+            )
+            if known.record == recalled[name].record:
                 recalled[name] = known  # with what a submission needs
         return recalled
 

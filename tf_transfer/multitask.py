@@ -101,9 +101,10 @@ class Settings(settings_lib.Settings):
     lr: float = setting(1e-5, "Learning rate of training everything.", above=0)
     pooling: str = setting(
         "mean",
-        "What the output layers read: [CLS] through the pooler; the mean of "
-        "all tokens; or the first for sentiment and the second for pairs.",
-        choices=("cls", "mean", "cls_for_sentiment"),
+        "What the output layers read: [CLS] through the pooler; [CLS] as the "
+        "last block leaves it; the mean of all tokens; or the first for "
+        "sentiment and the last for pairs.",
+        choices=("cls", "cls_state", "mean", "cls_for_sentiment"),
     )
     pairs: str = setting(
         "sbert",

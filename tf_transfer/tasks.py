@@ -61,9 +61,10 @@ class TaskSettings(settings_lib.Settings):
     )
     pooling: str = setting(
         "cls",
-        "What the head reads: [CLS] through the pooler; the mean of all "
-        "tokens; or [CLS] above each of the last four blocks, side by side.",
-        choices=("cls", "mean", "last4"),
+        "What the head reads: [CLS] through the pooler; [CLS] as the last "
+        "block leaves it; the mean of all tokens; or [CLS] above each of the "
+        "last four blocks, side by side.",
+        choices=("cls", "cls_state", "mean", "last4"),
     )
     pairs: str = setting(
         "cross",
@@ -108,6 +109,10 @@ class TaskSettings(settings_lib.Settings):
     )
 
     names_any_task: ClassVar[bool] = False  # `task` is but a name
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        **settings_lib.Settings.UNNAMED,
+        "loss_head": "sigmoid",
+    }
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what cannot be."""
@@ -124,6 +129,12 @@ class TaskSettings(settings_lib.Settings):
         "and space, on one side of a split.",
         choices=("keep", "group"),
         hashed=False,
+    )
+    loss_head: str = setting(
+        "sigmoid",
+        "What tells two classes apart: the sigmoid of one unit, or the softmax "
+        "of two.",
+        choices=("sigmoid", "softmax"),
     )
 
     @property

@@ -50,6 +50,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "pairs",
         "dropout",
         "head_dropout",
+        "loss_head",
         "class_weights",
         "layer_decay",
     ),

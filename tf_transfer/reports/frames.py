@@ -24,7 +24,15 @@ VARIED = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
 # Of the key: what names a run, or says which texts and weights it has.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
 # What runs of an encoder have whose keys do not say.
-NOT_IN_KEY = {"layer_decay": 1.0, "pairs": "cross", "select": "last"}
+NOT_IN_KEY = {
+    "layer_decay": 1.0,
+    "pairs": "cross",
+    "select": "last",
+    "loss_head": "sigmoid",
+    "pooler_dropout": 0.0,
+    "load_blocks": "all",
+    "drop_last": False,
+}
 
 # Of a record: what nobody may have recorded.
 COUNTS = (

@@ -30,6 +30,7 @@ TRAINS = {
 }
 READS = {
     "cls": "[CLS]",
+    "cls_state": "[CLS] without the pooler",
     "mean": "mean",
     "cls_for_sentiment": "[CLS] for sentiment",
 }

@@ -231,12 +231,13 @@ class _ObjectiveNeeds:
         trainable: "Trainable",
     ) -> None:
         from tf_transfer.data import batches
+        from tf_transfer.models import network as network_lib
 
         buckets = batches.buckets_up_to(settings.max_length)
         self.trained = trainable
         self.shape = cost.Shape.from_encoder(network.encoder)
         pooling = network.heads[objective.name].pooling
-        self.cls_only = pooling in ("cls", "last4")
+        self.cls_only = pooling in network_lib.CLS_ONLY
         self.texts_per_example = objective.train.texts_per_example
         self.value_bytes = 4 if settings.cache_dtype == "float32" else 2
         self.splits = [
@@ -260,6 +261,7 @@ class _ObjectiveNeeds:
             1,
             1,
             buckets,
+            drop_last=settings.drop_last,
         )
         self.evaluation_plans = [
             batches.plan_evaluation(

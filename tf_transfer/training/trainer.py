@@ -59,6 +59,7 @@ class TrainingOptions:
     warmup_fraction: float
     seed: int
     jit_compile: bool = False
+    drop_last: bool = False
 
 
 class Trainer:
