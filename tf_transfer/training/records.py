@@ -61,6 +61,7 @@ RESULT = {
     ],
     "train_seconds": (float, None),
     "seconds_per_epoch": (float, None),
+    "traced?": (bool, None),
     "prefix_seconds": (float, None),
     "prefix_build_seconds": (float, None),
     "trainable_parameters": (int, None),
