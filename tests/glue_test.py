@@ -57,6 +57,7 @@ RESULT_KEYS = {
     "phases",
     "train_seconds",
     "seconds_per_epoch",
+    "traced",
     "prefix_seconds",
     "prefix_build_seconds",
     "trainable_parameters",

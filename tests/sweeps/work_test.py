@@ -181,6 +181,36 @@ def test_jobs_run_at_the_same_time_up_to_the_limit(sweep):
     assert states == {State.FINISHED: 3, State.PENDING: 3}
 
 
+def test_a_worker_that_waits_for_room_has_no_run(sweep):
+    """As of a cluster whose node was lost; the others go on."""
+    workers = []
+    _, scheduler, reported = sweep(4, jobs=2)
+
+    def start(slot, log):
+        workers.append(fakes.FakeWorker(slot, log))
+        workers[-1].ready = len(workers) == 1
+        return workers[-1]
+
+    scheduler.pool.start = start
+    scheduler.work()
+    assert len(workers) == 2 and workers[1].run is None
+    assert len(seeds(reported, "finished")) == 4
+
+
+def test_a_sweep_whose_workers_do_not_start_ends(sweep):
+    class Lost(fakes.FakeWorker):
+        def __init__(self, slot, log):
+            super().__init__(slot, log)
+            self.ready, self.code = False, 256
+
+    run_states, scheduler, reported = sweep(2)
+    scheduler.pool = work.Pool(Lost)
+    with pytest.raises(UserError, match="5 workers could not start"):
+        scheduler.work()
+    assert not reported
+    assert set(run_states.read().values()) == {State.PENDING}
+
+
 def cached_runs(tmp_path):
     grid = {
         "experiment": "glue",

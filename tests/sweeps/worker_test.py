@@ -28,8 +28,8 @@ GRID = {
 }
 
 
-def start(folder, **flags):
-    """Starts a sweep of three runs, in a session of its own."""
+def start(folder, *words, **flags):
+    """Starts a sweep of three runs, with more words and flags of the runs."""
     grid = {**GRID, "flags": {**GRID["flags"], **flags}}
     (folder / "grid.json").write_text(json.dumps(grid))
     return subprocess.Popen(
@@ -37,6 +37,7 @@ def start(folder, **flags):
             *(sys.executable, "-m", "tf_transfer.sweep"),
             str(folder / "grid.json"),
             f"--out={folder / 'runs'}",
+            *words,
         ],
         cwd=commands.ROOT,
         stdout=subprocess.PIPE,
@@ -68,6 +69,13 @@ def workers_of(folder):
         if any(target.startswith(str(folder)) for target in targets):
             found.append(int(process))
     return found
+
+
+def has_saved(folder):
+    """Whether the only run that has begun was stopped, and saved."""
+    [log] = glob.glob(f"{folder}/runs/.sweep/logs/*")
+    with open(log) as file:
+        return "Stopped and saved" in file.read()
 
 
 def results(folder):
@@ -123,8 +131,7 @@ def test_after_a_signal_the_run_is_saved(tmp_path):
     output, _ = sweep.communicate()
     assert sweep.returncode == 130 and "same command continues" in output
     assert not workers_of(tmp_path) and not results(tmp_path)
-    [log] = glob.glob(f"{tmp_path}/runs/.sweep/logs/*")
-    assert "Stopped and saved" in open(log).read()
+    assert has_saved(tmp_path)
 
 
 @pytest.mark.slow

@@ -149,7 +149,11 @@ def _make_row(record: Record) -> dict[str, Any]:
         "unpaid_seconds": unpaid,
         **{name: _number(record[name]) for name in COUNTS},
         "environment": dump(
-            {n: record["timing_environment"][n] for n in TIMING_ENVIRONMENT}
+            {
+                # A stored summary may be older than a name.
+                n: record["timing_environment"].get(n)
+                for n in TIMING_ENVIRONMENT
+            }
         ),
         "mixed": record["timing_environment"]["mixed"],
         "record": record,

@@ -23,13 +23,15 @@ Record = dict[str, Any]
 # says that they belong to different studies.
 APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
 DATASET = ("task", "data_identity")
-# Times are compared only between runs that agree in these.
+# Times are compared only between runs that agree in these. The times of a run
+# that traced its programs hold seconds that a warm worker's next runs save.
 TIMING_ENVIRONMENT = (
     "processor",
     "devices",
     "threads",
     "concurrent_runs",
     "replicas",
+    "traced",
 )
 # What a report needs of `config.json`, besides.
 REPORTED = {
@@ -161,7 +163,8 @@ def _make_record(
         return scores[metric] if scores else None
 
     starts = config["starts"]
-    environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
+    known = {**config, "traced": result.get("traced")}
+    environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
     mixed = any(
         start[name] != environment[name]
         for start in starts

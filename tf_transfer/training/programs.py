@@ -42,12 +42,14 @@ class PhasePrograms:
         optimizer: over all that trains.
         objectives: a program for each objective.
         passes: of an epoch.
+        is_new: whether they are traced in this run.
     """
 
     rate: LearningRate
     optimizer: BertAdam
     objectives: list[ObjectiveProgram]
     passes: list[Pass]
+    is_new: bool = True
 
     def take_over(self, attached: Sequence[Attached], options: Any) -> None:
         """Makes them another run's, which trains from its beginning.
@@ -59,6 +61,7 @@ class PhasePrograms:
         for program, (objective, _) in zip(self.objectives, attached):
             program.take_over(objective, options)
         self.optimizer.reset(options.adam.weight_decay)
+        self.is_new = False
 
 
 def prepare(

@@ -130,6 +130,7 @@ class Trainer:
                 weight moved.
         """
         arrays = self._restore()
+        self._traces = arrays is not None  # the process before did
         # The last run on this network checked it at its end.
         moving = frozenset(self._moving_weights[-1])
         frozen = self.network.hashes.pop(moving, "")
@@ -191,6 +192,7 @@ class Trainer:
             self._seeds,
             self.options,
         )
+        self._traces |= prepared.is_new
         self.optimizer, passes = prepared.optimizer, prepared.passes
         self._programs = prepared.objectives
         self._outputs: dict[str, tuple[dict, dict]] = {}
@@ -616,6 +618,7 @@ class Trainer:
             "phases": progress.phase_records,
             "train_seconds": progress.elapsed,
             "seconds_per_epoch": float(np.mean(timed)) if timed else None,
+            "traced": self._traces,
             "prefix_seconds": progress.prefix_seconds if is_cached else None,
             "prefix_build_seconds": (
                 progress.prefix_build_seconds if is_cached else None
