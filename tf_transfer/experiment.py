@@ -549,6 +549,7 @@ class Experiment:
                         directory, self.hyperparameters(), self.metric
                     ),
                     callbacks_lib.CheckpointTimer(settings.checkpoint_minutes),
+                    *self.own_callbacks(),
                     *callbacks,
                 ],
             )
@@ -571,6 +572,10 @@ class Experiment:
             self._warm.runs += 1
             directory.close()
         return Result(self, directory.path, record, network)
+
+    def own_callbacks(self) -> list["Callback"]:
+        """What else is called of every run of this experiment."""
+        return []
 
     def set_up_devices(self) -> "Devices":
         """The devices of the run; see `strategy.set_up`."""

@@ -109,6 +109,8 @@ EPOCH = {
 }
 
 
+OUT_OF_TIME = "max_seconds"  # why a run stopped that more time continues
+
 # Files whose hashes `result.json` has, beside those of `model/`.
 HASHED = ("config.json", "epochs.jsonl", "predictions.npz")
 
@@ -159,7 +161,7 @@ def locate(
 def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
     """Whether a finished run would go on, for more epochs, with these."""
     return (
-        result["stop_reason"] == "max_epochs"
+        result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
         and bool(result.get("phases"))
         and settings.max_epochs > result["phases"][-1]["epochs"]
     )

@@ -35,6 +35,7 @@ from tf_transfer.training.objectives import Objective
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
 from tf_transfer.training.progress import Progress
+from tf_transfer.training.records import OUT_OF_TIME
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.steps import NotFiniteError
@@ -80,6 +81,8 @@ class Trainer:
         optimizer: of the current phase.
         steps_left: of the current pass.
         best_logits: dict of the outputs at the selected epoch, by name.
+        is_out_of_time: whether the phase ends with this epoch; callbacks set
+            it.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Trainer:
         self.optimizer: Any = None
         self.steps_left = 0
         self.best_logits: dict[str, np.ndarray] = {}
+        self.is_out_of_time = False
         self._cache_options = cache
         self._callbacks = list(callbacks) if devices.is_chief else []
         self._cache: FeatureCache | None = None
@@ -427,6 +431,8 @@ class Trainer:
         progress.total_epochs += 1
         progress.task = 0
         reason = self._reason_to_stop(phase)
+        if not reason and self.devices.agree(self.is_out_of_time)[0] > 0:
+            reason = OUT_OF_TIME
         self.save()
         if not reason and self._is_asked_to_stop():
             self._leave()
