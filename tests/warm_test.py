@@ -32,6 +32,10 @@ GLUE = (
         "seed": 1,
     },
     {"precision": "mixed_bfloat16"},
+    {"trainable_layers": "1", "method": "lora"},
+    {"trainable_layers": "1", "method": "lora", "seed": 1, "lr": 1e-2},
+    {"trainable_layers": "1", "method": "adapter", "frozen_prefix": "cached"},
+    {"method": "bias"},
     {"jit_compile": True, "trainable_layers": "1"},
     {"jit_compile": True, "trainable_layers": "1", "seed": 1},
 )

@@ -33,6 +33,7 @@ from tf_transfer.data import tsv
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
+from tf_transfer.models import methods
 from tf_transfer.tasks import Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.tasks import Texts
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
+    from tf_transfer.models.methods.base import Method
     from tf_transfer.models.network import Network
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.training.objectives import Phase
@@ -117,6 +119,7 @@ class Experiment:
         head: Callable[[Task, "Encoder"], "keras.layers.Layer"] | None = None,
     ) -> None:
         self.settings = settings.resolve()
+        _ = self.method  # what cannot be is said at once
         self._head = head
         self._own_source = source
         self.cut_share = 0.0
@@ -221,6 +224,16 @@ class Experiment:
 
     # === Model ===
 
+    @property
+    def method(self) -> "Method":
+        """What trains inside of the trainable blocks."""
+        return methods.from_settings(self.settings)
+
+    @property
+    def has_new_pooler(self) -> bool:
+        """Whether the pretrained model has no pooler, and it is a new one."""
+        return loading.is_roberta(self.settings.model)
+
     def build_network(
         self, devices: "Devices", encoder: "Encoder | None" = None
     ) -> "Network":
@@ -230,6 +243,8 @@ class Experiment:
             devices: the variables are made under their strategy.
             encoder: to put the heads on.
         """
+        from tf_transfer.models.methods import added
+
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
             heads = {
@@ -243,7 +258,12 @@ class Experiment:
                 for name, task in self.tasks.items()
                 if task.score_scale
             }
-            return self._warm.network(encoder, heads, scales)
+            drawn = added.build(
+                encoder,
+                self.trainable(len(encoder.blocks)),
+                self.settings.seed,
+            )
+            return self._warm.network(encoder, heads, scales, drawn)
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.
@@ -270,7 +290,7 @@ class Experiment:
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
     ) -> "keras.layers.Layer":
-        """The head of a task: pooling, dropout, one dense layer.
+        """The head of a task: pooling, dropout, one dense layer or two.
 
         Args:
             task: what it answers.
@@ -283,6 +303,11 @@ class Experiment:
         del number
         settings = self.settings
         if task.is_tagging:
+            if getattr(settings, "head", "") == "mlp":
+                raise UserError(
+                    f"--head=mlp: the head of task {task.name}, which labels "
+                    "words, has two layers already. Leave it out."
+                )
             return heads.build(
                 "ner",
                 "dense",
@@ -302,6 +327,7 @@ class Experiment:
             settings.precision,
             texts_per_example=self.texts_per_row(task),
             pooler_dropout=getattr(settings, "pooler_dropout", 0.0),
+            inner_units=encoder.hidden if settings.head == "mlp" else 0,
             name=f"head_{task.name}",
         )
 
@@ -325,7 +351,11 @@ class Experiment:
         from tf_transfer.models import freezing
 
         return freezing.parse(
-            self.settings.trainable_layers, self.settings.blocks, blocks
+            self.settings.trainable_layers,
+            self.settings.blocks,
+            blocks,
+            self.method,
+            self.has_new_pooler,
         )
 
     # === Data and phases ===

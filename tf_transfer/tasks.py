@@ -73,6 +73,13 @@ class TaskSettings(settings_lib.Settings):
         choices=("cross", "sbert"),
     )
 
+    head: str = setting(
+        "linear",
+        "What is on it: `linear`, one dense layer; `mlp`, a dense GELU layer "
+        "of the encoder's width below that.",
+        choices=("linear", "mlp"),
+    )
+
     # === A table of your own, without a task file ===
     # All of it is part of the identity of the data.
     text_column: str = setting(
@@ -112,6 +119,7 @@ class TaskSettings(settings_lib.Settings):
     UNNAMED: ClassVar[dict[str, Any]] = {
         **settings_lib.Settings.UNNAMED,
         "loss_head": "sigmoid",
+        "head": "dense",
     }
 
     def check(self) -> None:

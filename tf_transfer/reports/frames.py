@@ -16,15 +16,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.reports.reading import Record
 from tf_transfer.reports.reading import TIMING_ENVIRONMENT
 
 # What may differ within every study; a paper varies more.
-VARIED = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
+VARIED = (
+    "trainable_layers",
+    "blocks",
+    "method",
+    *settings_lib.METHOD_OPTIONS,
+    "lr",
+    "frozen_prefix",
+    "cache_dtype",
+)
 # Of the key: what names a run, or says which texts and weights it has.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
 # What runs of an encoder have whose keys do not say.
 NOT_IN_KEY = {
+    "method": "full",
     "layer_decay": 1.0,
     "pairs": "cross",
     "select": "last",

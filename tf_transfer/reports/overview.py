@@ -181,6 +181,9 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
         str(s.get("trainable_layers", "")) for s in first.settings
     ]
     groups["is_base"] = (groups.layers == "all") & ~groups.cached
+    groups["is_base"] &= [
+        s.get("method", "full") == "full" for s in first.settings
+    ]
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]
     for _, members in groups.groupby(alike):
@@ -256,6 +259,8 @@ def name_approach(approach: str, cached: bool) -> str:
         name = EVERYTHING
     elif name == "last_0":
         name = "the head alone"
+    elif name == "head":
+        name = "a linear probe"
     else:
         name = re.sub(r"^last_(\d+)", r"last \1", name).replace("_", " ")
     return f"{name}{' (cached)' if cached else ''}"

@@ -19,10 +19,6 @@ from tf_transfer.utils.formatting import cut
 
 Record = dict[str, Any]
 
-# What may differ between runs that are compared; everything else of the key
-# says that they belong to different studies.
-APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
-DATASET = ("task", "data_identity")
 # Times are compared only between runs that agree in these. The times of a run
 # that traced its programs hold seconds that a warm worker's next runs save.
 TIMING_ENVIRONMENT = (
@@ -257,17 +253,3 @@ def _last_lines_of_epochs(
         or after is None
         or after["epoch"] != line["epoch"]
     ]
-
-
-def study_settings(record: Record) -> dict[str, Any]:
-    """The settings that a run shares with those that it is compared with.
-
-    --max_epochs belongs to them, though a run's key may not have it: a run
-    that was cut off is not one that stopped by itself.
-    """
-    shared = {
-        name: value
-        for name, value in record["key"].items()
-        if name not in (*APPROACH, *DATASET, "seed")
-    }
-    return {**shared, "max_epochs": record["max_epochs"]}

@@ -47,6 +47,11 @@ class Repeats:
     seeds: tuple[int, ...]
     validations: tuple[float, ...]
 
+    @property
+    def is_full(self) -> bool:
+        """Whether every weight of what trains does: claims say otherwise."""
+        return self.settings.get("method", "full") == "full"
+
 
 def _repeats(runs: pd.DataFrame) -> list[Repeats]:
     rows: dict[int, list[Any]] = {}
@@ -129,7 +134,11 @@ def choose_sides(
     asked = set().union(*groups)
     repeats = _repeats(runs)
     for wanted in groups:
-        side = _filter(repeats, wanted)
+        side = [
+            member
+            for member in _filter(repeats, wanted)
+            if "method" in wanted or member.is_full
+        ]
         # What another side asks for is what the claim is about: here it is as
         # usual in the paper.
         usual = _published(repeats, paper, (asked - set(wanted)) & _names(side))

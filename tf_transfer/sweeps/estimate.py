@@ -39,6 +39,7 @@ SMALL_BATCH = 4
 SHARED_SETTINGS: dict[str, Any] = {
     "trainable_layers": "all",
     "blocks": "",
+    "method": "full",
     "lr": 1e-5,
     "seed": 0,
     "strategy": "default",
@@ -184,7 +185,7 @@ class Estimator:
                 trainable = run.experiment.trainable(
                     len(network.encoder.blocks)
                 )
-            cached = settings.runs_cached and not trainable.embeddings
+            cached = settings.runs_cached and trainable.has_prefix
             for objective in phase.objectives:
                 needs = _ObjectiveNeeds(settings, network, objective, trainable)
                 operations += needs.operations(phase.max_epochs, cached)

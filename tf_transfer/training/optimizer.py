@@ -14,6 +14,7 @@ powers are those of the correction, and 0 turns the correction off.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -300,7 +301,7 @@ class BertAdam:
 
 def decays(weight: Any) -> bool:
     """Whether weight decay applies: not to LayerNorm and biases."""
-    return weight.path.rsplit("/", 1)[-1] not in UNDECAYED
+    return re.split("[/_]", weight.path)[-1] not in UNDECAYED
 
 
 _SAME_EVERYWHERE = {

@@ -225,7 +225,7 @@ class Trainer:
 
         Without a cache, or where the embeddings train, the prefix is None.
         """
-        if self._cache_options is None or phase.trainable.embeddings:
+        if self._cache_options is None or not phase.trainable.has_prefix:
             return [(objective, None) for objective in phase.objectives]
         progress = self.progress
         self._close_cache()
@@ -236,7 +236,7 @@ class Trainer:
             is_stopped=self._is_build_stopped,
             weights=self._pristine_hashes(phase),
         )
-        if not progress.phase:
+        if self._is_pristine(phase):
             key = "prefix", phase.trainable.cut
             self.network.hashes[key] = self._cache.weights
         attached: list[programs.Attached] = []
@@ -263,13 +263,20 @@ class Trainer:
         return attached
 
     def _pristine_hashes(self, phase: Phase) -> Any:
-        """Hashes of the encoder's prefixes, up to the cut, where known.
-
-        What the first phase freezes is as it was loaded.
-        """
-        if self.progress.phase:
+        """Hashes of the encoder's prefixes, up to the cut, where known."""
+        if not self._is_pristine(phase):
             return None
         return self.network.hashes.get(("prefix", phase.trainable.cut))
+
+    def _is_pristine(self, phase: Phase) -> bool:
+        """Whether what is frozen is as it was loaded.
+
+        It is in the first phase, but for what a method added to it, which
+        another run draws anew.
+        """
+        added = self.network.encoder.added
+        cut = phase.trainable.cut
+        return not self.progress.phase and all(n > cut for n in added)
 
     def _is_build_stopped(self) -> bool:
         self._call("on_build")
@@ -612,7 +619,6 @@ class Trainer:
             if epoch not in progress.started_in  # the first one traces
         ]
         components = freezing.components(self.network)
-        trainable = self.phases[-1].trainable
         is_cached = bool(progress.prefixes)
         return {
             "validation": best["validation"],
@@ -629,8 +635,8 @@ class Trainer:
             "prefix_build_seconds": (
                 progress.prefix_build_seconds if is_cached else None
             ),
-            "trainable_parameters": sum(
-                c.parameters for c in components if trainable.includes(c.name)
+            "trainable_parameters": freezing.count_trained(
+                self.network, self.phases[-1].trainable
             ),
             "total_parameters": sum(c.parameters for c in components),
         }
@@ -654,15 +660,12 @@ def _weights_that_train(
     network: Network, phases: Sequence[Phase]
 ) -> dict[str, Any]:
     """The weights that train in any of some phases, by path."""
-    weights = [
-        weight
-        for component in freezing.components(network)
-        if any(phase.trainable.includes(component.name) for phase in phases)
-        for weight in component.weights
-    ]
-    by_path = {weight.path: weight for weight in weights}
-    if len(by_path) != len(weights):
-        raise ValueError("two weights of the network share a path")
+    by_path: dict[str, Any] = {}
+    for component in freezing.components(network):
+        for phase in phases:
+            for weight in phase.trainable.weights_of(component):
+                if by_path.setdefault(weight.path, weight) is not weight:
+                    raise ValueError("two weights of the network share a path")
     return by_path
 
 
