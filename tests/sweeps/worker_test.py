@@ -11,6 +11,8 @@ import time
 import pytest
 
 from tests import commands
+from tests import tweets_table
+from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import local
 
 GRID = {
@@ -55,6 +57,14 @@ def wait_for(path, count=1):
     raise AssertionError(f"no {path}")
 
 
+def wait_for_end(worker):
+    for _ in range(3000):
+        if worker.exit_code() is not None:
+            break
+        time.sleep(0.02)
+    assert worker.exit_code() == 0
+
+
 def workers_of(folder):
     """The processes whose run is below a folder."""
     found = []
@@ -80,6 +90,27 @@ def has_saved(folder):
 
 def results(folder):
     return glob.glob(f"{folder}/runs/**/result.json", recursive=True)
+
+
+def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
+    grid = {
+        "experiment": "tweets",
+        "flags": {"data": tweets_table.write(tmp_path), "folds": 2},
+        "axes": {"features": ["count", "hash"]},
+    }
+    worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
+    for run in grid_lib.expand("grid.json", grid, str(tmp_path / "runs")):
+        worker.send(run, str(tmp_path / "log"))
+    outcomes = []
+    while len(outcomes) < 2 and worker.exit_code() is None:
+        outcomes += [message["outcome"] for message in worker.receive()]
+        time.sleep(0.02)
+    assert outcomes == ["finished"] * 2
+    with open(f"/proc/{worker._process.pid}/maps") as file:
+        libraries = file.read()
+    assert "sklearn" in libraries and "tensorflow" not in libraries
+    worker.close()
+    wait_for_end(worker)
 
 
 @pytest.mark.slow
@@ -139,8 +170,4 @@ def test_a_worker_without_orders_ends_with_its_input(tmp_path):
     """Before it has loaded TensorFlow, too."""
     worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
     worker.close()
-    for _ in range(3000):
-        if worker.exit_code() is not None:
-            break
-        time.sleep(0.02)
-    assert worker.exit_code() == 0
+    wait_for_end(worker)

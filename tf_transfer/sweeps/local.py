@@ -95,8 +95,12 @@ class LocalWorker:
 
 def make_order(run: Planned, log: str) -> dict[str, Any]:
     """What a worker is told of a run; see `worker.Order`."""
-    module = run.experiment.command_module
-    return {"module": module, "words": run.words, "log": log}
+    return {
+        "module": run.experiment.command_module,
+        "words": run.words,
+        "log": log,
+        "needs_tensorflow": not run.settings.is_sparse,
+    }
 
 
 # === GPUs ===
