@@ -119,7 +119,7 @@ class TaskSettings(settings_lib.Settings):
     UNNAMED: ClassVar[dict[str, Any]] = {
         **settings_lib.Settings.UNNAMED,
         "loss_head": "sigmoid",
-        "head": "dense",
+        "head": "linear",
     }
 
     def check(self) -> None:

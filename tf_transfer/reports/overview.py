@@ -181,9 +181,9 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
         str(s.get("trainable_layers", "")) for s in first.settings
     ]
     groups["is_base"] = (groups.layers == "all") & ~groups.cached
-    groups["is_base"] &= [
-        s.get("method", "full") == "full" for s in first.settings
-    ]
+    groups["is_base"] &= np.array(
+        [s.get("method", "full") == "full" for s in first.settings]
+    )
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]
     for _, members in groups.groupby(alike):
