@@ -215,6 +215,8 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "class_weights",
         "loss_head",
         "head",
+        "freeze_schedule",
+        "freeze_percentile",
         "method",
         "lora_rank",  # with the method alone that reads them
         "lora_alpha",

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 EXPERIMENTS = {
     "freezing": "tf_transfer.freezing",
     "glue": "tf_transfer.glue",
+    "methods": "tf_transfer.methods",
     "multitask": "tf_transfer.multitask",
     "stacking": "tf_transfer.stacking",
     "train": "tf_transfer.train",
@@ -297,38 +298,9 @@ class Experiment:
             number: of the task among those of the experiment.
             encoder: what it reads.
         """
-        from tf_transfer.models import heads
-        from tf_transfer.models.heads import pooled
-
         del number
-        settings = self.settings
-        if task.is_tagging:
-            if getattr(settings, "head", "") == "mlp":
-                raise UserError(
-                    f"--head=mlp: the head of task {task.name}, which labels "
-                    "words, has two layers already. Leave it out."
-                )
-            return heads.build(
-                "ner",
-                "dense",
-                task.units,
-                encoder.hidden,
-                settings.head_dropout,
-                settings.seed,
-                settings.precision,
-                name=f"head_{task.name}",
-            )
-        return pooled.PooledHead(
-            task.units,
-            pooled.pooled_width(settings.pooling, encoder),
-            settings.pooling,
-            settings.head_dropout,
-            settings.seed,
-            settings.precision,
-            texts_per_example=self.texts_per_row(task),
-            pooler_dropout=getattr(settings, "pooler_dropout", 0.0),
-            inner_units=encoder.hidden if settings.head == "mlp" else 0,
-            name=f"head_{task.name}",
+        return tasks_lib.make_head(
+            self.settings, task, encoder, self.texts_per_row(task)
         )
 
     def texts_per_row(self, task: Task) -> int:
@@ -446,29 +418,14 @@ class Experiment:
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
         """What is trained, and how many examples each split has."""
-        from tf_transfer.training import objectives
-
-        settings, task = self.settings, self.task
-        encoded = self.encode_splits(task, network.encoder)
-        metric = self.metric
-        objective = tasks_lib.make_objective(
-            task, encoded, class_weights=settings.class_weights
-        )
-        phase = objectives.Phase(
-            trainable=self.trainable(len(network.encoder.blocks)),
-            trainable_layers=settings.blocks or settings.trainable_layers,
-            lr=settings.lr,
-            max_epochs=settings.max_epochs,
-            objectives=(objective,),
-            score=(lambda scores: scores[metric])
-            if encoded["validation"]
-            else None,
-            patience=settings.patience if encoded["validation"] else 0,
-            min_delta=settings.min_delta,
-            select=settings.select,
-            layer_decay=settings.layer_decay,
-        )
-        return [phase], tasks_lib.count_examples(encoded)
+        encoded = self.encode_splits(self.task, network.encoder)
+        return tasks_lib.make_phases(
+            self.settings,
+            self.task,
+            encoded,
+            self.trainable(len(network.encoder.blocks)),
+            self.metric,
+        ), tasks_lib.count_examples(encoded)
 
     def build(
         self, devices: "Devices", encoder: "Encoder | None" = None

@@ -47,8 +47,7 @@ class Settings(experiment.TaskSettings):
         """The learning rate, by what is trained."""
         if self.lr is not None:
             return {}
-        is_fine_tuning = self.approach == "fine_tuning"
-        lr = LR_FINE_TUNING if is_fine_tuning else LR_LAST_BLOCKS
+        lr = LR_FINE_TUNING if self.trains_everything else LR_LAST_BLOCKS
         return {"lr": methods.rate_of(self) or lr}
 
 

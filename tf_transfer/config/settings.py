@@ -376,6 +376,12 @@ class Settings:
         return f"last_{self.trainable_layers}{label}"
 
     @property
+    def trains_everything(self) -> bool:
+        """Whether every weight trains."""
+        is_all = self.trainable_layers == "all" and not self.blocks
+        return is_all and self.method == "full" and not self.is_sparse
+
+    @property
     def method_label(self) -> str:
         """What tells the method in an approach; nothing for `full`.
 

@@ -239,7 +239,7 @@ def suggest(
             "the last epoch was the best: "
             f"--max_epochs={2 * settings.max_epochs}."
         )
-    if settings.approach == "fine_tuning":
+    if settings.trains_everything:
         steps.append(
             "--trainable_layers=2 trains the last two blocks alone, several "
             "times faster; --seed=1 shows how much chance there is."

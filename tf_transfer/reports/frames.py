@@ -26,6 +26,8 @@ VARIED = (
     "blocks",
     "method",
     *settings_lib.METHOD_OPTIONS,
+    "freeze_schedule",
+    "freeze_percentile",
     "lr",
     "frozen_prefix",
     "cache_dtype",
@@ -35,6 +37,7 @@ IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
 # What runs of an encoder have whose keys do not say.
 NOT_IN_KEY = {
     "method": "full",
+    "freeze_schedule": "none",
     "layer_decay": 1.0,
     "pairs": "cross",
     "select": "last",

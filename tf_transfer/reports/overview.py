@@ -21,6 +21,7 @@ from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
 from tf_transfer.reports.claims import plain
+from tf_transfer.reports.sides import UNLESS_NAMED
 from tf_transfer.reports.verdicts import did_not_train
 
 EVERYTHING = "everything"
@@ -182,7 +183,10 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
     ]
     groups["is_base"] = (groups.layers == "all") & ~groups.cached
     groups["is_base"] &= np.array(
-        [s.get("method", "full") == "full" for s in first.settings]
+        [
+            all(s.get(name, v) == v for name, v in UNLESS_NAMED.items())
+            for s in first.settings
+        ]
     )
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]

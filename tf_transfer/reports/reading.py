@@ -221,6 +221,7 @@ def _make_record(
         "seconds_per_epoch": result["seconds_per_epoch"],
         "prefix_seconds": result["prefix_seconds"],
         "prefix_build_seconds": result["prefix_build_seconds"],
+        "checkpoint_bytes": result.get("checkpoint_bytes"),
         "trainable_parameters": result["trainable_parameters"],
         "total_parameters": result["total_parameters"],
         "memory": max(line["peak_memory_bytes"] or 0 for line in epochs)

@@ -19,6 +19,8 @@ from tf_transfer.reports.claims import plain
 
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
+# What a claim means where it says nothing else.
+UNLESS_NAMED = {"method": "full", "freeze_schedule": "none"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,11 +48,6 @@ class Repeats:
     train: int
     seeds: tuple[int, ...]
     validations: tuple[float, ...]
-
-    @property
-    def is_full(self) -> bool:
-        """Whether every weight of what trains does: claims say otherwise."""
-        return self.settings.get("method", "full") == "full"
 
 
 def _repeats(runs: pd.DataFrame) -> list[Repeats]:
@@ -137,7 +134,11 @@ def choose_sides(
         side = [
             member
             for member in _filter(repeats, wanted)
-            if "method" in wanted or member.is_full
+            if all(
+                member.settings.get(name, usual) == usual
+                for name, usual in UNLESS_NAMED.items()
+                if name not in wanted
+            )
         ]
         # What another side asks for is what the claim is about: here it is as
         # usual in the paper.

@@ -127,6 +127,7 @@ def _key(
         phase.trainable,
         phase.layer_decay,
         phase.combination,
+        phase.freeze_percentile is not None,
         tuple((o.name, o.loss, o.weight, prefix) for o, prefix in attached),
         devices.strategy,
         options.schedule,
@@ -173,6 +174,7 @@ def _build(
         options.adam,
         [scales[id(weight)] for weight in weights],
         [groups.get(id(weight), "") for weight in weights],
+        phase.freeze_percentile is not None,
     )
     objectives = [
         ObjectiveProgram(

@@ -64,6 +64,7 @@ RESULT = {
     "traced?": (bool, None),
     "prefix_seconds": (float, None),
     "prefix_build_seconds": (float, None),
+    "checkpoint_bytes?": (int, None),
     "trainable_parameters": (int, None),
     "total_parameters": (int, None),
     "warnings?": [str],
@@ -106,6 +107,7 @@ EPOCH = {
     "test": SCORES,
     "elapsed_seconds": (float, None),
     "peak_memory_bytes?": (int, None),
+    "frozen_blocks?": int,
 }
 
 

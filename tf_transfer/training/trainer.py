@@ -29,6 +29,7 @@ from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
 from tf_transfer.training import programs
+from tf_transfer.training import progressive
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.objectives import Objective
@@ -181,32 +182,13 @@ class Trainer:
     ) -> None:
         """Trains a phase to its end, from a checkpoint's arrays if resumed."""
         progress = self.progress
-        # The order matters: freeze, then build the optimizer, then trace.
-        weights = freezing.freeze(self.network, phase.trainable)
-        self._seeds.phase = progress.phase
-        if arrays:  # a feature cache is named by the weights of its prefix
-            self._assign(self.moving_weights, arrays)
-        prepared = programs.prepare(
-            self.network,
-            progress.phase,
-            phase,
-            self._attach_features(phase),
-            weights,
-            self.devices,
-            self._seeds,
-            self.options,
-        )
-        self._traces |= prepared.is_new
-        self.optimizer, passes = prepared.optimizer, prepared.passes
-        self._programs = prepared.objectives
-        self._outputs: dict[str, tuple[dict, dict]] = {}
+        phase = self._with_frozen(phase)
+        passes = self._prepare(phase, arrays)
         stopping = EarlyStopping(phase.patience, phase.min_delta)
         if progress.stopping:
             stopping = EarlyStopping(**progress.stopping)
         self._stopping = stopping
-        if arrays:
-            self._assign(self._variables(), arrays)
-        else:
+        if not arrays:
             progress.best = None  # each phase has its own
             progress.started_in = sorted(
                 {*progress.started_in, progress.total_epochs}
@@ -218,7 +200,67 @@ class Trainer:
                 progress.task = index
                 self._train_pass(phase, passes[index])
             reason = self._end_epoch(phase)
+            rest = self._with_frozen(phase)
+            if not reason and rest.trainable != phase.trainable:
+                phase = rest
+                values = {n: _value(v) for n, v in self._variables().items()}
+                passes = self._prepare(phase, values)
+                progress.started_in.append(progress.total_epochs)
         self._end_phase(phase, reason)
+
+    def _prepare(
+        self, phase: Phase, arrays: dict[str, np.ndarray] | None
+    ) -> list[Pass]:
+        """The passes of a phase, with all its state from arrays, if any."""
+        # The order matters: freeze, then build the optimizer, then trace.
+        weights = freezing.freeze(self.network, phase.trainable)
+        self._seeds.phase = self.progress.phase
+        if arrays:  # a feature cache is named by the weights of its prefix
+            self._assign(self.moving_weights, arrays)
+        prepared = programs.prepare(
+            self.network,
+            self.progress.phase,
+            phase,
+            self._attach_features(phase),
+            weights,
+            self.devices,
+            self._seeds,
+            self.options,
+        )
+        self._traces |= prepared.is_new
+        self.optimizer = prepared.optimizer
+        self._programs = prepared.objectives
+        self._outputs: dict[str, tuple[dict, dict]] = {}
+        if arrays:
+            self._assign(self._variables(), arrays)
+        return prepared.passes
+
+    def _with_frozen(self, phase: Phase) -> Phase:
+        """The phase without the blocks that have been frozen in it."""
+        return dataclasses.replace(
+            phase,
+            trainable=progressive.freeze_below(
+                phase.trainable, self.progress.first
+            ),
+        )
+
+    def _freeze_more(self, phase: Phase) -> None:
+        """Decides which blocks of the phase freeze, from their gradients."""
+        assert phase.freeze_percentile is not None
+        progress, trainable = self.progress, phase.trainable
+        of_weight = self.optimizer.take_sums()
+        norms = {}
+        for component in freezing.components(self.network):
+            trained = trainable.weights_of(component)
+            norms[component.name] = sum(of_weight[w.path] for w in trained)
+        first = trainable.first
+        now = [norms[f"block {n}"] for n in range(first, trainable.last + 1)]
+        if progress.norms:
+            index = progressive.choose_first(
+                progress.norms, now, phase.freeze_percentile
+            )
+            progress.first, now = first + index, now[index:]
+        progress.norms = now
 
     def _attach_features(self, phase: Phase) -> list[programs.Attached]:
         """Objectives whose splits hold the stored output of their prefix.
@@ -242,6 +284,7 @@ class Trainer:
         attached: list[programs.Attached] = []
         for objective in phase.objectives:
             name = f"{progress.phase} {objective.name}"
+            name += f" {progress.first}" if progress.first else ""
             splits = {("train", ""): objective.train}
             for kind, named in objective.evaluation.items():
                 for split_name, split in named.items():
@@ -256,7 +299,9 @@ class Trainer:
             with_states = {key: stored[labels[key]] for key in splits}
             attached.append((_with_splits(objective, with_states), prefix))
             if name not in progress.prefixes:
-                progress.prefix_build_seconds += cost.original
+                # What froze in this run, no other run has stored.
+                original = cost.paid if progress.first else cost.original
+                progress.prefix_build_seconds += original
                 progress.prefixes.append(name)
             progress.prefix_seconds += cost.paid
             progress.elapsed += cost.paid
@@ -276,7 +321,8 @@ class Trainer:
         """
         added = self.network.encoder.added
         cut = phase.trainable.cut
-        return not self.progress.phase and all(n > cut for n in added)
+        is_first = not (self.progress.phase or self.progress.first)
+        return is_first and all(number > cut for number in added)
 
     def _is_build_stopped(self) -> bool:
         self._call("on_build")
@@ -407,6 +453,8 @@ class Trainer:
             "examples_per_second": progress.examples
             / max(progress.train_seconds, 1e-9),
         }
+        if phase.freeze_percentile is not None:
+            line["frozen_blocks"] = phase.trainable.cut
         progress.epochs.append(line)
         self._call("on_evaluation", line)  # callbacks may add to it
         if self.devices.is_chief:
@@ -440,6 +488,8 @@ class Trainer:
         reason = self._reason_to_stop(phase)
         if not reason and self.devices.agree(self.is_out_of_time)[0] > 0:
             reason = OUT_OF_TIME
+        if phase.freeze_percentile is not None:
+            self._freeze_more(phase)
         self.save()
         if not reason and self._is_asked_to_stop():
             self._leave()
@@ -476,6 +526,7 @@ class Trainer:
         progress.phase_records.append(record)
         progress.phase += 1
         progress.epoch, progress.stopping = 1, None
+        progress.first, progress.norms = 0, []
 
     def _write_selected_weights(self, line: dict[str, Any]) -> None:
         """Keeps the weights of the epoch of that record below `model/`."""
@@ -635,6 +686,7 @@ class Trainer:
             "prefix_build_seconds": (
                 progress.prefix_build_seconds if is_cached else None
             ),
+            "checkpoint_bytes": self.directory.checkpoints.count_bytes(),
             "trainable_parameters": freezing.count_trained(
                 self.network, self.phases[-1].trainable
             ),
