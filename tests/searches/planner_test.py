@@ -140,7 +140,7 @@ def test_a_rate_that_diverged_is_no_reason_to_try_the_next_one():
 def test_a_run_that_would_not_end_in_time_is_not_begun():
     planner = make_planner()
     assert planner.next(3.0) is None
-    name, seconds = planner.least_seconds()
+    _, seconds = planner.least_seconds()
     assert seconds == min(
         planner.costs.seconds(other, 1) for other in planner.space
     )
