@@ -61,6 +61,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600}
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
 # Of the budget, that the answer takes: reading predictions, drawing, writing.
 ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
+LEAST_SECONDS = 1.0  # that are worth going on for
 FEWEST_VALIDATING = 20  # texts: with fewer, scores say nothing
 # What a search decides itself, or has no use for.
 OF_ONE_RUN = (
@@ -153,6 +154,11 @@ class Settings(train.Settings):
         """Raises `UserError`, naming the flag, for what has no use or sense."""
         super().check()
         parse_budget(self.budget)
+        if self.strategy == "multi_worker":
+            raise UserError(
+                "--strategy=multi_worker: a search works on one machine. Leave "
+                "it out; --jobs does several runs at the same time."
+            )
         for flag in VARIED:
             split_values(flag, getattr(self, flag))
         for word in split_values("approaches", self.approaches):
@@ -387,12 +393,18 @@ class Search:
         self.metric = experiment.metric
         experiment.forget()
         self.history = History(settings.out, self._key(experiment))
-        command_line.import_tensorflow()  # without its notices
-        self.clock = runner_lib.Clock(began, self.history.spent)
-        self.blocks = loading.count_blocks(
-            settings.model, settings.cache_folder
+        # Without time that is left the answer is given once more.
+        self.end = settings.seconds - self.seconds_for_answer
+        self.is_over = self.history.spent >= self.end - LEAST_SECONDS
+        self.clock = runner_lib.Clock(
+            None if self.is_over else began, self.history.spent
         )
-        self.space = make_space(settings, self.blocks)
+        if self.history.blocks is None:
+            command_line.import_tensorflow()  # without its notices
+            self.history.blocks = loading.count_blocks(
+                settings.model, settings.cache_folder
+            )
+        self.space = make_space(settings, self.history.blocks)
         self.plan = Plan(settings, self.space)
         # Every combination is one that a run takes.
         for approach in self.space:
@@ -428,7 +440,7 @@ class Search:
                 run_states,
                 self.history,
                 self.clock,
-                settings.seconds - self.seconds_for_answer,
+                self.end,
                 functools.partial(print, flush=True),
             )
             try:
@@ -452,28 +464,33 @@ class Search:
             )
 
     def _work(self, runner: runner_lib.Runner) -> None:
-        priors: dict[str, Prior] = {}
-
-        def prepare() -> None:
-            command_line.import_tensorflow()
-            priors.update(estimate_costs(self.space, self.plan))
-            gc.collect()
-
         if self.words is not None and self.words.directory.result() is None:
-            runner.do_alone(self.words, meanwhile=prepare)
+            runner.do_alone(self.words, meanwhile=self._count_costs)
         else:
-            prepare()
+            self._count_costs()
+        floor = self._floor()
+        if floor:
+            print(f"Words alone: validation {self.metric} {floor:.1f}")
         self.planner = planner_lib.Planner(
             self.space,
-            Costs(priors),
+            Costs({a.name: self.history.priors[a.name] for a in self.space}),
             planner_lib.Options(
                 self.settings.seconds, self.settings.max_epochs
             ),
             planner_lib.noise_of(self.validating),
-            self._floor(),
+            floor,
         )
         runner.recall(self.planner)
-        runner.do_all(self.planner)
+        if not self.is_over:
+            runner.do_all(self.planner)
+
+    def _count_costs(self) -> None:
+        """Estimates what was not counted by an earlier start."""
+        unknown = [a for a in self.space if a.name not in self.history.priors]
+        if unknown:
+            command_line.import_tensorflow()
+            self.history.priors |= estimate_costs(unknown, self.plan)
+            gc.collect()
 
     def _floor(self) -> float:
         """What words alone score on validation, in points."""

@@ -1,7 +1,8 @@
 """What a search has done, and when: `OUT/.search/search.json`.
 
 The scores are in the run directories alone. This file says whose search it is,
-how many seconds it has taken over all starts, and when each run was done.
+how many seconds it has taken over all starts, when each run was done, and what
+was counted beforehand.
 """
 
 import dataclasses
@@ -10,6 +11,7 @@ import shutil
 import time
 from typing import Any
 
+from tf_transfer.searches.costs import Prior
 from tf_transfer.sweeps import work
 from tf_transfer.training import records
 from tf_transfer.utils import files
@@ -20,6 +22,16 @@ FOLDER = ".search"
 SHAPE = {
     "key": {str: object},
     "spent": float,
+    "blocks": (int, None),
+    "priors": {
+        str: {
+            "epoch_seconds": float,
+            "build_seconds": float,
+            "cache": str,
+            "family": str,
+            "predict_seconds": float,
+        }
+    },
     "steps": [
         {
             "approach": str,
@@ -65,6 +77,8 @@ class History:
 
     Attributes:
         spent: seconds, over all starts.
+        blocks: of the encoder, where they are known.
+        priors: what approaches were to cost, by name, as far as was counted.
         steps: in the order of their ends.
 
     Raises:
@@ -76,6 +90,8 @@ class History:
         self.path = os.path.join(self.folder, "search.json")
         self.key = key
         self.spent = 0.0
+        self.blocks: int | None = None
+        self.priors: dict[str, Prior] = {}
         self.steps: list[Step] = []
         try:
             known = json_files.read(self.path, SHAPE)
@@ -96,7 +112,8 @@ class History:
                 f"{', '.join(differing[:3])}. Give another --out; nothing was "
                 "changed."
             )
-        self.spent = known["spent"]
+        self.spent, self.blocks = known["spent"], known["blocks"]
+        self.priors = {n: Prior(**p) for n, p in known["priors"].items()}
         self.steps = [Step(**line) for line in known["steps"]]
 
     def save(self) -> None:
@@ -107,6 +124,11 @@ class History:
             {
                 "key": self.key,
                 "spent": self.spent,
+                "blocks": self.blocks,
+                "priors": {
+                    name: dataclasses.asdict(prior)
+                    for name, prior in self.priors.items()
+                },
                 "steps": [dataclasses.asdict(step) for step in self.steps],
             },
         )

@@ -31,15 +31,18 @@ class Clock:
     """The seconds of a search, over all its starts.
 
     Args:
-        began: when this start began, by `time.monotonic`.
+        began: when this start began, by `time.monotonic`; None if it only
+            repeats the answer.
         before: seconds of the starts before.
     """
 
-    began: float
+    began: float | None
     before: float = 0.0
 
     def __call__(self) -> float:
         """Seconds so far."""
+        if self.began is None:
+            return self.before
         return self.before + time.monotonic() - self.began
 
 
