@@ -1,6 +1,6 @@
 """The memory of a worker over many runs: it should not grow.
 
-    python -m benchmarks.worker_memory --runs=200
+    python -m benchmarks.worker_memory --document=docs/sweeps.md
 
 One worker does small runs that differ in task, trained blocks, rate and seed,
 in the order of a sweep. After each, it says how much memory it has.
@@ -9,11 +9,13 @@ in the order of a sweep. After each, it says how much memory it has.
 import contextlib
 import os
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 from absl import app
 from absl import flags
 
+from benchmarks import documents
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
@@ -21,6 +23,7 @@ from tf_transfer.sweeps import local
 from tf_transfer.sweeps import work
 from tf_transfer.utils.errors import UserError
 
+MARK = "memory"
 TOLD = (1, 10, 50, 100, 200, 500, 1000)  # after how many runs
 
 
@@ -29,6 +32,7 @@ def define_flags() -> None:
     flags.DEFINE_integer("runs", 200, "How many runs.", 1)
     flags.DEFINE_string("model", "tiny", "The encoder.")
     flags.DEFINE_string("data", "sample", "As of tf_transfer.glue.")
+    flags.DEFINE_string("document", "", "Put the table into this, too.")
 
 
 class RecordingWorker(local.LocalWorker):
@@ -100,17 +104,27 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
     return worker
 
 
+def make_table(memory: Sequence[int], peak: Sequence[int]) -> str:
+    """Some of what a `RecordingWorker` kept, as Markdown."""
+    rows = [("runs", "memory, MB", "the most so far, MB"), ("---",) * 3]
+    rows += [
+        (str(number), *(f"{of[number - 1] / 1e6:.0f}" for of in (memory, peak)))
+        for number in TOLD
+        if number <= len(memory)
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def main(argv: list[str]) -> None:
-    """Measures, and prints a table."""
+    """Measures, prints a table, and puts it into a document."""
     del argv
     values = flags.FLAGS
     with tempfile.TemporaryDirectory() as out:
         worker = measure(values.runs, values.model, values.data, out)
-    print("\n| runs | memory, MB | the most so far, MB |\n| --- | --- | --- |")
-    for number in TOLD:
-        if number <= len(worker.memory):
-            after, most = worker.memory[number - 1], worker.peak[number - 1]
-            print(f"| {number} | {after / 1e6:.0f} | {most / 1e6:.0f} |")
+    table = make_table(worker.memory, worker.peak)
+    print(f"\n{table}")
+    if values.document:
+        documents.fill(values.document, MARK, table)
 
 
 if __name__ == "__main__":
