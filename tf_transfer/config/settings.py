@@ -347,6 +347,11 @@ class Settings:
         return False
 
     @property
+    def idle_heads(self) -> str:
+        """What other tasks' heads do meanwhile; see `optimizer.BertAdam`."""
+        return "still"
+
+    @property
     def drop_last(self) -> bool:
         """Whether the last batch of an epoch is left out where it is short."""
         return False

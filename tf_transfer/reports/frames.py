@@ -45,6 +45,7 @@ NOT_IN_KEY = {
     "pooler_dropout": 0.0,
     "load_blocks": "all",
     "drop_last": False,
+    "idle_heads": "still",
 }
 
 # Of a record: what nobody may have recorded.
@@ -138,6 +139,8 @@ def _make_row(record: Record) -> dict[str, Any]:
             "model": model,
             "max_epochs": record["max_epochs"],
         }
+        if "combine" in settings:  # not said where it is the same
+            settings.setdefault("head_combine", settings["combine"])
     score = record["test"]
     score = record["validation"] if score is None else score
     unpaid = 0.0

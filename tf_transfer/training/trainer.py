@@ -390,15 +390,17 @@ class Trainer:
         """Metrics by kind of split, and logits by name, of all objectives.
 
         Where only heads train, an objective that was not in the pass puts out
-        what it did before.
+        what it did before, unless its head drifts.
         """
+        others_move = (
+            not phase.trainable.only_heads
+            or self.options.adam.idle_heads == "drift"
+        )
         scores: dict[str, Any] = {}
         logits: dict[str, np.ndarray] = {}
         for program in self._programs:
             name = program.objective.name
-            has_moved = (
-                not phase.trainable.only_heads or program in one_pass.programs
-            )
+            has_moved = others_move or program in one_pass.programs
             if has_moved or name not in self._outputs:
                 self._outputs[name] = self._score(program)
             metrics, arrays = self._outputs[name]
