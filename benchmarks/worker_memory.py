@@ -106,8 +106,10 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
 
 def make_table(memory: Sequence[int], peak: Sequence[int]) -> str:
     """Some of what a `RecordingWorker` kept, as Markdown."""
-    rows: list[tuple[str, ...]]
-    rows = [("runs", "memory, MB", "the most so far, MB"), ("---",) * 3]
+    rows: list[tuple[str, ...]] = [
+        ("runs", "memory, MB", "the most so far, MB"),
+        ("---",) * 3,
+    ]
     rows += [
         (str(number), *(f"{of[number - 1] / 1e6:.0f}" for of in (memory, peak)))
         for number in TOLD

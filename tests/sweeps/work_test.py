@@ -9,6 +9,7 @@ from tests import run_files
 from tests.sweeps import fakes
 from tests.sweeps.fakes import finish
 from tests.sweeps.fakes import plan_runs
+from tests.utils import disks
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import work
@@ -195,6 +196,33 @@ def test_a_worker_that_waits_for_room_has_no_run(sweep):
     scheduler.work()
     assert len(workers) == 2 and workers[1].run is None
     assert len(seeds(reported, "finished")) == 4
+
+
+def test_a_full_disk_ends_the_sweep_and_no_run_has_failed(sweep):
+    """The same command continues, so the runs are pending."""
+
+    def do(run):
+        return "full" if run.axes["seed"] == "1" else finish(run)
+
+    run_states, scheduler, reported = sweep(3, do)
+    with pytest.raises(UserError, match="the disk is full"):
+        scheduler.work()
+    assert seeds(reported, "finished") == ["0"]
+    assert not seeds(reported, "failed")
+    states = collections.Counter(run_states.read().values())
+    assert states == {State.FINISHED: 1, State.PENDING: 2}
+
+
+def test_a_record_of_failure_that_does_not_fit_ends_the_sweep(
+    sweep, monkeypatch
+):
+    run_states, scheduler, reported = sweep(2, lambda run: "failed")
+    with monkeypatch.context() as patch:
+        disks.disk_fills_while_writing(patch)
+        with pytest.raises(UserError, match="the disk is full"):
+            scheduler.work()
+    assert not seeds(reported, "failed")
+    assert set(run_states.read().values()) == {State.PENDING}
 
 
 def test_a_sweep_whose_workers_do_not_start_ends(sweep):

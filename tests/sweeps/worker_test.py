@@ -14,6 +14,10 @@ from tests import commands
 from tests import tweets_table
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import local
+from tf_transfer.sweeps import worker as worker_lib
+from tf_transfer.utils.errors import FullDiskError
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 GRID = {
     "experiment": "glue",
@@ -111,6 +115,28 @@ def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
     assert "sklearn" in libraries and "tensorflow" not in libraries
     worker.close()
     wait_for_end(worker)
+
+
+@pytest.mark.parametrize(
+    "error, outcome",
+    [
+        (FullDiskError("here"), "full"),
+        (UserError("here"), "failed"),
+        (Interrupted("here"), "stopped"),
+        (ValueError("here"), "broken"),
+    ],
+)
+def test_a_worker_tells_why_a_run_ended(error, outcome, tmp_path, monkeypatch):
+    def fail(order):
+        raise error
+
+    reported = []
+    doing = worker_lib.Worker(reported.append)
+    monkeypatch.setattr(doing, "_run", fail)
+    log = str(tmp_path / "log")
+    order = worker_lib.Order("tf_transfer.glue", (), log, True)
+    assert doing.do(order) == outcome
+    assert reported[-1]["outcome"] == outcome
 
 
 @pytest.mark.slow

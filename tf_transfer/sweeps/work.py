@@ -168,7 +168,7 @@ class Scheduler:
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
-            UserError: no worker starts.
+            UserError: no worker starts, or the disk is full.
         """
         handlers = {
             number: signal.signal(number, self._on_signal)
@@ -340,7 +340,7 @@ class Scheduler:
             outcome = "failed"
         if result is not None:
             outcome = "finished"
-        if outcome in ("finished", "failed"):
+        if outcome in ("finished", "failed", "full"):
             member.run, member.last = None, run
             self._has_built(run)
         if outcome == "finished":
@@ -348,6 +348,11 @@ class Scheduler:
             self._event("finished", run, result)
         elif outcome == "failed":
             self._fail(run, "exit code 1", 1)
+        elif outcome == "full":  # the next runs would fail, too
+            raise UserError(
+                f"{run.directory.path}: the disk is full, or that of the "
+                "feature cache. Free some space, and give the same command."
+            )
         else:  # its process ends now
             member.reason = member.reason or (
                 "was stopped" if outcome == "stopped" else "broke"

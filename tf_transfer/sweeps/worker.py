@@ -30,6 +30,7 @@ from typing import Any
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.utils import machine
+from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
 
 SECONDS_TO_SAVE = 120  # that a run has, once the sweep has died
@@ -70,9 +71,10 @@ class Worker:
         """Does a run, and reports how it ended.
 
         Returns:
-            `finished`; `failed`, by an error that is the run's own; `stopped`,
-            by a signal, with its state saved; or `broken`, by an error that
-            says nothing of the run: do nothing else in this process.
+            `finished`; `failed`, by an error that is the run's own; `full`, as
+            a disk is; `stopped`, by a signal, with its state saved; or
+            `broken`, by an error that says nothing of the run: do nothing else
+            in this process.
         """
         began = time.monotonic()
         with _output_to(order):
@@ -95,6 +97,8 @@ class Worker:
             return "finished"
         except SystemExit as end:
             outcome = "failed" if end.code == 1 else "stopped"
+            if isinstance(end.__context__, FullDiskError):
+                outcome = "full"
         except BaseException:
             traceback.print_exc()
         self._warm = WarmState()  # nothing is known of what is left
