@@ -20,9 +20,11 @@ ENTRIES = (
     "ensemble",
     "freezing",
     "glue",
+    "methods",
     "multitask",
     "predict",
     "report",
+    "search",
     "stacking",
     "sweep",
     "train",
@@ -105,6 +107,17 @@ def answer(light_forks, tmp_path):
         ("sweep", [], ["Give one grid file"]),
         ("sweep", ["nowhere.json"], ["nowhere.json", "embedded.json"]),
         ("predict", [], ["--run"]),
+        ("search", ["--task=rte"], ["--budget", "30m"]),
+        (
+            "search",
+            ["--task=rte", "--budget=30"],
+            ["--budget=30", "30s", "30m"],
+        ),
+        (
+            "search",
+            ["--task=rte", "--budget=1h", "--lr=1e-4"],
+            ["--lr=0.0001", "Leave it out"],
+        ),
         ("ensemble", ["--run=a"], ["--run: give two different"]),
         ("glue", ["--model=tiny", "--data=nowhere"], ["no such folder"]),
     ],
@@ -143,6 +156,7 @@ def test_help_is_no_traceback_and_shows_every_flag(module, answer):
             assert re.search(rf"^  --(\[no\])?{field.name}:", out, re.M)
 
 
+@pytest.mark.slow
 def test_a_batch_smaller_than_the_replicas_is_refused(forks, tmp_path):
     """In a process of its own: this one's CPU is no longer to be split."""
     code, _, err = forks.start(

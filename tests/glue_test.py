@@ -58,6 +58,7 @@ RESULT_KEYS = {
     "train_seconds",
     "seconds_per_epoch",
     "traced",
+    "checkpoint_bytes",
     "prefix_seconds",
     "prefix_build_seconds",
     "trainable_parameters",

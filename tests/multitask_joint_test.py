@@ -21,7 +21,13 @@ from tf_transfer.utils.errors import Interrupted
 pytestmark = pytest.mark.usefixtures("one_block")
 HEADS = ("paraphrase", "similarity", "sentiment")
 # Drawn evenly, so that each task comes.
-SAMPLED = {"combine": "sampled", "alpha": 0.0, "last_alpha": 0.0, "seed": 3}
+SAMPLED = {
+    "combine": "sampled",
+    "alpha": 0.0,
+    "last_alpha": 0.0,
+    "seed": 3,
+    "idle_heads": "still",
+}
 
 
 @pytest.fixture
@@ -94,9 +100,10 @@ def test_one_task_s_loss_may_weigh_more(folder, eager):
 
 @pytest.mark.parametrize(
     "finished",
-    ["sampled", pytest.param("pcgrad", marks=pytest.mark.slow)],
+    ["sampled", "pcgrad"],
     indirect=True,
 )
+@pytest.mark.slow
 def test_a_run_stopped_within_a_joint_pass_ends_as_the_uninterrupted_one(
     finished, tmp_path, monkeypatch, eager
 ):

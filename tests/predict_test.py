@@ -386,6 +386,7 @@ def test_words_of_sentences_get_their_tags(entities, tmp_path, capsys, eager):
         predict.predict_texts(predictor, ["a", " "])
 
 
+@pytest.mark.slow
 def test_an_exported_tagger_takes_words(entities, tmp_path):
     _, predictor, _ = entities
     sentences = [["the", "dog", "was", "here"], ["two", "cats"], ["\u0001"]]

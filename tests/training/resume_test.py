@@ -9,7 +9,6 @@ import pytest
 import safetensors.numpy
 
 from tests.conftest import run_folder
-from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
 
 # A checkpoint follows each step.
@@ -37,15 +36,13 @@ MOMENTS = {
     "between the selected weights and the checkpoint": ("write_model", 1, True),
     "when all is trained, but no result is written": ("end", 1, False),
 }
-FAST = "inside the second epoch"
 
 
-def train(out, eager, moment=None):
+def train(out, moment=None):
     """Runs in a process of its own, which may kill itself as kill -9 does.
 
     Args:
         out: folder of the runs.
-        eager: whether nothing is traced.
         moment: one of `MOMENTS`.
     """
     from tf_transfer import glue
@@ -63,12 +60,7 @@ def train(out, eager, moment=None):
             "write_json": checkpoint.files,
         }.get(name, records.RunDirectory)
         kill_at(owner, name, count, happens)
-    settings = tiny_settings(out, **SETTINGS)
-    if eager:
-        with pytest.MonkeyPatch.context() as patch, running_eagerly(patch):
-            glue.run(settings)
-    else:
-        glue.run(settings)
+    glue.run(tiny_settings(out, **SETTINGS))
 
 
 def kill_at(owner, name, count, happens):
@@ -115,10 +107,10 @@ def assert_same(one, other):
             np.testing.assert_array_equal(arrays[name], others[name], name)
 
 
-def assert_killed_and_resumed_as_undisturbed(moment, eager, forks, folder):
+def assert_killed_and_resumed_as_undisturbed(moment, forks, folder):
     def run(name, moment=None):
         out = os.path.join(folder, name)
-        case = forks.start(train, out, eager, moment, folder=folder)
+        case = forks.start(train, out, moment, folder=folder)
         return case.finish(), out
 
     (code, *output), out = run("killed", moment)
@@ -128,9 +120,9 @@ def assert_killed_and_resumed_as_undisturbed(moment, eager, forks, folder):
     (code, *output), out = run("killed")
     assert code == 0, output
     assert "Continuing at epoch" in output[0]
-    undisturbed = os.path.join(folder, "..", f"undisturbed-{eager}")
+    undisturbed = os.path.join(folder, "..", "undisturbed")
     if not os.path.exists(undisturbed):
-        (code, *output), _ = run(os.path.join("..", f"undisturbed-{eager}"))
+        (code, *output), _ = run(os.path.join("..", "undisturbed"))
         assert code == 0, output
     expected = run_folder(tiny_settings(undisturbed, **SETTINGS))
     assert_same(what_a_run_left(killed), what_a_run_left(expected))
@@ -141,16 +133,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("resume")
 
 
-def test_a_killed_run_ends_bit_equal(forks, folder):
-    (folder / "fast").mkdir()
-    assert_killed_and_resumed_as_undisturbed(
-        FAST, True, forks, str(folder / "fast")
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_run_killed_at_any_moment_ends_bit_equal(moment, forks, folder):
     path = folder / moment.replace(" ", "_")
     path.mkdir()
-    assert_killed_and_resumed_as_undisturbed(moment, False, forks, str(path))
+    assert_killed_and_resumed_as_undisturbed(moment, forks, str(path))

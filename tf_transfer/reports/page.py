@@ -492,7 +492,7 @@ def describe_origin(summary: dict[str, Any]) -> str:
 def to_html(page: Page) -> str:
     """The page as one HTML file, with its figures inside."""
     return (
-        _environment(True)
+        make_environment(True)
         .get_template("report.html.jinja")
         .render(page=page, most_shown=MOST_SHOWN)
     )
@@ -506,7 +506,7 @@ def to_markdown(page: Page, figures: str = "") -> str:
         figures: folder of the figures, as the document links to them.
     """
     text = (
-        _environment(False)
+        make_environment(False)
         .get_template("report.md.jinja")
         .render(page=page, figures=figures)
     )
@@ -546,7 +546,8 @@ def first_figures_of(page: Page) -> list[Figure]:
     return [part.figure for part in page.parts if part.figure is not None]
 
 
-def _environment(escapes: bool) -> jinja2.Environment:
+def make_environment(escapes: bool) -> jinja2.Environment:
+    """Where templates are read; `escapes` for HTML, not for Markdown."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tf_transfer.reports"),
         autoescape=escapes,

@@ -19,10 +19,6 @@ from tf_transfer.utils.formatting import cut
 
 Record = dict[str, Any]
 
-# What may differ between runs that are compared; everything else of the key
-# says that they belong to different studies.
-APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
-DATASET = ("task", "data_identity")
 # Times are compared only between runs that agree in these. The times of a run
 # that traced its programs hold seconds that a warm worker's next runs save.
 TIMING_ENVIRONMENT = (
@@ -225,6 +221,7 @@ def _make_record(
         "seconds_per_epoch": result["seconds_per_epoch"],
         "prefix_seconds": result["prefix_seconds"],
         "prefix_build_seconds": result["prefix_build_seconds"],
+        "checkpoint_bytes": result.get("checkpoint_bytes"),
         "trainable_parameters": result["trainable_parameters"],
         "total_parameters": result["total_parameters"],
         "memory": max(line["peak_memory_bytes"] or 0 for line in epochs)
@@ -257,17 +254,3 @@ def _last_lines_of_epochs(
         or after is None
         or after["epoch"] != line["epoch"]
     ]
-
-
-def study_settings(record: Record) -> dict[str, Any]:
-    """The settings that a run shares with those that it is compared with.
-
-    --max_epochs belongs to them, though a run's key may not have it: a run
-    that was cut off is not one that stopped by itself.
-    """
-    shared = {
-        name: value
-        for name, value in record["key"].items()
-        if name not in (*APPROACH, *DATASET, "seed")
-    }
-    return {**shared, "max_epochs": record["max_epochs"]}

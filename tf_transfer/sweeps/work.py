@@ -157,6 +157,12 @@ class Scheduler:
         self._examples = 0
         self._interrupted = False
 
+    def add(self, run: Planned) -> None:
+        """Adds a run, or more epochs of one; `on_event` may call it."""
+        self.run_states.add(run)
+        self._todo.add(run.name)
+        self._attempts.pop(run.name, None)
+
     def work(self) -> None:
         """Does all pending runs.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_transfer.data import batches
 from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
@@ -85,7 +86,7 @@ def prepare(
         seeds: of the network's dropout.
         options: `trainer.TrainingOptions`.
     """
-    total_steps = _steps_per_epoch(phase, options.batch_size) * phase.max_epochs
+    total_steps = _steps_per_epoch(phase, options) * phase.max_epochs
     warmup_steps = int(total_steps * options.warmup_fraction)
     key = _key(number, phase, attached, devices, options, bool(warmup_steps))
     programs = network.programs.pop(key, None)
@@ -126,6 +127,7 @@ def _key(
         phase.trainable,
         phase.layer_decay,
         phase.combination,
+        phase.freeze_percentile is not None,
         tuple((o.name, o.loss, o.weight, prefix) for o, prefix in attached),
         devices.strategy,
         options.schedule,
@@ -136,9 +138,12 @@ def _key(
     )
 
 
-def _steps_per_epoch(phase: Phase, batch_size: int) -> int:
+def _steps_per_epoch(phase: Phase, options: Any) -> int:
     steps = [
-        -(-len(objective.train) // batch_size) for objective in phase.objectives
+        batches.count_steps(
+            len(objective.train), options.batch_size, options.drop_last
+        )
+        for objective in phase.objectives
     ]
     if phase.combination is None:
         return sum(steps)
@@ -169,6 +174,7 @@ def _build(
         options.adam,
         [scales[id(weight)] for weight in weights],
         [groups.get(id(weight), "") for weight in weights],
+        phase.freeze_percentile is not None,
     )
     objectives = [
         ObjectiveProgram(

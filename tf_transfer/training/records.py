@@ -64,6 +64,7 @@ RESULT = {
     "traced?": (bool, None),
     "prefix_seconds": (float, None),
     "prefix_build_seconds": (float, None),
+    "checkpoint_bytes?": (int, None),
     "trainable_parameters": (int, None),
     "total_parameters": (int, None),
     "warnings?": [str],
@@ -106,8 +107,11 @@ EPOCH = {
     "test": SCORES,
     "elapsed_seconds": (float, None),
     "peak_memory_bytes?": (int, None),
+    "frozen_blocks?": int,
 }
 
+
+OUT_OF_TIME = "max_seconds"  # why a run stopped that more time continues
 
 # Files whose hashes `result.json` has, beside those of `model/`.
 HASHED = ("config.json", "epochs.jsonl", "predictions.npz")
@@ -159,7 +163,7 @@ def locate(
 def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
     """Whether a finished run would go on, for more epochs, with these."""
     return (
-        result["stop_reason"] == "max_epochs"
+        result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
         and bool(result.get("phases"))
         and settings.max_epochs > result["phases"][-1]["epochs"]
     )
