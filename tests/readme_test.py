@@ -280,9 +280,6 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "unused_days",
         "experiment",
         "document",
-        "engine",
-        "ray_address",
-        "address",
     }
     for name in DOCUMENTS:
         text = read(name)
