@@ -15,12 +15,16 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 from tests import commands
+from tests import cs224n_runs
 from tests import own_data
+from tests import stacking_data
 from tests.conftest import run_folder
 from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
 from tf_transfer import experiment
 from tf_transfer import glue
+from tf_transfer import multitask
+from tf_transfer import stacking
 from tf_transfer.data import batches
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data import metrics
@@ -421,6 +425,27 @@ def test_balanced_labels_weigh_alike():
     np.testing.assert_allclose(  # the first label applies once, to 3 without
         balanced(tf.constant(several), zeros) / np.log(2), [2, 1, 1, 1]
     )
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"class_weights": "balanced"}], ids=str
+)
+def test_several_tasks_balance_what_has_classes(changes, tmp_path, monkeypatch):
+    balanced = []
+    monkeypatch.setattr(
+        objectives,
+        "balanced_loss",
+        lambda loss, labels, count: balanced.append(count) or loss,
+    )
+    cs224n_runs.write_all(tmp_path)
+    of_three = multitask.Multitask(cs224n_runs.settings_of(tmp_path, **changes))
+    of_three.phases(of_three.build_network(strategy.single_device()))
+    assert balanced == ([2, 5] if changes else [])  # no scores
+    of_one = stacking.Stacking(
+        stacking_data.settings_of(tmp_path, "text", head="dense", **changes)
+    )
+    of_one.phases(of_one.build_network(strategy.single_device()))
+    assert balanced == ([2, 5, 2] if changes else [])
 
 
 # === Flags that change the output ===

@@ -238,7 +238,12 @@ class Experiment:
                 else self.build_head(task, number, encoder)
                 for number, (name, task) in enumerate(self.tasks.items())
             }
-            return self._warm.network(encoder, heads)
+            scales = {
+                name: task.score_scale
+                for name, task in self.tasks.items()
+                if task.score_scale
+            }
+            return self._warm.network(encoder, heads, scales)
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.
@@ -403,7 +408,7 @@ class Experiment:
             name,
             functools.partial(
                 self._warm.encode,
-                long_texts=getattr(self.settings, "long_texts", "head"),
+                long_texts=self.settings.long_texts,
             ),
         )
 

@@ -485,6 +485,7 @@ class Multitask(experiment.Experiment):
         self, encoder: "Encoder"
     ) -> tuple[tuple["Objective", ...], dict[str, int]]:
         weights = loss_weights(self.settings)
+        kinds = {task.kind for task in self.tasks.values()}
         objectives, sizes = [], {}
         for task in map(self.tasks.__getitem__, tasks_in_order(self.settings)):
             encoded = self.encode_splits(task, encoder)
@@ -493,7 +494,15 @@ class Multitask(experiment.Experiment):
                     sizes[f"{kind}_{task.name}"] = len(named[""])
             objectives.append(
                 tasks_lib.make_objective(
-                    task, encoded, f"{task.name}_", weights[task.name]
+                    task,
+                    encoded,
+                    f"{task.name}_",
+                    weights[task.name],
+                    # Scores beside classes have nothing to balance.
+                    self.settings.class_weights
+                    if task.kind in tasks_lib.BALANCED
+                    or kinds.isdisjoint(tasks_lib.BALANCED)
+                    else "none",
                 )
             )
         return tuple(objectives), sizes

@@ -249,6 +249,8 @@ class Settings(settings_lib.Settings):
             unread += ["data", "encoding", "text_column", "label_column"]
         if self.task != "text":
             unread.append("classes")
+        if self.head_kind == "ner":
+            unread += ["long_texts", "class_weights"]
         if not self.freezes:
             unread += ["head_lr", "phase_one_gap"]
         if self.adaptation != "stack_and_finetune":
@@ -439,7 +441,9 @@ class Stacking(experiment.Experiment):
     ) -> tuple[list["Phase"], dict[str, int]]:
         """What is trained, and how many examples each split has."""
         encoded = self.encode_splits(self.task, network.encoder)
-        objective = tasks.make_objective(self.task, encoded)
+        objective = tasks.make_objective(
+            self.task, encoded, class_weights=self.settings.class_weights
+        )
         blocks = len(network.encoder.blocks)
         sizes = tasks.count_examples(encoded)
         sizes["sample"] = sizes.pop(f"validation_{SAMPLE}")

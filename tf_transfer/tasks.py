@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, "EncodedSplit"]]
 
-
+BALANCED = ("classes", "labels")  # the kinds whose labels may weigh alike
 TABLE_FLAGS = (
     "text_column",
     "label_column",
@@ -109,10 +109,8 @@ class TaskSettings(settings_lib.Settings):
     )
 
     names_any_task: ClassVar[bool] = False  # `task` is but a name
-    # Not in the key with these values, so that the names of older runs stay.
     UNNAMED: ClassVar[dict[str, Any]] = {
-        "long_texts": "head",
-        "class_weights": "none",
+        **settings_lib.Settings.UNNAMED,
         "loss_head": "sigmoid",
     }
 
@@ -132,25 +130,11 @@ class TaskSettings(settings_lib.Settings):
         choices=("keep", "group"),
         hashed=False,
     )
-    long_texts: str = setting(
-        "head",
-        "What is kept of a text longer than --max_length: its beginning; or "
-        "`head_tail`, its beginning and its end, as 128 to 382 tokens (Sun et "
-        "al. 2019). Pairs keep their beginnings.",
-        choices=("head", "head_tail"),
-    )
     loss_head: str = setting(
         "sigmoid",
         "What tells two classes apart: the sigmoid of one unit, or the softmax "
         "of two.",
         choices=("sigmoid", "softmax"),
-    )
-    class_weights: str = setting(
-        "none",
-        "`balanced` weighs the loss of each label by n / (labels * its count), "
-        "as scikit-learn does; of several labels at once, where a label "
-        "applies by those where it does not.",
-        choices=("none", "balanced"),
     )
 
     @property
@@ -207,9 +191,7 @@ class TaskSettings(settings_lib.Settings):
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
-        values = {**super().hashed(), "task": self.task_name}
-        unnamed = self.UNNAMED.items()
-        return {n: v for n, v in values.items() if (n, v) not in unnamed}
+        return {**super().hashed(), "task": self.task_name}
 
 
 def open_source(settings: TaskSettings) -> Source:
@@ -358,8 +340,10 @@ def make_objective(
         return metrics.measure(task.metrics, split.labels, logits)
 
     loss = objectives.loss_for(task.kind, task.units)
+    if task.score_scale:
+        loss = objectives.scaled_loss(loss, task.score_scale[1])
     if class_weights == "balanced":
-        if task.kind not in ("classes", "labels"):
+        if task.kind not in BALANCED:
             raise UserError(
                 f"--class_weights=balanced: task {task.name} has no classes. "
                 "Leave it out."

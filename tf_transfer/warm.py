@@ -11,6 +11,7 @@ import collections
 import gc
 import hashlib
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
@@ -110,7 +111,10 @@ class WarmState:
     # === The network ===
 
     def network(
-        self, encoder: "Encoder", heads: dict[str, "keras.layers.Layer"]
+        self,
+        encoder: "Encoder",
+        heads: dict[str, "keras.layers.Layer"],
+        scales: Mapping[str, tuple[float, float]],
     ) -> "Network":
         """A network of these heads; under the strategy's scope.
 
@@ -120,16 +124,20 @@ class WarmState:
         Args:
             encoder: its.
             heads: new ones, as they were drawn.
+            scales: see `Network`.
         """
         from tf_transfer.models.network import Network
 
-        signature = {name: _describe(head) for name, head in heads.items()}
+        signature = {
+            name: (_describe(head), scales.get(name))
+            for name, head in heads.items()
+        }
         if (
             self._network is None
             or self._network.encoder is not encoder
             or self._signature != signature
         ):
-            self._network = Network(encoder, heads)
+            self._network = Network(encoder, heads, scales)
             self._signature = signature
             return self._network
         for name, head in heads.items():

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import ClassVar
 from typing import Self
 
 from tf_transfer.utils.errors import UserError
@@ -73,6 +74,12 @@ def setting(
 class Settings:
     """What every training module shares. A paper overrides defaults."""
 
+    # Not in the key with these values, so that the names of older runs stay.
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        "long_texts": "head",
+        "class_weights": "none",
+    }
+
     # === What is trained on what ===
     model: str = setting(
         "bert_base_en_uncased",
@@ -106,6 +113,20 @@ class Settings:
         0,
         "Train on so many examples, stratified and nested (0: on all).",
         at_least=0,
+    )
+    long_texts: str = setting(
+        "head",
+        "What is kept of a text longer than --max_length: its beginning; or "
+        "`head_tail`, its beginning and its end, as 128 to 382 tokens (Sun et "
+        "al. 2019). Pairs keep their beginnings.",
+        choices=("head", "head_tail"),
+    )
+    class_weights: str = setting(
+        "none",
+        "`balanced` weighs the loss of each label by n / (labels * its count), "
+        "as scikit-learn does; of several labels at once, where a label "
+        "applies by those where it does not. Scores have none.",
+        choices=("none", "balanced"),
     )
 
     # === The optimizer ===
@@ -365,6 +386,8 @@ class Settings:
         }
         if self.schedule == "constant" and self.warmup_fraction == 0:
             del values["max_epochs"]
+        unnamed = self.UNNAMED.items()
+        values = {n: v for n, v in values.items() if (n, v) not in unnamed}
         values["frozen_prefix"] = "cached" if self.runs_cached else "live"
         if self.runs_cached:
             values["cache_dtype"] = self.cache_dtype

@@ -44,6 +44,9 @@ class Task:
         score_range: Where all scores lie; None where nobody knows.
         loss_head: What tells two classes apart: `sigmoid`, of one unit; or
             `softmax`, of two.
+        score_scale: Mean and standard deviation of the training scores, in
+            which the network answers and the loss is measured; None where
+            scores are taken as they are.
     """
 
     name: str
@@ -64,6 +67,7 @@ class Task:
     validation: str = ""
     score_range: tuple[float, float] | None = None
     loss_head: str = "sigmoid"
+    score_scale: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         """Without labels it is a score."""
@@ -105,6 +109,7 @@ class Task:
             "metric": self.metric,
             "score_range": self.score_range,
             "loss_head": self.loss_head,
+            "score_scale": self.score_scale,
         }
 
     @classmethod
@@ -121,6 +126,7 @@ class Task:
             score_range=_as_tuple(record["score_range"]),
             # What runs had before there was a choice.
             loss_head=record.get("loss_head", "sigmoid"),
+            score_scale=_as_tuple(record["score_scale"]),
         )
 
 

@@ -122,6 +122,9 @@ def _output_layer(
             "layer on [CLS] through the pooler. Give --format=saved_model."
         )
     kernel, bias = (np.asarray(w) for w in head.dense.get_weights())
+    if name in network.scales:
+        mean, deviation = network.scales[name]
+        kernel, bias = deviation * kernel, deviation * bias + mean
     if kind == "classes" and len(labels) == 2 and len(bias) == 1:
         kernel = np.concatenate([np.zeros_like(kernel), kernel], axis=1)
         bias = np.concatenate([np.zeros_like(bias), bias])

@@ -1,5 +1,6 @@
 """The network: an encoder with heads on it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -29,6 +30,8 @@ class Network:
     Args:
         encoder: what the heads read.
         heads: dict from name to head; see `models.heads.base.Head`.
+        scales: mean and deviation in which a head answers, by its name; those
+            left out answer as they are.
 
     Attributes:
         uses_pooler: whether any head reads the pooler. One that no head reads
@@ -41,13 +44,17 @@ class Network:
     """
 
     def __init__(
-        self, encoder: Encoder, heads: dict[str, keras.layers.Layer]
+        self,
+        encoder: Encoder,
+        heads: dict[str, keras.layers.Layer],
+        scales: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         self.seeds: Any = None
         self.hashes: dict[Any, Any] = {}
         self.programs: dict[Any, Any] = {}
         self.encoder = encoder
         self.heads: dict[str, Any] = dict(heads)
+        self.scales = dict(scales or {})
         self.uses_pooler = any(
             head.pooling == "cls" for head in self.heads.values()
         )
@@ -148,4 +155,8 @@ class Network:
             if dropout is not None:
                 x = dropout(x, training=training)
             x = encoder.pooler(x)
-        return head(x, training=training)
+        logits = head(x, training=training)
+        if name in self.scales:
+            mean, deviation = self.scales[name]
+            logits = mean + deviation * logits
+        return logits

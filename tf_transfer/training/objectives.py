@@ -116,6 +116,11 @@ def squared_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     return tf.math.squared_difference(tf.cast(labels, tf.float32), logits[:, 0])
 
 
+def scaled_loss(loss: Loss, deviation: float) -> Loss:
+    """`squared_loss` of scores in units of their deviation."""
+    return lambda labels, logits: loss(labels, logits) / deviation**2
+
+
 def word_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """Mean cross-entropy of the words of each example.
 

@@ -590,6 +590,8 @@ class Trainer:
                     prefix = objective.prefix_of(split_name)
                     arrays[f"{kind}_{prefix}ids"] = split.ids
                     arrays[f"{kind}_{prefix}labels"] = split.targets
+                    if split.word_starts is not None:
+                        arrays[f"{kind}_{prefix}starts"] = split.word_starts
         self.directory.write_predictions(arrays)
 
     def _result(self) -> dict[str, Any]:
