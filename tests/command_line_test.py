@@ -20,6 +20,7 @@ ENTRIES = (
     "ensemble",
     "freezing",
     "glue",
+    "methods",
     "multitask",
     "predict",
     "report",

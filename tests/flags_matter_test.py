@@ -15,11 +15,16 @@ import tensorflow as tf
 from tensorflow.python.framework import config
 
 from tests import commands
+from tests import cs224n_runs
 from tests import own_data
+from tests import stacking_data
 from tests.conftest import run_folder
 from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
+from tf_transfer import experiment
 from tf_transfer import glue
+from tf_transfer import multitask
+from tf_transfer import stacking
 from tf_transfer.data import batches
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data import metrics
@@ -123,6 +128,7 @@ NUMBERS = {
     "trainable_layers": "1",
     "blocks": "1-1",
     "pooling": "mean",
+    "head": "mlp",
     "max_length": 16,
     "max_train_examples": 8,
     "lr": 2e-3,
@@ -189,6 +195,53 @@ def test_layer_decay_changes_a_number_where_there_are_layers(
     assert differ(numbers(plain), numbers(decayed))
 
 
+METHODS = {
+    "method": {"method": "bias"},
+    "lora_rank": {"method": "lora", "lora_rank": 2},
+    "lora_alpha": {"method": "lora", "lora_alpha": 100.0},
+    "lora_targets": {"method": "lora", "lora_targets": "all"},
+    "adapter_width": {"method": "adapter", "adapter_width": 2},
+    "adapter_kind": {"method": "adapter", "adapter_kind": "pfeiffer"},
+}
+
+
+@pytest.mark.slow
+@shows(*METHODS)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_and_its_options_change_a_number(name, tmp_path):
+    changes = {"trainable_layers": "1", "lr": 0.01, **METHODS[name]}
+    usual = {n: v for n, v in changes.items() if n != name}
+    one, other = run(tmp_path / "one", **usual), run(tmp_path, **changes)
+    assert differ(numbers(one), numbers(other))
+
+
+@pytest.mark.slow
+@shows("freeze_schedule", "freeze_percentile")
+def test_a_freeze_schedule_changes_a_number(monkeypatch, tmp_path):
+    monkeypatch.setattr(tiny, "BLOCKS", 3)
+    schedules = (
+        {},
+        {"freeze_schedule": "gradual"},
+        {"freeze_schedule": "autofreeze", "freeze_percentile": 100.0},
+        {"freeze_schedule": "autofreeze", "freeze_percentile": 0.0},
+    )
+    plain, gradual, much, none = (
+        numbers(
+            run(
+                tmp_path / str(number),
+                trainable_layers="3",
+                max_epochs=4,
+                patience=0,
+                **changes,
+            )
+        )
+        for number, changes in enumerate(schedules)
+    )
+    assert len(gradual["losses"]) == 7
+    assert differ(plain, much)
+    assert not differ(plain, none)  # nothing is below the first
+
+
 @pytest.mark.slow
 @shows("pairs")
 def test_pairs_read_text_by_text_change_a_number(tmp_path):
@@ -197,6 +250,21 @@ def test_pairs_read_text_by_text_change_a_number(tmp_path):
         for pairs in ("cross", "sbert")
     )
     assert differ(numbers(cross), numbers(sbert))
+
+
+@shows("loss_head")
+def test_a_softmax_of_two_units_tells_two_classes_apart(base, tmp_path):
+    folder = run(tmp_path, loss_head="softmax")
+    outputs = numbers(folder)
+    assert outputs["test_logits"].shape[1] == 2
+    assert differ(outputs, numbers(base))
+    predictor = experiment.open_run(folder).predictor()
+    assert predictor.task.units == 2 and predictor.task.tests
+    [(label, score)] = predictor.answer(["good film"])
+    logits = predictor.logits(Examples(np.arange(1), [["good film"]], None))
+    two = metrics.probabilities(logits)[0]
+    assert np.isclose(score, two.max())
+    assert label == predictor.labels[two.argmax()]
 
 
 @shows("rerun", "out")
@@ -351,9 +419,9 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
 
     def examples(**changes):
         settings = tiny_settings(tmp_path, **{**said, **changes})
-        experiment = glue.Glue(settings)
-        texts = experiment.read_examples(experiment.task)
-        return experiment.task, texts["train"][""], texts["test"][""]
+        read = glue.Glue(settings)
+        texts = read.read_examples(read.task)
+        return read.task, texts["train"][""], texts["test"][""]
 
     task, train, test = examples()
     assert (task.metric, task.units, len(test)) == ("accuracy", 3, 3)
@@ -376,11 +444,11 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
 def test_a_long_text_keeps_its_end_where_asked(tmp_path):
     def first_row(**changes):
         settings = tiny_settings(tmp_path, task="sst2", **changes)
-        experiment = glue.Glue(settings)
-        encoder = experiment.load_encoder()
+        reader = glue.Glue(settings)
+        encoder = reader.load_encoder()
         text = "the dog was not in the house good film water children two"
         some = Examples(np.arange(1), [[text]], None)
-        split = experiment.encode(some, experiment.task, encoder, "")
+        split = reader.encode(some, reader.task, encoder, "")
         return split.tokens.flat.tolist()
 
     whole = first_row()
@@ -405,6 +473,27 @@ def test_balanced_labels_weigh_alike():
     np.testing.assert_allclose(  # the first label applies once, to 3 without
         balanced(tf.constant(several), zeros) / np.log(2), [2, 1, 1, 1]
     )
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"class_weights": "balanced"}], ids=str
+)
+def test_several_tasks_balance_what_has_classes(changes, tmp_path, monkeypatch):
+    balanced = []
+    monkeypatch.setattr(
+        objectives,
+        "balanced_loss",
+        lambda loss, labels, count: balanced.append(count) or loss,
+    )
+    cs224n_runs.write_all(tmp_path)
+    of_three = multitask.Multitask(cs224n_runs.settings_of(tmp_path, **changes))
+    of_three.phases(of_three.build_network(strategy.single_device()))
+    assert balanced == ([2, 5] if changes else [])  # no scores
+    of_one = stacking.Stacking(
+        stacking_data.settings_of(tmp_path, "text", head="dense", **changes)
+    )
+    of_one.phases(of_one.build_network(strategy.single_device()))
+    assert balanced == ([2, 5, 2] if changes else [])
 
 
 # === Flags that change the output ===

@@ -261,6 +261,38 @@ def test_a_big_head_trains_on_a_task_of_ones_own(folder, tmp_path):
     assert np.isfinite(score)
 
 
+@pytest.mark.usefixtures("eager")
+def test_scores_of_any_size_are_learned_alike(tmp_path):
+    """Stars, and the same as prices: mean and deviation are all that differ."""
+    columns = own_data.news(30)
+    runs = {}
+    for name, unit, start in (("stars", 1, 0), ("prices", 1000, 2 * 10**5)):
+        columns["stars"] = [
+            start + unit * s for s in own_data.news(30)["stars"]
+        ]
+        path = own_data.write_task(
+            tmp_path, name, columns, kind="score", label="stars", texts=["body"]
+        )
+        result = glue.run(
+            glue.Settings(
+                **{**SMALL, "max_epochs": 1},
+                task=path,
+                trainable_layers="0",
+                out=str(tmp_path / "runs"),
+            )
+        )
+        arrays = np.load(os.path.join(result.directory, "predictions.npz"))
+        runs[name] = result, arrays["test_logits"][:, 0]
+    stars, prices = runs["stars"], runs["prices"]
+    np.testing.assert_allclose((prices[1] - 2e5) / 1000, stars[1], atol=1e-3)
+    assert 1 < stars[1].mean() < 4  # of stars from 0.25 to 4.25
+    losses = [r.history["train_loss"].tolist() for r, _ in runs.values()]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+    opened = experiment.open_run(prices[0].directory).predictor()
+    [(word, score)] = opened.answer(["match goal"])
+    assert float(word) == pytest.approx(score, abs=1e-3) and score > 1e5
+
+
 def test_a_sweep_names_its_runs(folder, tmp_path):
     task = str(folder / "news.toml")
     runs = grid.expand(

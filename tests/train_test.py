@@ -10,6 +10,7 @@ from tests import own_data
 from tests import quick
 from tf_transfer import train
 from tf_transfer.baselines import usual
+from tf_transfer.data import entities
 from tf_transfer.data import metrics
 from tf_transfer.data.task import Sentences
 from tf_transfer.data.task import Task
@@ -147,10 +148,44 @@ def test_a_run_ends_beside_words_alone_on_the_same_texts(tmp_path, capsys):
     run = answer.open_scored(result.directory)
     low, high = answer.score_interval(run)
     assert low <= run.score <= high
+    [step] = [
+        step
+        for step in answer.suggest(run, None, result.experiment.settings, 0.5)
+        if "of the texts are cut" in step
+    ]
+    assert "--long_texts=head_tail" in step
     [baseline] = (tmp_path / "runs" / "train" / "news" / "tfidf").iterdir()
     other = answer.open_scored(str(baseline))
     np.testing.assert_array_equal(run.ids, other.ids)
     np.testing.assert_array_equal(run.labels, other.labels)
+
+
+def test_entities_have_intervals_over_sentences():
+    """Two sentences, one right and one missed, drawn with replacement."""
+    names = ("O", "B-X", "I-X")
+    expected = entities.encode([["B-X", "O"], ["B-X", "I-X", "O"]], names)
+    said = np.array([1, 0, 0, 0, 0])
+
+    def scored(tags):
+        scores = entities.score(
+            expected, entities.Tagged(tags, expected.starts), ["X"]
+        )
+        return answer.Scored(
+            "",
+            {"metric": "f1", "test": scores},
+            "test",
+            np.arange(2),
+            expected.ids,
+            np.eye(3)[tags],
+            expected.starts,
+        )
+
+    half, none = scored(said), scored(0 * said)
+    assert half.score == pytest.approx(200 / 3)
+    assert answer.score_interval(half) == (0.0, 100.0)
+    assert answer.score_interval(none) == (0.0, 0.0)
+    assert answer.difference_interval(half, none) == (0.0, 100.0)
+    assert answer.difference_interval(half, half) == (0.0, 0.0)
 
 
 @pytest.mark.usefixtures("eager")

@@ -33,6 +33,7 @@ from tf_transfer.data import tsv
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
+from tf_transfer.models import methods
 from tf_transfer.tasks import Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.tasks import Texts
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
+    from tf_transfer.models.methods.base import Method
     from tf_transfer.models.network import Network
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.training.objectives import Phase
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 EXPERIMENTS = {
     "freezing": "tf_transfer.freezing",
     "glue": "tf_transfer.glue",
+    "methods": "tf_transfer.methods",
     "multitask": "tf_transfer.multitask",
     "stacking": "tf_transfer.stacking",
     "train": "tf_transfer.train",
@@ -117,6 +120,7 @@ class Experiment:
         head: Callable[[Task, "Encoder"], "keras.layers.Layer"] | None = None,
     ) -> None:
         self.settings = settings.resolve()
+        _ = self.method  # what cannot be is said at once
         self._head = head
         self._own_source = source
         self.cut_share = 0.0
@@ -135,6 +139,9 @@ class Experiment:
     def tasks(self) -> dict[str, Task]:
         """Its tasks, by the names of their heads."""
         task = self.source.task
+        if not self.settings.is_sparse:
+            loss_head = getattr(self.settings, "loss_head", task.loss_head)
+            task = dataclasses.replace(task, loss_head=loss_head)
         return {task.name: task}
 
     @property
@@ -218,6 +225,16 @@ class Experiment:
 
     # === Model ===
 
+    @property
+    def method(self) -> "Method":
+        """What trains inside of the trainable blocks."""
+        return methods.from_settings(self.settings)
+
+    @property
+    def has_new_pooler(self) -> bool:
+        """Whether the pretrained model has no pooler, and it is a new one."""
+        return loading.is_roberta(self.settings.model)
+
     def build_network(
         self, devices: "Devices", encoder: "Encoder | None" = None
     ) -> "Network":
@@ -227,6 +244,8 @@ class Experiment:
             devices: the variables are made under their strategy.
             encoder: to put the heads on.
         """
+        from tf_transfer.models.methods import added
+
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
             heads = {
@@ -235,7 +254,17 @@ class Experiment:
                 else self.build_head(task, number, encoder)
                 for number, (name, task) in enumerate(self.tasks.items())
             }
-            return self._warm.network(encoder, heads)
+            scales = {
+                name: task.score_scale
+                for name, task in self.tasks.items()
+                if task.score_scale
+            }
+            drawn = added.build(
+                encoder,
+                self.trainable(len(encoder.blocks)),
+                self.settings.seed,
+            )
+            return self._warm.network(encoder, heads, scales, drawn)
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.
@@ -262,38 +291,16 @@ class Experiment:
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
     ) -> "keras.layers.Layer":
-        """The head of a task: pooling, dropout, one dense layer.
+        """The head of a task: pooling, dropout, one dense layer or two.
 
         Args:
             task: what it answers.
             number: of the task among those of the experiment.
             encoder: what it reads.
         """
-        from tf_transfer.models import heads
-        from tf_transfer.models.heads import pooled
-
         del number
-        settings = self.settings
-        if task.is_tagging:
-            return heads.build(
-                "ner",
-                "dense",
-                task.units,
-                encoder.hidden,
-                settings.head_dropout,
-                settings.seed,
-                settings.precision,
-                name=f"head_{task.name}",
-            )
-        return pooled.PooledHead(
-            task.units,
-            pooled.pooled_width(settings.pooling, encoder),
-            settings.pooling,
-            settings.head_dropout,
-            settings.seed,
-            settings.precision,
-            texts_per_example=self.texts_per_row(task),
-            name=f"head_{task.name}",
+        return tasks_lib.make_head(
+            self.settings, task, encoder, self.texts_per_row(task)
         )
 
     def texts_per_row(self, task: Task) -> int:
@@ -316,7 +323,11 @@ class Experiment:
         from tf_transfer.models import freezing
 
         return freezing.parse(
-            self.settings.trainable_layers, self.settings.blocks, blocks
+            self.settings.trainable_layers,
+            self.settings.blocks,
+            blocks,
+            self.method,
+            self.has_new_pooler,
         )
 
     # === Data and phases ===
@@ -399,7 +410,7 @@ class Experiment:
             name,
             functools.partial(
                 self._warm.encode,
-                long_texts=getattr(self.settings, "long_texts", "head"),
+                long_texts=self.settings.long_texts,
             ),
         )
 
@@ -407,29 +418,14 @@ class Experiment:
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
         """What is trained, and how many examples each split has."""
-        from tf_transfer.training import objectives
-
-        settings, task = self.settings, self.task
-        encoded = self.encode_splits(task, network.encoder)
-        metric = self.metric
-        objective = tasks_lib.make_objective(
-            task, encoded, class_weights=settings.class_weights
-        )
-        phase = objectives.Phase(
-            trainable=self.trainable(len(network.encoder.blocks)),
-            trainable_layers=settings.blocks or settings.trainable_layers,
-            lr=settings.lr,
-            max_epochs=settings.max_epochs,
-            objectives=(objective,),
-            score=(lambda scores: scores[metric])
-            if encoded["validation"]
-            else None,
-            patience=settings.patience if encoded["validation"] else 0,
-            min_delta=settings.min_delta,
-            select=settings.select,
-            layer_decay=settings.layer_decay,
-        )
-        return [phase], tasks_lib.count_examples(encoded)
+        encoded = self.encode_splits(self.task, network.encoder)
+        return tasks_lib.make_phases(
+            self.settings,
+            self.task,
+            encoded,
+            self.trainable(len(network.encoder.blocks)),
+            self.metric,
+        ), tasks_lib.count_examples(encoded)
 
     def build(
         self, devices: "Devices", encoder: "Encoder | None" = None
@@ -678,8 +674,12 @@ class Experiment:
         recalled = {}
         for name, record in tasks.items():
             recalled[name] = Task.from_record(name, record)
-            known = glue.TASKS.get(name)
-            if known and known.record == recalled[name].record:
+            if name not in glue.TASKS:
+                continue
+            known = dataclasses.replace(
+                glue.TASKS[name], loss_head=recalled[name].loss_head
+            )
+            if known.record == recalled[name].record:
                 recalled[name] = known  # with what a submission needs
         return recalled
 

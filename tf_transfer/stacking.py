@@ -14,7 +14,7 @@ initialisation; BERT's Adam with weight decay; fine-tuning alone with two dense
 layers. The paper's other figures are lost. Ours: 2e-5 in the second phase; one
 epoch in the first and three in the second; batch 32; decay 0.01; the cased
 encoder for entities; the last epoch of a phase is its result. Sizes of heads:
-see `models/stacks`.
+see `models/heads`.
 
 When to leave the first phase, the paper leaves open: after --phase_one_epochs,
 or, of those, at the last whose accuracies on the training set and on validation
@@ -46,6 +46,7 @@ from tf_transfer.data import task_file
 from tf_transfer.data import yahoo
 from tf_transfer.data.task import Task
 from tf_transfer.models import heads
+from tf_transfer.models import methods
 from tf_transfer.trained import Predictor
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
@@ -69,6 +70,7 @@ ADAPTATIONS = {
 TASKS = ("ner", "text", "pairs")
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
+LR = 2e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,6 +119,51 @@ class Settings(settings_lib.Settings):
         + ", ".join(BIG_HEADS.values())
         + ".",
     )
+    pooling: str = setting(
+        "cls",
+        "What the dense head reads of a text: [CLS] through the pooler, or as "
+        "the last block leaves it.",
+        choices=("cls", "cls_state"),
+    )
+    pairs: str = setting(
+        "cross",
+        "How the dense head reads a pair: `cross`, both texts in one row; or "
+        "`sbert`, each by itself, as for BiMPM and Sim-Transformer, u and v, "
+        "and the head reads (u, v, |u - v|).",
+        choices=("cross", "sbert"),
+    )
+    lstm_units: int = setting(
+        256, "bilstm, highway: units in each direction.", at_least=1
+    )
+    lstm_layers: int = setting(
+        1, "bilstm: layers, one on the other.", at_least=1
+    )
+    growth: int = setting(
+        64, "densenet: channels of a convolution.", at_least=1
+    )
+    kernel: int = setting(
+        3, "densenet: tokens that a convolution reads.", at_least=1
+    )
+    perspectives: int = setting(
+        5, "bimpm, sim_transformer: of each matching.", at_least=1
+    )
+    context_units: int = setting(
+        100,
+        "bimpm, sim_transformer: of the first BiLSTM, in each direction.",
+        at_least=1,
+    )
+    aggregation_units: int = setting(
+        100, "bimpm: of the last BiLSTM, in each direction.", at_least=1
+    )
+    transformer_units: int = setting(
+        256, "sim_transformer: width of its blocks.", at_least=8
+    )
+    transformer_layers: int = setting(
+        1, "sim_transformer: its blocks.", at_least=1
+    )
+    transformer_heads: int = setting(
+        4, "sim_transformer: attention heads of a block.", at_least=1
+    )
     adaptation: str = setting(
         "stack_and_finetune",
         "`finetune_only`: everything, with the dense head. `stack_only`: the "
@@ -125,7 +172,12 @@ class Settings(settings_lib.Settings):
         choices=tuple(ADAPTATIONS),
     )
     head_lr: float = setting(1e-3, "Learning rate of the first phase.", above=0)
-    lr: float = setting(2e-5, "Learning rate of training everything.", above=0)
+    lr: float = setting(
+        None,
+        f"Learning rate of training everything. Unset: {LR:g}; the method's "
+        "own for others than `full`.",
+        above=0,
+    )
     phase_one_epochs: int = setting(1, "Epochs of the first phase.", at_least=1)
     phase_one_gap: float = setting(
         -1.0,
@@ -155,7 +207,7 @@ class Settings(settings_lib.Settings):
     @property
     def approach(self) -> str:
         """What trains when, and which head."""
-        return f"{self.adaptation}_{self.head}"
+        return f"{self.adaptation}_{self.head}{self.method_label}"
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -190,19 +242,22 @@ class Settings(settings_lib.Settings):
         """What folders and tables call the task."""
         return task_file.read(self.task).name if self.is_own else self.task
 
-    @property
-    def pairs(self) -> str:
-        """How a pair is read: `cross` or `sbert`."""
-        head = heads.load(self.head_kind, self.head)
-        return "sbert" if head.texts_per_example == 2 else "cross"
-
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read."""
         unread = super().unread()
+        head = self.head or self.defaults()["head"]
+        sizes = {name for names in heads.SIZES.values() for name in names}
+        unread += sorted(sizes.difference(heads.SIZES.get(head, ())))
+        if head != "dense" or self.head_kind == "ner":
+            unread.append("pooling")
+        if head != "dense" or self.head_kind != "pairs":
+            unread.append("pairs")
         if self.is_own:
             unread += ["data", "encoding", "text_column", "label_column"]
         if self.task != "text":
             unread.append("classes")
+        if self.head_kind == "ner":
+            unread += ["long_texts", "class_weights"]
         if not self.freezes:
             unread += ["head_lr", "phase_one_gap"]
         if self.adaptation != "stack_and_finetune":
@@ -231,6 +286,8 @@ class Settings(settings_lib.Settings):
             values["model"] = f"bert_base_en{cased}"
         if self.adaptation == "stack_only":
             values["lr"] = self.head_lr
+        elif self.lr is None:
+            values["lr"] = methods.rate_of(self) or LR
         return values
 
     def check(self) -> None:
@@ -249,6 +306,12 @@ class Settings(settings_lib.Settings):
                 "this head with everything from the first step."
             )
         heads.check(self.head_kind, self.head)
+        if self.transformer_units % (2 * self.transformer_heads):
+            raise UserError(
+                f"--transformer_units={self.transformer_units}: must be a "
+                "multiple of twice --transformer_heads="
+                f"{self.transformer_heads}."
+            )
 
 
 def _head_kind(kind: str, texts: int) -> str:
@@ -326,7 +389,9 @@ class Stacking(experiment.Experiment):
         """What trains last, of an encoder of so many blocks."""
         from tf_transfer.models import freezing
 
-        return freezing.trainable_in_phase(self.settings.phases[-1], blocks)
+        return freezing.trainable_in_phase(
+            self.settings.phases[-1], blocks, self.method, self.has_new_pooler
+        )
 
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
@@ -334,6 +399,13 @@ class Stacking(experiment.Experiment):
         """The head that `--head` names."""
         del number
         settings = self.settings
+        options = {
+            name: getattr(settings, name)
+            for name in heads.SIZES.get(settings.head, ())
+        }
+        if settings.head == "dense" and not task.is_tagging:
+            options["pooling"] = settings.pooling
+            options["texts_per_example"] = self.texts_per_row(task)
         return heads.build(
             _head_kind(task.kind, len(task.texts)),
             settings.head,
@@ -344,7 +416,16 @@ class Stacking(experiment.Experiment):
             settings.precision,
             jit_compile=settings.jit_compile,
             name=f"head_{task.name}",
+            **options,
         )
+
+    def texts_per_row(self, task: Task) -> int:
+        """Texts of an example that are run each by itself."""
+        settings = self.settings
+        kind = _head_kind(task.kind, len(task.texts))
+        if settings.head == "dense":
+            return 2 if settings.pairs == "sbert" and kind == "pairs" else 1
+        return heads.load(kind, settings.head).texts_per_example
 
     def read_examples(self, task: Task) -> tasks.Texts:
         """Texts or sentences; a fixed sample of `train` is validated too.
@@ -371,7 +452,9 @@ class Stacking(experiment.Experiment):
     ) -> tuple[list["Phase"], dict[str, int]]:
         """What is trained, and how many examples each split has."""
         encoded = self.encode_splits(self.task, network.encoder)
-        objective = tasks.make_objective(self.task, encoded)
+        objective = tasks.make_objective(
+            self.task, encoded, class_weights=self.settings.class_weights
+        )
         blocks = len(network.encoder.blocks)
         sizes = tasks.count_examples(encoded)
         sizes["sample"] = sizes.pop(f"validation_{SAMPLE}")
@@ -387,7 +470,9 @@ class Stacking(experiment.Experiment):
         settings, metric = self.settings, self.metric
         is_last = name == settings.phases[-1]
         phase = Phase(
-            trainable=freezing.trainable_in_phase(name, blocks),
+            trainable=freezing.trainable_in_phase(
+                name, blocks, self.method, self.has_new_pooler
+            ),
             trainable_layers=name,
             lr=settings.head_lr if name == "head" else settings.lr,
             max_epochs=(

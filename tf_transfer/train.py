@@ -37,6 +37,7 @@ from tf_transfer import experiment
 from tf_transfer import tasks
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
+from tf_transfer.models import methods
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 
@@ -71,7 +72,7 @@ SPARSE_READS = (
 
 def usual_rate(trainable_layers: str) -> float:
     """The rate that is tried first, by what is trained."""
-    named = {"all": LR_FINE_TUNING, "0": LR_HEAD}
+    named = {"all": LR_FINE_TUNING, "0": LR_HEAD, "head": LR_HEAD}
     return named.get(trainable_layers, LR_LAST_BLOCKS)
 
 
@@ -111,7 +112,8 @@ class Settings(tasks.TaskSettings):
     lr: float = setting(
         None,
         f"Learning rate. Unset: {LR_FINE_TUNING:g} for `all`, "
-        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for none.",
+        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for none, the "
+        "method's own for others than `full`.",
         above=0,
     )
     batch_size: int = setting(
@@ -195,7 +197,7 @@ class Settings(tasks.TaskSettings):
         if self.lr is not None:
             return {}
         layers = "some" if self.blocks else self.trainable_layers
-        return {"lr": usual_rate(layers)}
+        return {"lr": methods.rate_of(self) or usual_rate(layers)}
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what has no use or sense."""

@@ -333,6 +333,6 @@ class Predictor:
             len(self.task.texts),
             self.experiment.settings.max_length,
             is_score=self.task.labels is None,
-            long_texts=getattr(self.experiment.settings, "long_texts", "head"),
+            long_texts=self.experiment.settings.long_texts,
             several=self.task.kind == "labels",
         )

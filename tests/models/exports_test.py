@@ -70,6 +70,22 @@ def test_the_head_is_the_classifier_of_two_units(network, tmp_path):
     np.testing.assert_array_equal(arrays[f"{output}.bias"], [0, bias[0]])
 
 
+def test_a_score_is_written_in_its_own_unit(network, tmp_path):
+    import safetensors.numpy
+
+    scaled = Network(network.encoder, network.heads, {"mine": (300.0, 20.0)})
+    np.testing.assert_allclose(
+        logits_of(scaled), 300 + 20 * logits_of(network), rtol=1e-6
+    )
+    exports.hugging_face(scaled, "mine", str(tmp_path), "score", [], MAX_LENGTH)
+    arrays = safetensors.numpy.load_file(tmp_path / "model.safetensors")
+    is_bert = network.encoder.family == "bert"
+    output = "classifier" if is_bert else "classifier.out_proj"
+    kernel, bias = network.heads["mine"].dense.get_weights()
+    np.testing.assert_allclose(arrays[f"{output}.weight"], 20 * kernel.T)
+    np.testing.assert_allclose(arrays[f"{output}.bias"], 20 * bias + 300)
+
+
 def test_transformers_answers_alike(network, tmp_path):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")

@@ -89,6 +89,9 @@ def _run(
                 f"{kind}_{prefix}labels": labels,
                 f"{kind}_{prefix}logits": logits,
             }
+            if task.is_tagging:
+                tagged = entities.encode(part.tags, task.labels or ())
+                arrays[f"{kind}_{prefix}starts"] = tagged.starts
     seconds = time.monotonic() - began
     line = {
         "epoch": 1,

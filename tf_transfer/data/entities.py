@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-Count = int | np.integer
-
 
 def tag_names(types: Sequence[str]) -> tuple[str, ...]:
     """The tags of some types of entity, in the order of their ids."""
@@ -137,25 +135,58 @@ def score(
     Raises:
         ValueError: They are not of the same sentences.
     """
+    counts = count_by_sentence(expected, predicted, types)
+    return {name: divide(array.sum(axis=0)) for name, array in counts.items()}
+
+
+def divide(counts: np.ndarray) -> float:
+    """A fraction from its numerator and denominator, 0 where undefined."""
+    numerator, denominator = counts
+    return float(numerator / max(denominator, 1))
+
+
+def count_by_sentence(
+    expected: Tagged, predicted: Tagged, types: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Numerators and denominators of the fractions that `score` returns.
+
+    Args:
+        expected, predicted, types: As there.
+
+    Returns:
+        int64 [sentences, 2] by the name of the fraction. That of a sample of
+        sentences is the quotient of the two sums over them.
+
+    Raises:
+        ValueError: They are not of the same sentences.
+    """
     if not np.array_equal(expected.starts, predicted.starts) or len(
         expected.ids
     ) != len(predicted.ids):
         raise ValueError("expected and predicted are not the same sentences")
-    count = len(types)
-    expected_keys = _keys(expected, count)
-    predicted_keys = _keys(predicted, count)
+    expected_keys = _keys(expected, len(types))
+    predicted_keys = _keys(predicted, len(types))
     hits = np.intersect1d(expected_keys, predicted_keys, assume_unique=True)
-    counts = np.stack(
+    of_types = np.stack(
         [
-            np.bincount(keys % count, minlength=count)
+            _count(keys, expected, len(types))
             for keys in (hits, expected_keys, predicted_keys)
         ]
-    )  # [hits, expected, predicted; types]
-    result = _rates(*counts.sum(axis=1))
-    for name, numbers in zip(types, counts.T):
-        rates = _rates(*numbers)
-        result.update({f"{key}_{name}": rates[key] for key in rates})
-    return {**result, **_word_scores(expected.ids, predicted.ids)}
+    )  # [hits, expected, predicted; sentences; types]
+    counts = _rates(*of_types.sum(axis=2))
+    for number, name in enumerate(types):
+        rates = _rates(*of_types[:, :, number])
+        counts.update({f"{key}_{name}": rates[key] for key in rates})
+    is_right = expected.ids == predicted.ids
+    is_inside, is_said = expected.ids > 0, predicted.ids > 0
+    words = [
+        _sum_by_sentence(flags, expected)
+        for flags in (is_right & is_inside, is_inside, is_said, is_right)
+    ]
+    lengths = _sum_by_sentence(np.ones(len(is_right)), expected)
+    counts["accuracy"] = np.stack([words[3], lengths], axis=1)
+    counts["token_f1"] = _rates(*words[:3])["f1"]
+    return counts
 
 
 def _keys(tagged: Tagged, types: int) -> np.ndarray:
@@ -164,25 +195,29 @@ def _keys(tagged: Tagged, types: int) -> np.ndarray:
     return (start * (len(tagged.ids) + 1) + end) * types + kind
 
 
-def _rates(hits: Count, expected: Count, predicted: Count) -> dict[str, float]:
-    """Precision, recall and F1 of three counts."""
-    return {
-        "precision": float(hits / max(predicted, 1)),
-        "recall": float(hits / max(expected, 1)),
-        "f1": float(2 * hits / max(expected + predicted, 1)),
-    }
-
-
-def _word_scores(
-    expected: np.ndarray, predicted: np.ndarray
-) -> dict[str, float]:
-    is_right = expected == predicted
-    rates = _rates(
-        np.count_nonzero(is_right & (expected > 0)),
-        np.count_nonzero(expected),
-        np.count_nonzero(predicted),
+def _count(keys: np.ndarray, tagged: Tagged, types: int) -> np.ndarray:
+    """int64 [sentences, types]. Entities by sentence and type, from `_keys`."""
+    start, kind = keys // types // (len(tagged.ids) + 1), keys % types
+    sentence = np.searchsorted(tagged.starts, start, side="right") - 1
+    counts = np.bincount(
+        sentence * types + kind, minlength=len(tagged.starts) * types
     )
+    return counts.reshape(-1, types)
+
+
+def _sum_by_sentence(values: np.ndarray, tagged: Tagged) -> np.ndarray:
+    """int64 [sentences]. Sums of what stands beside each word."""
+    totals = np.append(0, np.cumsum(values, dtype=np.int64))
+    ends = np.append(tagged.starts[1:], len(values))
+    return totals[ends] - totals[tagged.starts]
+
+
+def _rates(
+    hits: np.ndarray, expected: np.ndarray, predicted: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Precision, recall and F1, as [sentences, 2], of counts by sentence."""
     return {
-        "accuracy": float(is_right.sum() / max(len(is_right), 1)),
-        "token_f1": rates["f1"],
+        "precision": np.stack([hits, predicted], axis=1),
+        "recall": np.stack([hits, expected], axis=1),
+        "f1": np.stack([2 * hits, expected + predicted], axis=1),
     }

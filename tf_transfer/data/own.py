@@ -120,6 +120,7 @@ class OwnSource(Source):
             development=("test",) if said.test else (),
             kind=said.kind,
             validation="validation" if said.validation else "",
+            score_scale=self._scale() if said.kind == "score" else None,
         )
 
     def read(self, split: str) -> Examples | Sentences:
@@ -249,6 +250,22 @@ class OwnSource(Source):
             )
         return tables.sort_labels(counts)
 
+    def _scale(self) -> tuple[float, float]:
+        """Mean and deviation of the scores that are not held out here.
+
+        Scores may be stars, prices or years: in units of their deviation, one
+        learning rate does for all of them.
+        """
+        scores = np.asarray(self._table("train").labels, np.float64)
+        scores = scores[self._drawn["train"]]
+        if scores.min() == scores.max():
+            raise UserError(
+                f"{self.task_file.train.paths[0]}, column "
+                f"{cut(self.task_file.label[0])!r}: holds {scores[0]:g} alone: "
+                "there is nothing to learn. Name another column."
+            )
+        return float(scores.mean()), float(scores.std())
+
     def _encode(self, table: Table, known: dict[str, int]) -> np.ndarray:
         """The labels of all rows as numbers; see `Examples`."""
         said = self.task_file
@@ -294,8 +311,8 @@ class OwnSource(Source):
         """Rows of the training files by what they do, int64."""
         said = self.task_file
         table = self._table("train")
-        known = {word: n for n, word in enumerate(self.task.labels or ())}
-        labels = self._encode(table, known)
+        known = () if said.kind == "score" else self.task.labels or ()
+        labels = self._encode(table, {word: n for n, word in enumerate(known)})
         rest = np.arange(len(table))
         drawn = {}
         for part in ("test", "validation"):

@@ -109,19 +109,29 @@ def _output_layer(
     """Kernel [hidden, labels] and bias [labels] of the output layer.
 
     Raises:
-        UserError: the head is not one dense layer on [CLS].
+        UserError: the head is not one dense layer on [CLS], or a method added
+            to the blocks what is not part of their weights.
     """
+    if network.encoder.added:
+        raise UserError(
+            "--format: other libraries have no such blocks: this method adds "
+            "layers between theirs. Give --format=saved_model."
+        )
     head = network.heads[name]
     if (
         not isinstance(head, PooledHead)
         or head.pooling != "cls"
         or head.texts_per_example != 1
+        or head.inner is not None
     ):
         raise UserError(
             "--format: other libraries have no such head; they have one dense "
             "layer on [CLS] through the pooler. Give --format=saved_model."
         )
     kernel, bias = (np.asarray(w) for w in head.dense.get_weights())
+    if name in network.scales:
+        mean, deviation = network.scales[name]
+        kernel, bias = deviation * kernel, deviation * bias + mean
     if kind == "classes" and len(labels) == 2 and len(bias) == 1:
         kernel = np.concatenate([np.zeros_like(kernel), kernel], axis=1)
         bias = np.concatenate([np.zeros_like(bias), bias])

@@ -1,5 +1,6 @@
 """The network: an encoder with heads on it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -10,10 +11,13 @@ from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import LAST
 
+# Poolings that read nothing of the top block but its [CLS].
+CLS_ONLY = ("cls", "cls_state", "last4")
 # What a head reads of a text, and which output of a prefix of all blocks is
 # enough for it.
 PREFIX_OUTPUTS = {
     "cls": "cls",
+    "cls_state": "cls",
     "mean": "mean",
     "last4": "cls_blocks",
     "tokens": "tokens",
@@ -26,6 +30,8 @@ class Network:
     Args:
         encoder: what the heads read.
         heads: dict from name to head; see `models.heads.base.Head`.
+        scales: mean and deviation in which a head answers, by its name; those
+            left out answer as they are.
 
     Attributes:
         uses_pooler: whether any head reads the pooler. One that no head reads
@@ -38,13 +44,17 @@ class Network:
     """
 
     def __init__(
-        self, encoder: Encoder, heads: dict[str, keras.layers.Layer]
+        self,
+        encoder: Encoder,
+        heads: dict[str, keras.layers.Layer],
+        scales: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         self.seeds: Any = None
         self.hashes: dict[Any, Any] = {}
         self.programs: dict[Any, Any] = {}
         self.encoder = encoder
         self.heads: dict[str, Any] = dict(heads)
+        self.scales = dict(scales or {})
         self.uses_pooler = any(
             head.pooling == "cls" for head in self.heads.values()
         )
@@ -52,7 +62,9 @@ class Network:
     @property
     def layers(self) -> list[keras.layers.Layer]:
         """Every layer with weights or dropout, bottom first."""
-        layers = [*self.encoder.embedding_layers, *self.encoder.blocks]
+        encoder = self.encoder
+        layers = [*encoder.embedding_layers, *encoder.blocks]
+        layers += encoder.added.values()
         if self.uses_pooler:
             layers.append(self.encoder.pooler)
         return [*layers, *self.heads.values()]
@@ -128,7 +140,7 @@ class Network:
                 cut + 1,
                 len(encoder.blocks),
                 training,
-                head.pooling in ("cls", "last4"),
+                head.pooling in CLS_ONLY,
                 self._cls_from(head.pooling),
                 cls_states,
             )
@@ -136,10 +148,17 @@ class Network:
                 x = prefix_lib.mean_pool(x, batch["mask"])
             elif head.pooling == "last4":
                 x = tf.concat(cls_states, axis=1)
-            elif head.pooling == "cls":
+            elif head.pooling in ("cls", "cls_state"):
                 x = x[:, 0]
         if head.pooling == "tokens":
             return head(x, batch["mask"], training=training)
         if head.pooling == "cls":
+            dropout = getattr(head, "pooler_dropout", None)
+            if dropout is not None:
+                x = dropout(x, training=training)
             x = encoder.pooler(x)
-        return head(x, training=training)
+        logits = head(x, training=training)
+        if name in self.scales:
+            mean, deviation = self.scales[name]
+            logits = mean + deviation * logits
+        return logits

@@ -5,10 +5,12 @@ score on the same texts; what it took; what to try next; and how to predict.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tf_transfer.data import entities
 from tf_transfer.data import metrics
 from tf_transfer.training import records
 from tf_transfer.utils import formatting
@@ -29,6 +31,7 @@ class Scored:
         ids: int64 [examples].
         labels: See `task.Examples`; of words, int64 [words].
         logits: float [examples or words, units].
+        starts: Of words, int64 [sentences]: each one's first word.
     """
 
     path: str
@@ -37,6 +40,7 @@ class Scored:
     ids: np.ndarray
     labels: np.ndarray
     logits: np.ndarray
+    starts: np.ndarray | None = None
 
     @property
     def metric(self) -> str:
@@ -68,37 +72,56 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     kind = kind or ("test" if record["test"] else "validation")
     path_of_arrays = directory.check_file("predictions.npz", record)
     with np.load(path_of_arrays) as arrays:
-        found = [arrays[f"{kind}_{n}"] for n in ("ids", "labels", "logits")]
-    return Scored(path, record, kind, *found)
+        found = {
+            name: arrays[f"{kind}_{name}"]
+            for name in ("ids", "labels", "logits", "starts")
+            if f"{kind}_{name}" in arrays
+        }
+    return Scored(path, record, kind, **found)
 
 
 # === Intervals ===
 
 
 def score_interval(run: Scored) -> tuple[float, float] | None:
-    """95 % bootstrap interval over texts, in points; None of words."""
-    if run.is_tagged or len(run.labels) < 2:
-        return None
-    return _interval(len(run.labels), lambda rows: _score(run, rows))
+    """95 % bootstrap interval over texts, or sentences, in points."""
+    count, score = _scorer(run)
+    return None if count < 2 else _interval(count, score)
 
 
 def difference_interval(
     run: Scored, other: Scored
 ) -> tuple[float, float] | None:
     """The same of the difference, over the same texts; None if they differ."""
-    if run.is_tagged or not np.array_equal(run.ids, other.ids):
+    name = "starts" if run.is_tagged else "ids"
+    if not np.array_equal(getattr(run, name), getattr(other, name)):
         return None
-    return _interval(
-        len(run.labels), lambda rows: _score(run, rows) - _score(other, rows)
-    )
+    (count, score), (_, other_score) = _scorer(run), _scorer(other)
+    return _interval(count, lambda rows: score(rows) - other_score(rows))
 
 
-def _score(run: Scored, rows: np.ndarray) -> float:
-    measure = metrics.METRICS[run.metric]
-    return 100 * measure(run.labels[rows], run.logits[rows])
+def _scorer(run: Scored) -> tuple[int, Callable[[np.ndarray], float]]:
+    """How many texts or sentences, and the score of some, in points."""
+    if not run.is_tagged:
+        measure = metrics.METRICS[run.metric]
+        return len(
+            run.labels
+        ), lambda rows: 100 * measure(run.labels[rows], run.logits[rows])
+    assert run.starts is not None
+    names = [n[3:] for n in run.record[run.kind] if n.startswith("f1_")]
+    counts = entities.count_by_sentence(
+        entities.Tagged(run.labels, run.starts),
+        entities.Tagged(run.logits.argmax(axis=1), run.starts),
+        names,
+    )[run.metric]
+    return len(
+        counts
+    ), lambda rows: 100 * entities.divide(counts[rows].sum(axis=0))
 
 
-def _interval(count: int, statistic: Any) -> tuple[float, float]:
+def _interval(
+    count: int, statistic: Callable[[np.ndarray], float]
+) -> tuple[float, float]:
     rows = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
     values = [statistic(drawn) for drawn in rows]
     tail = 50 * (1 - LEVEL)
@@ -161,7 +184,8 @@ def describe(
         rows.append(("commonest answer", f"{run.metric} {commonest:.1f}", ""))
     lines = ["", formatting.aligned(rows)]
     lines.append(
-        f"In brackets: {LEVEL:.0%} intervals over texts. Training took "
+        f"In brackets: {LEVEL:.0%} intervals over "
+        f"{'sentences' if run.is_tagged else 'texts'}. Training took "
         f"{formatting.duration(record['train_seconds'])}."
     )
     lines += [f"Next: {step}" for step in next_steps]
@@ -203,16 +227,19 @@ def suggest(
                 "stay with them."
             )
     if cut_share > CUT_SHARE:
+        keep_ends = "--long_texts=head_tail, or "
+        if settings.long_texts == "head_tail":
+            keep_ends = ""
         steps.append(
-            f"{cut_share:.0%} of the texts are cut: --long_texts=head_tail, or "
-            "a larger --max_length."
+            f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
+            "--max_length."
         )
     if record["best_epoch"] == record["epochs_run"]:
         steps.append(
             "the last epoch was the best: "
             f"--max_epochs={2 * settings.max_epochs}."
         )
-    if settings.approach == "fine_tuning":
+    if settings.trains_everything:
         steps.append(
             "--trainable_layers=2 trains the last two blocks alone, several "
             "times faster; --seed=1 shows how much chance there is."

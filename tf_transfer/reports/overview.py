@@ -21,6 +21,7 @@ from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
 from tf_transfer.reports.claims import plain
+from tf_transfer.reports.sides import UNLESS_NAMED
 from tf_transfer.reports.verdicts import did_not_train
 
 EVERYTHING = "everything"
@@ -181,6 +182,12 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
         str(s.get("trainable_layers", "")) for s in first.settings
     ]
     groups["is_base"] = (groups.layers == "all") & ~groups.cached
+    groups["is_base"] &= np.array(
+        [
+            all(s.get(name, v) == v for name, v in UNLESS_NAMED.items())
+            for s in first.settings
+        ]
+    )
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]
     for _, members in groups.groupby(alike):
@@ -256,6 +263,8 @@ def name_approach(approach: str, cached: bool) -> str:
         name = EVERYTHING
     elif name == "last_0":
         name = "the head alone"
+    elif name == "head":
+        name = "a linear probe"
     else:
         name = re.sub(r"^last_(\d+)", r"last \1", name).replace("_", " ")
     return f"{name}{' (cached)' if cached else ''}"

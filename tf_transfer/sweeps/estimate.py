@@ -39,6 +39,7 @@ SMALL_BATCH = 4
 SHARED_SETTINGS: dict[str, Any] = {
     "trainable_layers": "all",
     "blocks": "",
+    "method": "full",
     "lr": 1e-5,
     "seed": 0,
     "strategy": "default",
@@ -184,7 +185,7 @@ class Estimator:
                 trainable = run.experiment.trainable(
                     len(network.encoder.blocks)
                 )
-            cached = settings.runs_cached and not trainable.embeddings
+            cached = settings.runs_cached and trainable.has_prefix
             for objective in phase.objectives:
                 needs = _ObjectiveNeeds(settings, network, objective, trainable)
                 operations += needs.operations(phase.max_epochs, cached)
@@ -237,12 +238,13 @@ class _ObjectiveNeeds:
         trainable: "Trainable",
     ) -> None:
         from tf_transfer.data import batches
+        from tf_transfer.models import network as network_lib
 
         buckets = batches.buckets_up_to(settings.max_length)
         self.trained = trainable
         self.shape = cost.Shape.from_encoder(network.encoder)
         pooling = network.heads[objective.name].pooling
-        self.cls_only = pooling in ("cls", "last4")
+        self.cls_only = pooling in network_lib.CLS_ONLY
         self.texts_per_example = objective.train.texts_per_example
         self.value_bytes = 4 if settings.cache_dtype == "float32" else 2
         self.splits = [
@@ -266,6 +268,7 @@ class _ObjectiveNeeds:
             1,
             1,
             buckets,
+            drop_last=settings.drop_last,
         )
         self.evaluation_plans = [
             batches.plan_evaluation(

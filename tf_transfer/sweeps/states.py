@@ -17,6 +17,7 @@ from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 FAILURE = {"reason": str, "last_lines": [str]}
+LOST = 256  # the exit code of a worker whose node is gone: no process has it
 LAST_LINES = 12  # of a failed run's output, kept in its record
 
 
@@ -163,6 +164,8 @@ class RunStates:
     @staticmethod
     def explain(exit_code: int) -> str:
         """How a process ended, in words."""
+        if exit_code == LOST:
+            return "its node was lost"
         if exit_code >= 0:
             return f"exit code {exit_code}"
         name = signal.Signals(-exit_code).name

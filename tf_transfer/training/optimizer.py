@@ -14,6 +14,7 @@ powers are those of the correction, and 0 turns the correction off.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ class AdamOptions:
     bias_correction: bool = False
     clip_norm: float = 1.0
     precision: str = "float32"
+    idle_heads: str = "still"
 
 
 class LearningRate:
@@ -93,7 +95,10 @@ class BertAdam:
             gradients would not do: Adam divides by their size.
         groups: the group of each weight; unset, one for all. A group that is
             left out of an update keeps weights, moments and the count that
-            its moments are corrected by.
+            its moments are corrected by. With `idle_heads` at `drift` it moves
+            on by its old moments, from its first own update on, as if it had
+            a gradient of zeros.
+        sums_gradients: whether gradients are summed up, before clipping.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
@@ -101,6 +106,7 @@ class BertAdam:
             overflow under `mixed_float16` moves nothing.
         loss_scale, good_steps: of dynamic loss scaling.
         decay: float32. The weight decay.
+        sums: of the gradients of each weight; empty unless asked for.
     """
 
     def __init__(
@@ -110,6 +116,7 @@ class BertAdam:
         options: AdamOptions,
         scales: Sequence[float] | None = None,
         groups: Sequence[str] | None = None,
+        sums_gradients: bool = False,
     ) -> None:
         self.weights = list(weights)
         self.scales = list(scales or [1.0] * len(self.weights))
@@ -126,6 +133,7 @@ class BertAdam:
         self.decay = _number("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
+        self.sums = [_slot(w, "sum") for w in self.weights if sums_gradients]
 
     @property
     def _first_loss_scale(self) -> float:
@@ -155,7 +163,17 @@ class BertAdam:
         for weight, mean, square in zip(self.weights, self.means, self.squares):
             state[f"m/{weight.path}"] = mean
             state[f"v/{weight.path}"] = square
+        for weight, total in zip(self.weights, self.sums):
+            state[f"sum/{weight.path}"] = total
         return state
+
+    def take_sums(self) -> dict[str, float]:
+        """The L1 norm of each weight's summed gradients; begins new sums."""
+        norms = {}
+        for weight, total in zip(self.weights, self.sums):
+            norms[weight.path] = float(tf.reduce_sum(tf.abs(total)).numpy())
+            total.assign(tf.zeros(total.shape, total.dtype))
+        return norms
 
     def apply(
         self,
@@ -182,11 +200,14 @@ class BertAdam:
             gradients = [g / self.loss_scale for g in gradients]
         norm = tf.linalg.global_norm(gradients)
         moved = set(self.updates)
+        idle: set[str] = set()
         if groups is not None:
+            if self.options.idle_heads == "drift":
+                idle = moved - set(groups)
             moved &= set(groups)
 
         def update(strategy: Any, gradients: Any, norm: tf.Tensor) -> None:
-            self._update(strategy, gradients, norm, moved)
+            self._update(strategy, gradients, norm, moved, idle)
 
         context.merge_call(update, args=(gradients, norm))
         return norm
@@ -197,6 +218,7 @@ class BertAdam:
         gradients: Sequence[tf.Tensor],
         norm: tf.Tensor,
         groups: set[str],
+        idle: set[str],
     ) -> None:
         """Updates every replica's copy alike, across replicas."""
         update = strategy.extended.update
@@ -204,23 +226,29 @@ class BertAdam:
         rate = self.rate(tf.identity(self.step))
         correction = float(options.bias_correction)
         powers = {}
-        for group in groups:
+        for group in groups | idle:
             power = tf.cast(tf.identity(self.updates[group]) + 1, tf.float32)
             powers[group] = (
                 correction * tf.pow(options.adam_beta1, power),
                 correction * tf.pow(options.adam_beta2, power),
             )
-        for weight, group, mean, square, scale, gradient in zip(
+        totals = self.sums or [None] * len(self.weights)
+        for weight, group, mean, square, total, scale, gradient in zip(
             self.weights,
             self.groups,
             self.means,
             self.squares,
+            totals,
             self.scales,
             gradients,
             strict=True,
         ):
-            if group not in groups:
+            if group not in powers:
                 continue
+            if total is not None:
+                finite = tf.math.is_finite(norm)
+                shown = tf.where(finite, gradient, tf.zeros_like(gradient))
+                update(total, _add_to, args=(shown,), group=False)
             power1, power2 = powers[group]
             has_decay = options.weight_decay and decays(weight)
             update(
@@ -238,7 +266,7 @@ class BertAdam:
                 ),
                 group=False,
             )
-        self._count(strategy, norm, groups)
+        self._count(strategy, norm, groups, idle)
 
     def _update_one(
         self,
@@ -279,16 +307,21 @@ class BertAdam:
             grad=gradient,
         )
 
-    def _count(self, strategy: Any, norm: tf.Tensor, groups: set[str]) -> None:
+    def _count(
+        self, strategy: Any, norm: tf.Tensor, groups: set[str], idle: set[str]
+    ) -> None:
         self.step.assign_add(1)
-        if not self.scales_loss:
-            for group in sorted(groups):
-                self.updates[group].assign_add(1)
-            return
-        norm = strategy.experimental_local_results(norm)[0]
-        good = tf.math.is_finite(norm)
+        good = tf.constant(True)
+        if self.scales_loss:
+            norm = strategy.experimental_local_results(norm)[0]
+            good = tf.math.is_finite(norm)
         for group in sorted(groups):
             self.updates[group].assign_add(tf.cast(good, tf.int64))
+        for group in sorted(idle):  # its moments are 0 until its first update
+            began = tf.identity(self.updates[group]) > 0
+            self.updates[group].assign_add(tf.cast(good & began, tf.int64))
+        if not self.scales_loss:
+            return
         none = tf.constant(0, tf.int64)
         streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
         grow = streak >= STEPS_TO_GROW
@@ -298,9 +331,13 @@ class BertAdam:
         self.good_steps.assign(tf.where(grow, none, streak))
 
 
+def _add_to(total: tf.Variable, gradient: tf.Tensor) -> None:
+    total.assign_add(gradient)
+
+
 def decays(weight: Any) -> bool:
     """Whether weight decay applies: not to LayerNorm and biases."""
-    return weight.path.rsplit("/", 1)[-1] not in UNDECAYED
+    return re.split("[/_]", weight.path)[-1] not in UNDECAYED
 
 
 _SAME_EVERYWHERE = {

@@ -61,8 +61,10 @@ RESULT = {
     ],
     "train_seconds": (float, None),
     "seconds_per_epoch": (float, None),
+    "traced?": (bool, None),
     "prefix_seconds": (float, None),
     "prefix_build_seconds": (float, None),
+    "checkpoint_bytes?": (int, None),
     "trainable_parameters": (int, None),
     "total_parameters": (int, None),
     "warnings?": [str],
@@ -105,6 +107,7 @@ EPOCH = {
     "test": SCORES,
     "elapsed_seconds": (float, None),
     "peak_memory_bytes?": (int, None),
+    "frozen_blocks?": int,
 }
 
 
@@ -329,9 +332,10 @@ class RunDirectory:
         self.check_key()
 
     def is_locked(self) -> bool:
-        """Whether a process of this machine is writing here now."""
+        """Whether a process is writing here now."""
         try:
-            with open(self.file(".lock")) as file:
+            # Some shared folders lock only what is opened to be written.
+            with open(self.file(".lock"), "r+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False

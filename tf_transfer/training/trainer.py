@@ -29,6 +29,7 @@ from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
 from tf_transfer.training import programs
+from tf_transfer.training import progressive
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.objectives import Objective
@@ -60,6 +61,7 @@ class TrainingOptions:
     warmup_fraction: float
     seed: int
     jit_compile: bool = False
+    drop_last: bool = False
 
 
 class Trainer:
@@ -133,6 +135,7 @@ class Trainer:
                 weight moved.
         """
         arrays = self._restore()
+        self._traces = arrays is not None  # the process before did
         # The last run on this network checked it at its end.
         moving = frozenset(self._moving_weights[-1])
         frozen = self.network.hashes.pop(moving, "")
@@ -179,31 +182,13 @@ class Trainer:
     ) -> None:
         """Trains a phase to its end, from a checkpoint's arrays if resumed."""
         progress = self.progress
-        # The order matters: freeze, then build the optimizer, then trace.
-        weights = freezing.freeze(self.network, phase.trainable)
-        self._seeds.phase = progress.phase
-        if arrays:  # a feature cache is named by the weights of its prefix
-            self._assign(self.moving_weights, arrays)
-        prepared = programs.prepare(
-            self.network,
-            progress.phase,
-            phase,
-            self._attach_features(phase),
-            weights,
-            self.devices,
-            self._seeds,
-            self.options,
-        )
-        self.optimizer, passes = prepared.optimizer, prepared.passes
-        self._programs = prepared.objectives
-        self._outputs: dict[str, tuple[dict, dict]] = {}
+        phase = self._with_frozen(phase)
+        passes = self._prepare(phase, arrays)
         stopping = EarlyStopping(phase.patience, phase.min_delta)
         if progress.stopping:
             stopping = EarlyStopping(**progress.stopping)
         self._stopping = stopping
-        if arrays:
-            self._assign(self._variables(), arrays)
-        else:
+        if not arrays:
             progress.best = None  # each phase has its own
             progress.started_in = sorted(
                 {*progress.started_in, progress.total_epochs}
@@ -215,14 +200,74 @@ class Trainer:
                 progress.task = index
                 self._train_pass(phase, passes[index])
             reason = self._end_epoch(phase)
+            rest = self._with_frozen(phase)
+            if not reason and rest.trainable != phase.trainable:
+                phase = rest
+                values = {n: _value(v) for n, v in self._variables().items()}
+                passes = self._prepare(phase, values)
+                progress.started_in.append(progress.total_epochs)
         self._end_phase(phase, reason)
+
+    def _prepare(
+        self, phase: Phase, arrays: dict[str, np.ndarray] | None
+    ) -> list[Pass]:
+        """The passes of a phase, with all its state from arrays, if any."""
+        # The order matters: freeze, then build the optimizer, then trace.
+        weights = freezing.freeze(self.network, phase.trainable)
+        self._seeds.phase = self.progress.phase
+        if arrays:  # a feature cache is named by the weights of its prefix
+            self._assign(self.moving_weights, arrays)
+        prepared = programs.prepare(
+            self.network,
+            self.progress.phase,
+            phase,
+            self._attach_features(phase),
+            weights,
+            self.devices,
+            self._seeds,
+            self.options,
+        )
+        self._traces |= prepared.is_new
+        self.optimizer = prepared.optimizer
+        self._programs = prepared.objectives
+        self._outputs: dict[str, tuple[dict, dict]] = {}
+        if arrays:
+            self._assign(self._variables(), arrays)
+        return prepared.passes
+
+    def _with_frozen(self, phase: Phase) -> Phase:
+        """The phase without the blocks that have been frozen in it."""
+        return dataclasses.replace(
+            phase,
+            trainable=progressive.freeze_below(
+                phase.trainable, self.progress.first
+            ),
+        )
+
+    def _freeze_more(self, phase: Phase) -> None:
+        """Decides which blocks of the phase freeze, from their gradients."""
+        assert phase.freeze_percentile is not None
+        progress, trainable = self.progress, phase.trainable
+        of_weight = self.optimizer.take_sums()
+        norms = {}
+        for component in freezing.components(self.network):
+            trained = trainable.weights_of(component)
+            norms[component.name] = sum(of_weight[w.path] for w in trained)
+        first = trainable.first
+        now = [norms[f"block {n}"] for n in range(first, trainable.last + 1)]
+        if progress.norms:
+            index = progressive.choose_first(
+                progress.norms, now, phase.freeze_percentile
+            )
+            progress.first, now = first + index, now[index:]
+        progress.norms = now
 
     def _attach_features(self, phase: Phase) -> list[programs.Attached]:
         """Objectives whose splits hold the stored output of their prefix.
 
         Without a cache, or where the embeddings train, the prefix is None.
         """
-        if self._cache_options is None or phase.trainable.embeddings:
+        if self._cache_options is None or not phase.trainable.has_prefix:
             return [(objective, None) for objective in phase.objectives]
         progress = self.progress
         self._close_cache()
@@ -233,12 +278,13 @@ class Trainer:
             is_stopped=self._is_build_stopped,
             weights=self._pristine_hashes(phase),
         )
-        if not progress.phase:
+        if self._is_pristine(phase):
             key = "prefix", phase.trainable.cut
             self.network.hashes[key] = self._cache.weights
         attached: list[programs.Attached] = []
         for objective in phase.objectives:
             name = f"{progress.phase} {objective.name}"
+            name += f" {progress.first}" if progress.first else ""
             splits = {("train", ""): objective.train}
             for kind, named in objective.evaluation.items():
                 for split_name, split in named.items():
@@ -253,20 +299,30 @@ class Trainer:
             with_states = {key: stored[labels[key]] for key in splits}
             attached.append((_with_splits(objective, with_states), prefix))
             if name not in progress.prefixes:
-                progress.prefix_build_seconds += cost.original
+                # What froze in this run, no other run has stored.
+                original = cost.paid if progress.first else cost.original
+                progress.prefix_build_seconds += original
                 progress.prefixes.append(name)
             progress.prefix_seconds += cost.paid
             progress.elapsed += cost.paid
         return attached
 
     def _pristine_hashes(self, phase: Phase) -> Any:
-        """Hashes of the encoder's prefixes, up to the cut, where known.
-
-        What the first phase freezes is as it was loaded.
-        """
-        if self.progress.phase:
+        """Hashes of the encoder's prefixes, up to the cut, where known."""
+        if not self._is_pristine(phase):
             return None
         return self.network.hashes.get(("prefix", phase.trainable.cut))
+
+    def _is_pristine(self, phase: Phase) -> bool:
+        """Whether what is frozen is as it was loaded.
+
+        It is in the first phase, but for what a method added to it, which
+        another run draws anew.
+        """
+        added = self.network.encoder.added
+        cut = phase.trainable.cut
+        is_first = not (self.progress.phase or self.progress.first)
+        return is_first and all(number > cut for number in added)
 
     def _is_build_stopped(self) -> bool:
         self._call("on_build")
@@ -334,15 +390,17 @@ class Trainer:
         """Metrics by kind of split, and logits by name, of all objectives.
 
         Where only heads train, an objective that was not in the pass puts out
-        what it did before.
+        what it did before, unless its head drifts.
         """
+        others_move = (
+            not phase.trainable.only_heads
+            or self.options.adam.idle_heads == "drift"
+        )
         scores: dict[str, Any] = {}
         logits: dict[str, np.ndarray] = {}
         for program in self._programs:
             name = program.objective.name
-            has_moved = (
-                not phase.trainable.only_heads or program in one_pass.programs
-            )
+            has_moved = others_move or program in one_pass.programs
             if has_moved or name not in self._outputs:
                 self._outputs[name] = self._score(program)
             metrics, arrays = self._outputs[name]
@@ -397,6 +455,8 @@ class Trainer:
             "examples_per_second": progress.examples
             / max(progress.train_seconds, 1e-9),
         }
+        if phase.freeze_percentile is not None:
+            line["frozen_blocks"] = phase.trainable.cut
         progress.epochs.append(line)
         self._call("on_evaluation", line)  # callbacks may add to it
         if self.devices.is_chief:
@@ -430,6 +490,8 @@ class Trainer:
         reason = self._reason_to_stop(phase)
         if not reason and self.devices.agree(self.is_out_of_time)[0] > 0:
             reason = OUT_OF_TIME
+        if phase.freeze_percentile is not None:
+            self._freeze_more(phase)
         self.save()
         if not reason and self._is_asked_to_stop():
             self._leave()
@@ -466,6 +528,7 @@ class Trainer:
         progress.phase_records.append(record)
         progress.phase += 1
         progress.epoch, progress.stopping = 1, None
+        progress.first, progress.norms = 0, []
 
     def _write_selected_weights(self, line: dict[str, Any]) -> None:
         """Keeps the weights of the epoch of that record below `model/`."""
@@ -593,6 +656,8 @@ class Trainer:
                     prefix = objective.prefix_of(split_name)
                     arrays[f"{kind}_{prefix}ids"] = split.ids
                     arrays[f"{kind}_{prefix}labels"] = split.targets
+                    if split.word_starts is not None:
+                        arrays[f"{kind}_{prefix}starts"] = split.word_starts
         self.directory.write_predictions(arrays)
 
     def _result(self) -> dict[str, Any]:
@@ -607,7 +672,6 @@ class Trainer:
             if epoch not in progress.started_in  # the first one traces
         ]
         components = freezing.components(self.network)
-        trainable = self.phases[-1].trainable
         is_cached = bool(progress.prefixes)
         return {
             "validation": best["validation"],
@@ -619,12 +683,14 @@ class Trainer:
             "phases": progress.phase_records,
             "train_seconds": progress.elapsed,
             "seconds_per_epoch": float(np.mean(timed)) if timed else None,
+            "traced": self._traces,
             "prefix_seconds": progress.prefix_seconds if is_cached else None,
             "prefix_build_seconds": (
                 progress.prefix_build_seconds if is_cached else None
             ),
-            "trainable_parameters": sum(
-                c.parameters for c in components if trainable.includes(c.name)
+            "checkpoint_bytes": self.directory.checkpoints.count_bytes(),
+            "trainable_parameters": freezing.count_trained(
+                self.network, self.phases[-1].trainable
             ),
             "total_parameters": sum(c.parameters for c in components),
         }
@@ -648,15 +714,12 @@ def _weights_that_train(
     network: Network, phases: Sequence[Phase]
 ) -> dict[str, Any]:
     """The weights that train in any of some phases, by path."""
-    weights = [
-        weight
-        for component in freezing.components(network)
-        if any(phase.trainable.includes(component.name) for phase in phases)
-        for weight in component.weights
-    ]
-    by_path = {weight.path: weight for weight in weights}
-    if len(by_path) != len(weights):
-        raise ValueError("two weights of the network share a path")
+    by_path: dict[str, Any] = {}
+    for component in freezing.components(network):
+        for phase in phases:
+            for weight in phase.trainable.weights_of(component):
+                if by_path.setdefault(weight.path, weight) is not weight:
+                    raise ValueError("two weights of the network share a path")
     return by_path
 
 

@@ -4,6 +4,7 @@ from typing import Any
 from typing import TYPE_CHECKING
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_transfer.utils.errors import UserError
@@ -37,9 +38,9 @@ class PooledHead(keras.layers.Layer):
         units: output units.
         hidden: width of the vector of a text; see `pooled_width`.
         pooling: which vector that is: `cls`, [CLS] through the encoder's
-            pooler; `mean`, the mean of the states of all tokens that are not
-            padding; or `last4`, [CLS] above each of the last four blocks,
-            concatenated.
+            pooler; `cls_state`, [CLS] as the last block leaves it; `mean`, the
+            mean of the states of all tokens that are not padding; or `last4`,
+            [CLS] above each of the last four blocks, concatenated.
         dropout: rate between pooling and the dense layer.
         seed: of the dense layer's initial weights, drawn from a truncated
             normal distribution of deviation 0.02, as in BERT's own code.
@@ -47,6 +48,10 @@ class PooledHead(keras.layers.Layer):
         texts_per_example: 2 where the encoder runs each text of a pair by
             itself: the head then reads (u, v, |u - v|), as Sentence-BERT
             does.
+        pooler_dropout: rate before the encoder's pooler, which the network
+            applies.
+        inner_units: of a dense GELU layer with dropout below that layer; 0
+            for none.
         **kwargs: of `keras.layers.Layer`, such as `name`.
     """
 
@@ -59,6 +64,8 @@ class PooledHead(keras.layers.Layer):
         seed: int,
         dtype: str,
         texts_per_example: int = 1,
+        pooler_dropout: float = 0.0,
+        inner_units: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
@@ -67,6 +74,11 @@ class PooledHead(keras.layers.Layer):
 
         # === Layers ===
         self.dropout = keras.layers.Dropout(dropout, dtype=dtype)
+        self.pooler_dropout = (
+            keras.layers.Dropout(pooler_dropout, dtype=dtype)
+            if pooler_dropout
+            else None
+        )
         self.dense = keras.layers.Dense(
             units,
             kernel_initializer=keras.initializers.TruncatedNormal(
@@ -76,6 +88,20 @@ class PooledHead(keras.layers.Layer):
             name=f"{self.name}_logits",
         )
         width = 3 * hidden if texts_per_example == 2 else hidden
+        self.inner: keras.layers.Dense | None = None
+        if inner_units:
+            derived = np.random.SeedSequence([seed, 1]).generate_state(1)
+            self.inner = keras.layers.Dense(
+                inner_units,
+                activation="gelu",
+                kernel_initializer=keras.initializers.TruncatedNormal(
+                    stddev=0.02, seed=int(derived[0])
+                ),
+                dtype=dtype,
+                name=f"{self.name}_inner",
+            )
+            self.inner.build((None, width))
+            width = inner_units
         self.dense.build((None, width))
         self.built = True
 
@@ -91,4 +117,6 @@ class PooledHead(keras.layers.Layer):
             u, v = tf.split(pooled, 2)
             pooled = tf.concat([u, v, tf.abs(u - v)], axis=1)
         pooled = self.dropout(pooled, training=training)
+        if self.inner is not None:
+            pooled = self.dropout(self.inner(pooled), training=training)
         return self.dense(tf.cast(pooled, tf.float32))
