@@ -1,18 +1,18 @@
 """How good a search is for its time: replayed from the records of a full grid.
 
-    python -m tf_transfer.sweep experiments/search/grid.json --out=runs/search
-    python -m benchmarks.search --runs=runs/search --data=glue
+    python -m benchmarks.search --runs=runs/search
     python -m benchmarks.search
 
-The grid is run once, as ground truth. `--runs` puts its curves, and what its
-approaches were to cost by counting operations, into experiments/search/
-records.json. Without it budgets of a 20th, a 10th and a 4th of the grid's time
-are replayed from there, with ten seeds each: a run takes the seconds that it
-took in the grid and brings the scores that it brought there. Nothing is
-trained, since a rerun would only repeat the grid's numbers; what the grid does
-not have (other seeds, a rate that falls) takes its time and brings nothing.
+The grids of experiments/search/ are run once, as ground truth, each by
+tf_transfer.sweep with --out=runs/search. `--runs` puts their curves, and what
+their approaches were to cost by counting operations, into records.json beside
+them. Then budgets of a 20th, a 10th and a 4th of a grid's time are replayed
+from there, with ten seeds each: a run takes the seconds that it took in the
+grid and brings the scores that it brought there. Nothing is trained, since a
+rerun would only repeat the grid's numbers; what the grid does not have (other
+seeds, a rate that falls) takes its time and brings nothing.
 
-`search` is `tf_transfer.search`'s own planner. Beside it, on the same runs with
+`search` is tf_transfer.search's own planner. Beside it, on the same runs with
 the same feature cache, but without knowing what anything costs: `random`, a
 random approach and rate, all epochs; `hyperband`, Optuna's Hyperband pruner and
 its TPE sampler; and `fine-tuning`, everything trained at the usual rates, the
@@ -21,6 +21,10 @@ chosen on validation.
 """
 
 import collections
+import dataclasses
+import glob
+import json
+import os
 import random
 import statistics
 from collections.abc import Callable
@@ -28,17 +32,32 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
+from absl import app
 from absl import flags
 
+from tf_transfer import train
+from tf_transfer.config import command_line
+from tf_transfer.models import loading
+from tf_transfer.reports import plots
+from tf_transfer.reports.study import Figure
+from tf_transfer.search import prior_of
 from tf_transfer.searches import planner as planner_lib
+from tf_transfer.searches import space as space_lib
 from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.costs import Prior
+from tf_transfer.searches.costs import RUN_SECONDS
 from tf_transfer.searches.space import Approach
+from tf_transfer.sweeps import estimate
+from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import files
+from tf_transfer.utils.errors import UserError
 
 FOLDER = "experiments/search"
 SHARES = {"1/20": 1 / 20, "1/10": 1 / 10, "1/4": 1 / 4}
 SEEDS = 10
 EVERYTHING = "fine_tuning"
+GENERATED = ("records.json",)
 ANSWER_SECONDS = 10.0  # that a search keeps for its answer
 
 Record = dict[str, Any]  # of a task; see `collect`
@@ -47,10 +66,14 @@ Event = tuple[float, float, float]  # seconds, validation and test, in points
 
 def define_flags() -> None:
     """Defines the flags of this command."""
-    flags.DEFINE_string("runs", "", "Collect the records of this folder first.")
-    flags.DEFINE_string("data", "", "Where the grid's texts are.")
+    flags.DEFINE_string(
+        "runs",
+        "",
+        "Collect the records of these runs first, where the data is.",
+    )
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
-    flags.DEFINE_string("out", FOLDER, "Where records and results are.")
+    flags.DEFINE_string("out", FOLDER, "Where grids, records and results are.")
+    flags.DEFINE_integer("seeds", SEEDS, "Replays of each budget.", 1)
 
 
 # === The grid as a world in which runs take their time ===
@@ -319,3 +342,227 @@ def _mean_curve(worlds: Sequence[World], record: Record) -> list[float]:
         )
         for part in range(1, CURVE_POINTS + 1)
     ]
+
+
+# === The records of the grid ===
+
+
+def collect(
+    grids: Sequence[str], out: str, cache_dir: str
+) -> dict[str, Record]:
+    """What the finished runs of some grids come to, by task.
+
+    Args:
+        grids: paths of the grid files.
+        out: root of the run directories.
+        cache_dir: folder for what pip fetches.
+
+    Raises:
+        UserError: a run is not finished.
+    """
+    runs: dict[str, list[Planned]] = {}
+    for path in grids:
+        for run in grid_lib.expand(path, grid_lib.read(path), out, cache_dir):
+            settings: Any = run.settings
+            runs.setdefault(settings.task_name, []).append(run)
+    command_line.import_tensorflow()
+    return {task: _collect_task(members) for task, members in runs.items()}
+
+
+def _collect_task(runs: Sequence[Planned]) -> Record:
+    approaches: dict[str, Record] = {}
+    lines: list[Record] = []
+    names = list(dict.fromkeys(run.settings.trainable_layers for run in runs))
+    estimator = estimate.Estimator()
+    blocks = loading.count_blocks(
+        runs[0].settings.model, runs[0].settings.cache_folder
+    )
+    rates = {name: train.usual_rate(name) for name in names}
+    names.sort(key=lambda name: space_lib.depth_of(name, blocks))
+    space = {
+        dict(approach.flags)["trainable_layers"]: approach
+        for approach in space_lib.make_space(names, blocks, rates, {})
+    }
+    for run in runs:
+        result = run.directory.result()
+        if result is None:
+            raise UserError(f"{run.directory.path}: is not finished.")
+        approach, metric = (
+            space[run.settings.trainable_layers],
+            result["metric"],
+        )
+        epochs = run.directory.epochs()
+        prior = prior_of(estimator.estimate(_of_one_epoch(run)))
+        about = approaches.setdefault(
+            approach.name,
+            {
+                "name": approach.name,
+                "flags": approach.flags,
+                "depth": approach.depth,
+                "rates": approach.rates,
+                "prior": dataclasses.asdict(prior),
+                "build_seconds": 0.0,
+            },
+        )
+        about["build_seconds"] = max(
+            about["build_seconds"], result["prefix_build_seconds"] or 0.0
+        )
+        lines.append(
+            {
+                "approach": approach.name,
+                "rate": approach.rates.index(run.settings.lr),
+                "validation": _points(epochs, "validation", metric),
+                "test": _points(epochs, "test", metric),
+                "epoch_seconds": [
+                    line["train_seconds"] + line["eval_seconds"]
+                    for line in epochs
+                ],
+                "beside_seconds": RUN_SECONDS,
+            }
+        )
+    words = _words_alone(runs[0])
+    config = runs[0].directory.config() or {}
+    return {
+        "metric": words["metric"],
+        "approaches": sorted(approaches.values(), key=lambda a: a["depth"]),
+        "runs": lines,
+        "floor": 100 * words["validation"][words["metric"]],
+        "test_floor": 100 * words["test"][words["metric"]],
+        "validation_examples": config["split_sizes"]["validation"],
+    }
+
+
+def _points(epochs: Sequence[Record], kind: str, metric: str) -> list[float]:
+    return [round(100 * line[kind][metric], 4) for line in epochs]
+
+
+def _of_one_epoch(run: Planned) -> Planned:
+    settings = dataclasses.replace(run.settings, max_epochs=1)
+    return dataclasses.replace(run, experiment=train.Train(settings))
+
+
+def _words_alone(run: Planned) -> Record:
+    settings: Any = run.settings
+    settings = dataclasses.replace(settings, features="tfidf")
+    return train.Train(settings).train().record
+
+
+# === Table and figure ===
+
+
+def make_table(rows: Sequence[Record]) -> str:
+    """Mean regret of each contestant, as Markdown; in brackets the worst."""
+    names = list(CONTESTANTS)
+    heads = ["task", "of the grid's time", "budget, s"]
+    heads += [f"{name}: regret" for name in names]
+    heads += ["search: on test", "search: of its budget"]
+    lines = [heads, ["---"] * len(heads)]
+    for task, share in dict.fromkeys((r["task"], r["share"]) for r in rows):
+        by_name = {
+            row["contestant"]: row
+            for row in rows
+            if (row["task"], row["share"]) == (task, share)
+        }
+        ours = by_name["search"]
+        lines.append(
+            [task, share, f"{ours['budget']:.0f}"]
+            + [_mean_and_worst(by_name[n]["validation"]) for n in names]
+            + [
+                _mean_and_worst(ours["test"]),
+                f"{max(ours['used']):.0%} at most",
+            ]
+        )
+    for share in SHARES:
+        means = [
+            statistics.fmean(
+                statistics.fmean(row["validation"])
+                for row in rows
+                if row["share"] == share and row["contestant"] == name
+            )
+            for name in names
+        ]
+        lines.append(
+            ["**mean**", share, ""] + [f"**{m:.2f}**" for m in means] + ["", ""]
+        )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _mean_and_worst(values: Sequence[float]) -> str:
+    return f"{statistics.fmean(values):.2f} ({max(values):.2f})"
+
+
+def draw(rows: Sequence[Record]) -> Figure:
+    """Regret against time, within the longest of the budgets, by task."""
+    longest = list(SHARES)[-1]
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+    figure, axes = plots.make_panels(len(tasks))
+    handles: plots.Handles = {}
+    for axis, task in zip(axes, tasks):
+        for number, name in enumerate(CONTESTANTS):
+            [row] = [
+                row
+                for row in rows
+                if row["task"] == task
+                and row["contestant"] == name
+                and row["share"] == longest
+            ]
+            times = [
+                100 * SHARES[longest] * part / CURVE_POINTS
+                for part in range(1, CURVE_POINTS + 1)
+            ]
+            [handles[name]] = axis.plot(
+                times, row["curve"], color=plots.PALETTE[number]
+            )
+        axis.set_yscale("symlog", linthresh=0.5)
+        axis.set_ylim(bottom=0)
+        plots.add_frame(axis, "regret, points", "% of the grid's time", task)
+    return plots.finish(
+        figure,
+        handles,
+        "search_regret",
+        "Regret on validation against time, the mean over the replays.",
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Collects where asked, replays, and writes table and figure."""
+    del argv
+    values = flags.FLAGS
+    path = os.path.join(values.out, "records.json")
+    if values.runs:
+        grids = sorted(
+            name
+            for name in glob.glob(os.path.join(values.out, "*.json"))
+            if os.path.basename(name) not in GENERATED
+        )
+        files.write_json(path, collect(grids, values.runs, values.cache_dir))
+    try:
+        with open(path, encoding="utf-8") as file:
+            records = json.load(file)
+    except FileNotFoundError:
+        raise UserError(
+            f"{path}: no such file. Run the grids beside it, and give --runs."
+        ) from None
+    rows = replay(records, values.seeds)
+    figure = draw(rows)
+    text = "\n\n".join(
+        [
+            "# A search against the whole grid",
+            "Generated by `python -m benchmarks.search`, replayed from the "
+            f"grid's records: {values.seeds} seeds a budget; regret in points "
+            "of validation, in brackets the worst seed's.",
+            make_table(rows),
+            f"![{figure.caption}]({figure.name}.png)\n",
+        ]
+    )
+    files.write_atomically(
+        os.path.join(values.out, "results.md"), text.encode()
+    )
+    image = os.path.join(values.out, f"{figure.name}.png")
+    files.write_atomically(image, figure.render("png"))
+    print(text)
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(lambda argv: command_line.guarded(lambda: main(argv)))

@@ -36,9 +36,9 @@ from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
+from tf_transfer.data import task_file
 from tf_transfer.data.task import Examples
 from tf_transfer.models import loading
-from tf_transfer.searches import answer
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
@@ -146,7 +146,9 @@ class Settings(train.Settings):
     def defaults(self) -> dict[str, Any]:
         """Where it goes; of one run of everything, the rate."""
         values = super().defaults()
-        if not self.out and (self.task or self.is_own):
+        file = self.task if task_file.is_task_file(self.task) else self.data
+        # A file that is not there is told of when it is read.
+        if not self.out and (not self.is_own or os.path.isfile(file)):
             values["out"] = os.path.join("searches", self.task_name)
         return values
 
@@ -325,17 +327,19 @@ def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, Prior]:
     for approach in space:
         choice = space_lib.Choice(approach.name, approach.usual)
         needs = estimator.estimate(plan(Action(choice, 1, 0.0), None))
-        seconds = max(needs.seconds - estimate.RUN_SECONDS, 1e-3)
-        names = [str(entry) for entry in needs.builds]
-        families = [str(entry[:-1]) for entry in needs.builds]
-        priors[approach.name] = Prior(
-            seconds,
-            sum(build.seconds for build in needs.builds.values()),
-            " ".join(names),
-            " ".join(families),
-            needs.predict_seconds,
-        )
+        priors[approach.name] = prior_of(needs)
     return priors
+
+
+def prior_of(needs: estimate.Estimate) -> Prior:
+    """What an approach costs, by the estimate of a run of one epoch."""
+    return Prior(
+        max(needs.seconds - estimate.RUN_SECONDS, 1e-3),
+        sum(build.seconds for build in needs.builds.values()),
+        " ".join(str(entry) for entry in needs.builds),
+        " ".join(str(entry[:-1]) for entry in needs.builds),
+        needs.predict_seconds,
+    )
 
 
 def check_validation(settings: Settings, validation: Mapping[str, Any]) -> int:
@@ -429,6 +433,8 @@ class Search:
 
     def run(self) -> None:
         """Searches until the budget is over, or nothing is worth trying."""
+        from tf_transfer.searches import answer  # loads pandas and scipy
+
         settings = self.settings
         run_states = RunStates(settings.out, [])
         with execute.lock(run_states.folder):

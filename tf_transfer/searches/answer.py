@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tf_transfer.reports import answer as reports
-from tf_transfer.reports import brief
 from tf_transfer.searches.history import History
 from tf_transfer.searches.planner import Action
 from tf_transfer.searches.planner import Found
 from tf_transfer.searches.planner import Planner
 from tf_transfer.searches.runner import Clock
 from tf_transfer.searches.space import Choice
+from tf_transfer.searches.space import count_epochs
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import formatting
 
@@ -256,7 +256,7 @@ def _rate(planner: Planner, choice: Choice) -> float:
 
 
 def _how_long(line: Line) -> str:
-    epochs = brief.count(line.found.epochs, "epoch")
+    epochs = count_epochs(line.found.epochs)
     if line.found.choice.linear_epochs:
         return f"{epochs}, the rate falling to 0"
     return f"{epochs} at a constant rate"
@@ -337,7 +337,7 @@ def _against_everything(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
                 f"lose {loss:.1f} points of validation."
             ]
         loss = line.found.score - first.found.score
-        epochs = brief.count(line.found.epochs, "epoch")
+        epochs = count_epochs(line.found.epochs)
         return [
             f"Training everything came to {line.found.score:.1f} on validation"
             f" ({loss:+.1f}){share}, with {epochs} at "
@@ -382,7 +382,7 @@ def _tell_more(outcome: Outcome) -> str:
     action: Action = actions[0]
     done = len(planner.curves.get(action.choice, ()))
     verb = "on to" if done else "for"
-    epochs = brief.count(action.epochs, "epoch")
+    epochs = count_epochs(action.epochs)
     return (
         f"With more time: {_what(action.choice.approach)} at "
         f"{_rate(planner, action.choice):g} {verb} {epochs} (about "
@@ -393,10 +393,10 @@ def _tell_more(outcome: Outcome) -> str:
 
 def _tell_time(outcome: Outcome) -> str:
     assert outcome.planner is not None
-    runs = brief.count(len(outcome.runs), "run")
     tried = len({choice.approach for choice in outcome.runs})
+    known = len(outcome.planner.space)
     return (
-        f"Tried: {runs} of {tried} of {len(outcome.planner.space)} approaches, "
+        f"Tried: {len(outcome.runs)} runs of {tried} of {known} approaches, "
         f"in {_duration(outcome.clock())} of {_duration(outcome.budget)}."
     )
 

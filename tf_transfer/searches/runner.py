@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tf_transfer.reports import brief
 from tf_transfer.searches.history import History
 from tf_transfer.searches.history import Step
 from tf_transfer.searches.planner import Action
 from tf_transfer.searches.planner import Planner
 from tf_transfer.searches.space import Choice
+from tf_transfer.searches.space import count_epochs
 from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
@@ -263,7 +263,7 @@ class Runner:
         self._save()
         title = f"{time.strftime('%T')} {self._label(planner, choice)}"
         self._say(
-            f"{title}, {brief.count(len(epochs), 'epoch')}: validation "
+            f"{title}, {count_epochs(len(epochs))}: validation "
             f"{result['metric']} {max(scores):.1f}  "
             f"({now - going.began:.0f} s)"
         )
