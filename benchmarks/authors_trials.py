@@ -43,13 +43,6 @@ TASKS = {
     "RTE": "rte",
 }
 MISMATCHED = "MNLI-MM"  # the same runs as MNLI's, on its other development set
-# Learning rates in 1e-5, from their scripts/generate_scripts.py.
-RATES = {
-    "bert-base": dict(zip(TASKS, (4, 2, 3, 5, 2, 3, 2, 3))),
-    "roberta-base": dict(zip(TASKS, (4, 1, 2, 2, 1, 1, 1, 3))),
-    "bert-large": dict(zip(TASKS, (2, 1, 2, 4, 1, 1, 2, 3))),
-    "roberta-large": dict(zip(TASKS, (1, 1, 1, 2, 1, 1, 1, 1))),
-}
 # Of the machine and the times, which nobody recorded.
 UNKNOWN = ("processor", "devices", "threads", "concurrent_runs", "replicas")
 
@@ -64,12 +57,14 @@ def write_all(lines: Iterable[dict[str, str]], out: str) -> int:
     paper_file = claims.find_file("experiments", "freezing")
     assert paper_file is not None  # it is part of the checkout
     paper = claims.read(paper_file)
-    parts = claims.read_published("experiments", "freezing")["parameters"]
+    published = claims.read_published("experiments", "freezing")
+    parts, rates = published["parameters"], published["rates"]
     count = 0
     for line, metrics in _join_development_sets(lines):
         sizes = dict(paper.sizes[TASKS[line["task"]]])
         sizes["train"] = sizes.pop("train_and_validation")
-        write(line, metrics, sizes, parts[line["model"]], out)
+        lr = rates[line["model"]][line["task"]] * rates["unit"]
+        write(line, metrics, lr, sizes, parts[line["model"]], out)
         count += 1
     return count
 
@@ -96,6 +91,7 @@ def _join_development_sets(
 def write(
     line: dict[str, str],
     metrics: dict[str, float],
+    lr: float,
     sizes: dict[str, int],
     parameters: list[int],
     out: str,
@@ -105,6 +101,7 @@ def write(
     Args:
         line: of the table.
         metrics: after the last epoch, on the official development set.
+        lr: learning rate.
         sizes: examples of each split.
         parameters: see `parameters` of `experiments/freezing/published.json`.
         out: folder of the run directories.
@@ -114,7 +111,7 @@ def write(
         data=RECORDED_BY,
         task=TASKS[line["task"]],
         trainable_layers=line["trained_blocks"],
-        lr=RATES[line["model"]][line["task"]] * 1e-5,
+        lr=lr,
         seed=int(line["seed"]),
         trial=True,
         out=out,

@@ -11,6 +11,7 @@ import pytest
 from tests import commands
 from tests.reports import synthetic
 from tf_transfer import ensemble
+from tf_transfer.data import ensembles
 from tf_transfer.data import metrics
 
 LABELS = np.array([0, 1, 1, 0])
@@ -60,6 +61,19 @@ def test_three_runs_are_scored_alone_and_together(tmp_path, capsys):
     assert metrics.decide(arrays["vote"]).tolist() == LABELS.tolist()
     expected = [metrics.probabilities(np.array(one)[:, None]) for one in LOGITS]
     np.testing.assert_allclose(arrays["mean"], np.mean(expected, 0), atol=1e-6)
+
+
+def test_one_unit_and_two_are_joined_alike():
+    """A sigmoid of z is the softmax of (0, z)."""
+    one = np.array(LOGITS[0])[:, None]
+    two = np.concatenate([np.zeros_like(one), one], axis=1)
+    ids = np.arange(4)
+    members = [
+        ensembles.Member(name, "", {}, ids, LABELS, logits)
+        for name, logits in (("one", one), ("two", two))
+    ]
+    joined = ensembles.join(members)
+    np.testing.assert_allclose(joined[0], joined[1])
 
 
 @pytest.mark.parametrize(

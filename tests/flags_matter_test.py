@@ -21,6 +21,7 @@ from tests import stacking_data
 from tests.conftest import run_folder
 from tests.conftest import running_eagerly
 from tests.conftest import tiny_settings
+from tf_transfer import experiment
 from tf_transfer import glue
 from tf_transfer import multitask
 from tf_transfer import stacking
@@ -251,6 +252,21 @@ def test_pairs_read_text_by_text_change_a_number(tmp_path):
     assert differ(numbers(cross), numbers(sbert))
 
 
+@shows("loss_head")
+def test_a_softmax_of_two_units_tells_two_classes_apart(base, tmp_path):
+    folder = run(tmp_path, loss_head="softmax")
+    outputs = numbers(folder)
+    assert outputs["test_logits"].shape[1] == 2
+    assert differ(outputs, numbers(base))
+    predictor = experiment.open_run(folder).predictor()
+    assert predictor.task.units == 2 and predictor.task.tests
+    [(label, score)] = predictor.answer(["good film"])
+    logits = predictor.logits(Examples(np.arange(1), [["good film"]], None))
+    two = metrics.probabilities(logits)[0]
+    assert np.isclose(score, two.max())
+    assert label == predictor.labels[two.argmax()]
+
+
 @shows("rerun", "out")
 def test_rerun_runs_anew_beside_the_old_run_and_finds_its_numbers(base):
     parent = os.path.dirname(base)
@@ -403,9 +419,9 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
 
     def examples(**changes):
         settings = tiny_settings(tmp_path, **{**said, **changes})
-        experiment = glue.Glue(settings)
-        texts = experiment.read_examples(experiment.task)
-        return experiment.task, texts["train"][""], texts["test"][""]
+        read = glue.Glue(settings)
+        texts = read.read_examples(read.task)
+        return read.task, texts["train"][""], texts["test"][""]
 
     task, train, test = examples()
     assert (task.metric, task.units, len(test)) == ("accuracy", 3, 3)
@@ -428,11 +444,11 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
 def test_a_long_text_keeps_its_end_where_asked(tmp_path):
     def first_row(**changes):
         settings = tiny_settings(tmp_path, task="sst2", **changes)
-        experiment = glue.Glue(settings)
-        encoder = experiment.load_encoder()
+        reader = glue.Glue(settings)
+        encoder = reader.load_encoder()
         text = "the dog was not in the house good film water children two"
         some = Examples(np.arange(1), [[text]], None)
-        split = experiment.encode(some, experiment.task, encoder, "")
+        split = reader.encode(some, reader.task, encoder, "")
         return split.tokens.flat.tolist()
 
     whole = first_row()

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from tests import commands
@@ -11,6 +12,7 @@ from tests.reports import synthetic
 from tests.sweeps import fakes
 from tf_transfer import freezing
 from tf_transfer.config import command_line
+from tf_transfer.models import tiny
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import work
 from tf_transfer.utils.errors import UserError
@@ -111,6 +113,34 @@ def test_defaults_are_the_authors():
 def test_roberta_trains_for_ten_epochs():
     assert parsed("--model=roberta_base_en").max_epochs == 10
     assert parsed("--model=roberta_base_en", "--max_epochs=4").max_epochs == 4
+
+
+def test_the_output_is_the_authors():
+    """Two units; for RoBERTa a second dropout, before the pooler."""
+    bert, roberta = parsed(), parsed("--model=roberta_base_en")
+    assert bert.loss_head == roberta.loss_head == "softmax"
+    assert (bert.pooler_dropout, roberta.pooler_dropout) == (0.0, 0.1)
+    assert "pooler_dropout" not in bert.hashed()
+    mean = parsed("--model=roberta_base_en", "--pooling=mean")
+    assert mean.pooler_dropout == 0.0
+
+
+def test_dropout_before_the_pooler_is_that_of_training_alone(monkeypatch):
+    monkeypatch.setattr(tiny, "BLOCKS", 1)
+    words = ("--model=tiny", "--data=sample", "--trial", "--lr=1e-3")
+    none = ("--dropout=0", "--head_dropout=0")
+    for rate, is_same in ((0.0, True), (0.5, False)):
+        trial = freezing.Freezing(
+            parsed(*words, *none, f"--pooler_dropout={rate}")
+        )
+        network = trial.build_network(trial.set_up_devices())
+        batch = encoders.batch_of(network.encoder, encoders.PAIRS)
+        trains, answers = (
+            network.logits("rte", batch, training=is_training).numpy()
+            for is_training in (True, False)
+        )
+        assert answers.shape == (4, 2)
+        assert np.allclose(trains, answers, atol=1e-6) == is_same
 
 
 def test_cola_is_scored_by_matthews():

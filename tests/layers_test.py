@@ -19,7 +19,7 @@ PAPERS = (
     "train",
     "tweets",
 )
-COMMANDS = ("cache", "ensemble", "predict", "report", "sweep")
+COMMANDS = ("cache", "ensemble", "predict", "report", "search", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *COMMANDS))
 LONGEST = 800  # lines
 
@@ -39,6 +39,15 @@ ROOMS = {
         "warm",
         "training",
         "models",
+        "data",
+        "config",
+        "utils",
+    ),
+    "searches": (
+        "sweeps",
+        "reports",
+        "experiment",
+        "training",
         "data",
         "config",
         "utils",

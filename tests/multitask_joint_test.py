@@ -21,7 +21,13 @@ from tf_transfer.utils.errors import Interrupted
 pytestmark = pytest.mark.usefixtures("one_block")
 HEADS = ("paraphrase", "similarity", "sentiment")
 # Drawn evenly, so that each task comes.
-SAMPLED = {"combine": "sampled", "alpha": 0.0, "last_alpha": 0.0, "seed": 3}
+SAMPLED = {
+    "combine": "sampled",
+    "alpha": 0.0,
+    "last_alpha": 0.0,
+    "seed": 3,
+    "idle_heads": "still",
+}
 
 
 @pytest.fixture

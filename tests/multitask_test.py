@@ -246,16 +246,37 @@ def test_every_task_is_evaluated_after_every_pass(trained):
     assert stored["validation_similarity_labels"].shape == (12,)
 
 
-def test_another_task_s_head_stands_still(trained):
-    assert (
-        trained.moved
-        == [
-            {"paraphrase"},
-            {"similarity"},
-            {"sentiment"},
-        ]
-        * 2
-    )
+def test_an_output_layer_drifts_on_while_another_task_trains(trained):
+    """From its own first pass on, as with PyTorch's gradients of zeros."""
+    every = {"paraphrase", "similarity", "sentiment"}
+    assert trained.moved == [
+        {"paraphrase"},
+        {"paraphrase", "similarity"},
+        *[every] * 4,
+    ]
+
+
+@pytest.mark.slow
+def test_an_output_layer_may_stand_still_while_another_task_trains(
+    folder, eager
+):
+    settings = settings_of(folder, train="all", idle_heads="still")
+    alone = [{"paraphrase"}, {"similarity"}, {"sentiment"}]
+    assert train(settings).moved == alone * 2
+
+
+def test_each_phase_combines_the_tasks_in_its_own_way(folder):
+    def combined(**changes):
+        run = multitask.Multitask(settings_of(folder, **changes))
+        _, phases, _ = run.build(strategy.single_device())
+        return [type(p.combination).__name__ for p in phases]
+
+    assert combined(combine="sum") == ["NoneType", "Sum"]
+    both = {"combine": "sum", "head_combine": "sum"}
+    assert combined(**both) == ["Sum", "Sum"]
+    settings = settings_of(folder, **both)
+    assert not {"head_combine", "idle_heads"} & set(settings.hashed())
+    assert "idle_heads" in settings.unread()
 
 
 @pytest.mark.slow
@@ -281,7 +302,9 @@ def in_phases(tmp_path_factory):
     folder = tmp_path_factory.mktemp("in_phases")
     cs224n_runs.write_all(folder)
     with quick.eagerly():
-        return train(settings_of(folder, dropout=0.0, max_epochs=1))
+        return train(
+            settings_of(folder, dropout=0.0, max_epochs=1, idle_heads="still")
+        )
 
 
 def test_the_heads_train_first_and_then_everything(in_phases):
@@ -313,6 +336,18 @@ def test_only_what_moved_is_evaluated_anew(in_phases, monkeypatch, tmp_path):
     assert heads.result["trainable_parameters"] == (
         5 * (hidden + 1) + 2 * (3 * hidden + 1)
     )
+
+
+@pytest.mark.slow
+def test_heads_that_drift_are_evaluated_after_every_pass(
+    in_phases, tmp_path, eager
+):
+    settings = dataclasses.replace(
+        in_phases.settings, train="head", idle_heads="drift", out=str(tmp_path)
+    )
+    heads = train(settings.resolve())
+    order = ["paraphrase", "similarity", "sentiment"]
+    assert heads.evaluated == order * 3
 
 
 def test_a_cached_first_phase_learns_the_same_and_the_second_runs_live(

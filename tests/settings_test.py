@@ -213,6 +213,7 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "duplicates",
         "long_texts",  # where they are as before, and not otherwise
         "class_weights",
+        "loss_head",
         "head",
         "freeze_schedule",
         "freeze_percentile",

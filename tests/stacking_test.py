@@ -15,6 +15,7 @@ from tests.stacking_data import settings_of
 from tf_transfer import stacking
 from tf_transfer.models import heads
 from tf_transfer.models import tiny
+from tf_transfer.reports import stacking as reports
 from tf_transfer.training import trainer
 from tf_transfer.utils.errors import UserError
 
@@ -51,17 +52,62 @@ def test_defaults_are_the_paper_s_where_it_has_them():
 
 
 @pytest.mark.parametrize(
-    "task, head, pairs",
+    "task, head, pairs, texts",
     [
-        ("ner", "dense", "cross"),
-        ("text", "densenet", "cross"),
-        ("pairs", "dense", "cross"),
-        ("pairs", "bimpm", "sbert"),
+        ("ner", "dense", "cross", 1),
+        ("text", "densenet", "cross", 1),
+        ("pairs", "dense", "cross", 1),
+        ("pairs", "dense", "sbert", 2),
+        ("pairs", "bimpm", "cross", 2),
     ],
 )
-def test_pairs_are_read_as_the_head_reads_them(task, head, pairs):
-    settings = stacking.Settings(task=task, head=head, adaptation="joint")
-    assert settings.resolve().pairs == pairs
+def test_pairs_are_read_as_the_head_reads_them(
+    task, head, pairs, texts, tmp_path
+):
+    settings = settings_of(
+        tmp_path, task, head=head, pairs=pairs, adaptation="joint"
+    )
+    run = stacking.Stacking(settings)
+    assert run.texts_per_row(run.task) == texts
+
+
+@pytest.mark.slow
+def test_the_dense_head_reads_each_text_of_a_pair_by_itself(tmp_path, eager):
+    results = [
+        run(
+            settings_of(tmp_path, "pairs", **HEAD, pairs=pairs, pooling=pooling)
+        )
+        for pairs, pooling in (("cross", "cls"), ("sbert", "cls_state"))
+    ]
+    more = results[1]["total_parameters"] - results[0]["total_parameters"]
+    hidden = tiny.HIDDEN  # (u, v, |u - v|) in place of u; no pooler
+    assert more == 2 * hidden * hidden - (hidden + 1) * hidden
+
+
+def test_only_the_head_of_a_run_reads_its_sizes(tmp_path):
+    def unread(**changes):
+        return set(settings_of(tmp_path, **changes).unread())
+
+    sizes = {name for names in heads.SIZES.values() for name in names}
+    every = {"pooling", "pairs", *sizes}
+    entities = {"head": "bilstm", "adaptation": "joint"}
+    assert every - unread(**entities) == {"lstm_units", "lstm_layers"}
+    pair = {"task": "pairs", "head": "dense"}
+    assert every - unread(**pair) == {"pooling", "pairs"}
+    wide = settings_of(tmp_path, **entities, lstm_units=8, lstm_layers=2)
+    assert run_folder(wide) != run_folder(settings_of(tmp_path, **entities))
+    experiment = stacking.Stacking(wide)
+    network = experiment.build_network(experiment.set_up_devices())
+    [head] = network.heads.values()
+    assert [lstm.forward_layer.units for lstm in head.lstms] == [8, 8]
+
+
+def test_names_of_rows_leave_out_the_usual_sizes():
+    for name, usual in reports.USUAL_SIZES.items():
+        assert getattr(stacking.Settings, name) == usual
+    assert {*reports.USUAL_SIZES} == {
+        name for names in heads.SIZES.values() for name in names
+    }
 
 
 @pytest.mark.parametrize(
@@ -76,6 +122,7 @@ def test_pairs_are_read_as_the_head_reads_them(task, head, pairs):
         ({"adaptation": "stack"}, "--adaptation=stack: pick one of"),
         ({"phase_one_epochs": 0}, "--phase_one_epochs=0: must be at least 1"),
         ({"head_lr": 0.0}, "--head_lr=0.0: must be above 0"),
+        ({"transformer_units": 100}, "--transformer_units=100: must be a mult"),
         ({"trainable_layers": "2"}, "--trainable_layers and --blocks"),
     ],
 )

@@ -15,7 +15,9 @@ from tests.tweets_table import parsed
 from tf_transfer import experiment
 from tf_transfer import predict
 from tf_transfer import tweets
+from tf_transfer.models import tiny
 from tf_transfer.utils.errors import UserError
+from tf_transfer.warm import WarmState
 
 pytestmark = pytest.mark.usefixtures("one_block")
 
@@ -120,6 +122,66 @@ def test_several_labels_are_several_units(tmp_path, eager):
     folder, _ = files_of(tmp_path)
     stored = np.load(os.path.join(folder, "predictions.npz"))
     assert stored["test_logits"].shape == (6, 3)
+
+
+def weights_of(table, tmp_path, *words, warm=None):
+    """Values of an encoder's weights, by path."""
+    settings = parsed(table, tmp_path, *words)
+    run = tweets.Tweets(settings)
+    run._warm = warm or run._warm
+    encoder = run.load_encoder()
+    return {
+        weight.path: np.array(weight)
+        for layer in encoder.layers
+        for weight in layer.weights
+    }
+
+
+def test_what_is_not_loaded_is_drawn_as_bert_draws_it(
+    table, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(tiny, "BLOCKS", 2)
+    loaded = weights_of(table, tmp_path)
+    upper = weights_of(table, tmp_path, "--load_blocks=2-2")
+    none = weights_of(table, tmp_path, "--load_blocks=none")
+    for path, value in loaded.items():
+        is_kept = "transformer_layer_1/" in path
+        is_drawn = not path.endswith(("gamma", "beta", "bias"))
+        assert np.array_equal(upper[path], value) == (is_kept or not is_drawn)
+        if is_drawn:
+            assert 0.015 < none[path].std() < 0.0205, path
+            assert np.abs(none[path]).max() < 0.05
+        else:
+            assert (none[path] == path.endswith("gamma")).all()
+    again = weights_of(table, tmp_path, "--load_blocks=none")
+    other = weights_of(table, tmp_path, "--load_blocks=none", "--seed=1")
+    drawn = [path for path in none if path.endswith("embeddings")]
+    assert drawn and all(np.array_equal(none[p], again[p]) for p in drawn)
+    assert not any(np.array_equal(none[p], other[p]) for p in drawn)
+
+
+def test_weights_that_were_drawn_do_not_stay_in_a_process(table, tmp_path):
+    warm = WarmState()
+    loaded = weights_of(table, tmp_path, warm=warm)
+    weights_of(table, tmp_path, "--load_blocks=none", warm=warm)
+    again = weights_of(table, tmp_path, warm=warm)
+    assert all(np.array_equal(loaded[path], again[path]) for path in loaded)
+
+
+@pytest.mark.parametrize("value", ["2-2", "1-2", "two", "0-1"])
+def test_blocks_that_are_not_there_cannot_be_loaded(table, tmp_path, value):
+    with pytest.raises(UserError, match=f"--load_blocks={value}: "):
+        weights_of(table, tmp_path, f"--load_blocks={value}")
+
+
+def test_the_last_short_batch_is_left_out(table, tmp_path, eager):
+    losses = []
+    for words in ([], ["--nodrop_last"]):
+        settings = parsed(table, tmp_path, "--trainable_layers=0", *words)
+        history = tweets.run(settings).history
+        losses.append(history.train_loss.iloc[0])
+    assert losses[0] != losses[1]
+    assert "drop_last" not in settings.hashed()  # as runs before the flag
 
 
 def test_trials_are_runs_of_a_sweep(

@@ -139,6 +139,9 @@ class Experiment:
     def tasks(self) -> dict[str, Task]:
         """Its tasks, by the names of their heads."""
         task = self.source.task
+        if not self.settings.is_sparse:
+            loss_head = getattr(self.settings, "loss_head", task.loss_head)
+            task = dataclasses.replace(task, loss_head=loss_head)
         return {task.name: task}
 
     @property
@@ -534,6 +537,7 @@ class Experiment:
                         directory, self.hyperparameters(), self.metric
                     ),
                     callbacks_lib.CheckpointTimer(settings.checkpoint_minutes),
+                    *self.own_callbacks(),
                     *callbacks,
                 ],
             )
@@ -556,6 +560,10 @@ class Experiment:
             self._warm.runs += 1
             directory.close()
         return Result(self, directory.path, record, network)
+
+    def own_callbacks(self) -> list["Callback"]:
+        """What else is called of every run of this experiment."""
+        return []
 
     def set_up_devices(self) -> "Devices":
         """The devices of the run; see `strategy.set_up`."""
@@ -667,8 +675,12 @@ class Experiment:
         recalled = {}
         for name, record in tasks.items():
             recalled[name] = Task.from_record(name, record)
-            known = glue.TASKS.get(name)
-            if known and known.record == recalled[name].record:
+            if name not in glue.TASKS:
+                continue
+            known = dataclasses.replace(
+                glue.TASKS[name], loss_head=recalled[name].loss_head
+            )
+            if known.record == recalled[name].record:
                 recalled[name] = known  # with what a submission needs
         return recalled
 

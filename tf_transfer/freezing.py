@@ -19,6 +19,9 @@ correction and epsilon 1e-8, no decay, linear decay of the rate without warm-up,
 clipping at 1.0, the state after the last epoch, CoLA scored by Matthews, pooler
 and head always trained, N from L/2 to L and 0.
 
+Output and dropout are as in the authors' code: two units with a softmax for
+two classes, and for RoBERTa a second dropout, before the pooler.
+
 Where the paper is silent, ours: the rate is chosen on a tenth of the training
 set that is held out for the search alone (the authors looked at the development
 set); clipping looks at what trains (their norm counted frozen gradients too).
@@ -32,6 +35,7 @@ import re
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import ClassVar
 
 from absl import flags
 
@@ -57,6 +61,11 @@ SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
 @dataclasses.dataclass(frozen=True)
 class Settings(experiment.TaskSettings):
     """The shared settings with the paper's defaults, and the study's own."""
+
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        **experiment.TaskSettings.UNNAMED,
+        "pooler_dropout": 0.0,
+    }
 
     lr: float = setting(
         None,
@@ -101,6 +110,19 @@ class Settings(experiment.TaskSettings):
         "last",
         "Which epoch is the result: the best on validation, or the last.",
         choices=("best", "last"),
+    )
+    loss_head: str = setting(
+        "softmax",
+        "What tells two classes apart: the softmax of two units, as in the "
+        "authors' code, or the sigmoid of one.",
+        choices=("sigmoid", "softmax"),
+    )
+    pooler_dropout: float = setting(
+        None,
+        "Dropout rate before the pooler. Unset: --head_dropout for RoBERTa, as "
+        "in its classifier; none for BERT.",
+        at_least=0,
+        below=1,
     )
     trial: bool = setting(
         False,
@@ -166,16 +188,22 @@ class Settings(experiment.TaskSettings):
     def unread(self) -> list[str]:
         """Names of flags that are not read; a study's trials read more."""
         names = super().unread()
+        if self.pooling != "cls":
+            names.append("pooler_dropout")
         if self.trial:
             return names
         return [name for name in names if not name.startswith("cache_")]
 
     def defaults(self) -> dict[str, Any]:
-        """The epochs, by the family of the encoder."""
-        if self.max_epochs is not None:
-            return {}
+        """Epochs and the pooler's dropout, by the family of the encoder."""
+        values: dict[str, Any] = {}
         is_roberta = loading.is_roberta(self.model)
-        return {"max_epochs": EPOCHS_ROBERTA if is_roberta else EPOCHS_BERT}
+        if self.max_epochs is None:
+            values["max_epochs"] = EPOCHS_ROBERTA if is_roberta else EPOCHS_BERT
+        if self.pooler_dropout is None:
+            has_two = is_roberta and self.pooling == "cls"
+            values["pooler_dropout"] = self.head_dropout if has_two else 0.0
+        return values
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what cannot be studied."""

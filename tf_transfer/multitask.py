@@ -20,8 +20,10 @@ From its starter code, on which the paper is silent: Adam with bias correction,
 epsilon 1e-6, no decay, a constant rate, no clipping; dropout 0.3 before the
 output layers. Ours: [CLS] goes through the pooler, which is frozen with the
 encoder in the first phase; squared error is on raw scores from 0 to 5; texts
-are cut at 128 tokens; Adam leaves an output layer alone, moments and all, while
-another task trains, as PyTorch does with weights that have no gradient. The
+are cut at 128 tokens; the output layers' phase takes the tasks in turn, however
+the second combines them. While another task trains, an output layer goes on by
+Adam's old moments, as in the starter code, whose PyTorch 1.8 leaves gradients
+of zeros; with --tasks it stands still, as in PyTorch today (--idle_heads). The
 sum of the losses takes a batch of each task a step until the largest set is
 through; a set that ends sooner is shuffled anew, its last batch may be short.
 
@@ -108,9 +110,10 @@ class Settings(settings_lib.Settings):
     )
     pooling: str = setting(
         "mean",
-        "What the output layers read: [CLS] through the pooler; the mean of "
-        "all tokens; or the first for sentiment and the second for pairs.",
-        choices=("cls", "mean", "cls_for_sentiment"),
+        "What the output layers read: [CLS] through the pooler; [CLS] as the "
+        "last block leaves it; the mean of all tokens; or the first for "
+        "sentiment and the last for pairs.",
+        choices=("cls", "cls_state", "mean", "cls_for_sentiment"),
     )
     pairs: str = setting(
         "sbert",
@@ -132,6 +135,20 @@ class Settings(settings_lib.Settings):
         "normal plane of the other. `sampled`: a batch of one task a step, "
         "drawn in proportion to size^alpha.",
         choices=COMBINATIONS,
+    )
+    head_combine: str = setting(
+        "in_turn",
+        "How the tasks are combined while --train=head_then_all trains the "
+        "output layers; --combine is of its end.",
+        choices=COMBINATIONS,
+    )
+    idle_heads: str = setting(
+        None,
+        "An output layer while another task trains: it stands `still`; or it "
+        "may `drift` on by Adam's moments, as in the starter code's PyTorch "
+        "1.8, which leaves gradients of zeros. Unset: drift; still with "
+        "--tasks.",
+        choices=("still", "drift"),
     )
     loss_weights: str = setting(
         "",
@@ -217,14 +234,30 @@ class Settings(settings_lib.Settings):
             unread.append("head_lr")
         if self.train != "head_then_all":
             unread.append("head_epochs")
-        if self.combine != "sampled":
+        if self.train != "head_then_all":
+            unread.append("head_combine")
+        if "sampled" not in self.combinations:
             unread += ["alpha", "last_alpha"]
+        if not {"in_turn", "sampled"} & self.combinations:
+            unread.append("idle_heads")
         return unread
+
+    @property
+    def combinations(self) -> set[str]:
+        """How the tasks are combined, in any phase."""
+        if self.train == "head_then_all":
+            return {self.combine, self.head_combine}
+        return {self.combine}
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
         values, unread = super().hashed(), self.unread()
-        if self.combine == "sampled" and self.alpha != self.last_alpha:
+        # Not in the key where they are as before: so names of runs stay.
+        if self.head_combine == self.combine:
+            unread.append("head_combine")
+        if self.idle_heads == "still":
+            unread.append("idle_heads")
+        if "sampled" in self.combinations and self.alpha != self.last_alpha:
             # The last epoch has its own.
             values["max_epochs"] = self.max_epochs
         if self.tasks:
@@ -241,6 +274,8 @@ class Settings(settings_lib.Settings):
             values["lr"] = methods.rate_of(self) or LR
         if not self.head_epochs:
             values["head_epochs"] = self.max_epochs
+        if self.idle_heads is None:
+            values["idle_heads"] = "still" if self.tasks else "drift"
         return values
 
     def check(self) -> None:
@@ -505,7 +540,9 @@ class Multitask(experiment.Experiment):
             select=settings.select,
             layer_decay=settings.layer_decay,
             summarize=lambda scores: {OVERALL: self.overall(scores)},
-            combination=self._combination(),
+            combination=self._combination(
+                settings.combine if is_last else settings.head_combine
+            ),
         )
 
     def overall(self, scores: Mapping[str, float]) -> float:
@@ -522,17 +559,17 @@ class Multitask(experiment.Experiment):
             values.append((score + 1) / 2 if task.kind == "score" else score)
         return sum(values) / len(values)
 
-    def _combination(self) -> Any:
+    def _combination(self, name: str) -> Any:
         from tf_transfer.training import joint
 
         settings = self.settings
-        if settings.combine == "sampled":
+        if name == "sampled":
             return joint.Sampled(settings.alpha, settings.last_alpha)
         return {
             "in_turn": None,
             "sum": joint.Sum(),
             "pcgrad": joint.PCGrad(),
-        }[settings.combine]
+        }[name]
 
     @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ initialisation; BERT's Adam with weight decay; fine-tuning alone with two dense
 layers. The paper's other figures are lost. Ours: 2e-5 in the second phase; one
 epoch in the first and three in the second; batch 32; decay 0.01; the cased
 encoder for entities; the last epoch of a phase is its result. Sizes of heads:
-see `models/stacks`.
+see `models/heads`.
 
 When to leave the first phase, the paper leaves open: after --phase_one_epochs,
 or, of those, at the last whose accuracies on the training set and on validation
@@ -70,6 +70,7 @@ ADAPTATIONS = {
 TASKS = ("ner", "text", "pairs")
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
+LARGEST_WIDTH, DEEPEST = 2**14, 100  # of heads
 LR = 2e-5
 
 
@@ -118,6 +119,73 @@ class Settings(settings_lib.Settings):
         + " Unset: dense for finetune_only, else "
         + ", ".join(BIG_HEADS.values())
         + ".",
+    )
+    pooling: str = setting(
+        "cls",
+        "What the dense head reads of a text: [CLS] through the pooler, or as "
+        "the last block leaves it.",
+        choices=("cls", "cls_state"),
+    )
+    pairs: str = setting(
+        "cross",
+        "How the dense head reads a pair: `cross`, both texts in one row; or "
+        "`sbert`, each by itself, as for BiMPM and Sim-Transformer, u and v, "
+        "and the head reads (u, v, |u - v|).",
+        choices=("cross", "sbert"),
+    )
+    lstm_units: int = setting(
+        256,
+        "bilstm, highway: units in each direction.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
+    )
+    lstm_layers: int = setting(
+        1, "bilstm: layers, one on the other.", at_least=1, at_most=DEEPEST
+    )
+    growth: int = setting(
+        64,
+        "densenet: channels of a convolution.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
+    )
+    kernel: int = setting(
+        3,
+        "densenet: tokens that a convolution reads.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
+    )
+    perspectives: int = setting(
+        5,
+        "bimpm, sim_transformer: of each matching.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
+    )
+    context_units: int = setting(
+        100,
+        "bimpm, sim_transformer: of the first BiLSTM, in each direction.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
+    )
+    aggregation_units: int = setting(
+        100,
+        "bimpm: of the last BiLSTM, in each direction.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
+    )
+    transformer_units: int = setting(
+        256,
+        "sim_transformer: width of its blocks.",
+        at_least=8,
+        at_most=LARGEST_WIDTH,
+    )
+    transformer_layers: int = setting(
+        1, "sim_transformer: its blocks.", at_least=1, at_most=DEEPEST
+    )
+    transformer_heads: int = setting(
+        4,
+        "sim_transformer: attention heads of a block.",
+        at_least=1,
+        at_most=DEEPEST,
     )
     adaptation: str = setting(
         "stack_and_finetune",
@@ -197,15 +265,16 @@ class Settings(settings_lib.Settings):
         """What folders and tables call the task."""
         return task_file.read(self.task).name if self.is_own else self.task
 
-    @property
-    def pairs(self) -> str:
-        """How a pair is read: `cross` or `sbert`."""
-        head = heads.load(self.head_kind, self.head)
-        return "sbert" if head.texts_per_example == 2 else "cross"
-
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read."""
         unread = super().unread()
+        head = self.head or self.defaults()["head"]
+        sizes = {name for names in heads.SIZES.values() for name in names}
+        unread += sorted(sizes.difference(heads.SIZES.get(head, ())))
+        if head != "dense" or self.head_kind == "ner":
+            unread.append("pooling")
+        if head != "dense" or self.head_kind != "pairs":
+            unread.append("pairs")
         if self.is_own:
             unread += ["data", "encoding", "text_column", "label_column"]
         if self.task != "text":
@@ -260,6 +329,12 @@ class Settings(settings_lib.Settings):
                 "this head with everything from the first step."
             )
         heads.check(self.head_kind, self.head)
+        if self.transformer_units % (2 * self.transformer_heads):
+            raise UserError(
+                f"--transformer_units={self.transformer_units}: must be a "
+                "multiple of twice --transformer_heads="
+                f"{self.transformer_heads}."
+            )
 
 
 def _head_kind(kind: str, texts: int) -> str:
@@ -347,6 +422,13 @@ class Stacking(experiment.Experiment):
         """The head that `--head` names."""
         del number
         settings = self.settings
+        options = {
+            name: getattr(settings, name)
+            for name in heads.SIZES.get(settings.head, ())
+        }
+        if settings.head == "dense" and not task.is_tagging:
+            options["pooling"] = settings.pooling
+            options["texts_per_example"] = self.texts_per_row(task)
         return heads.build(
             _head_kind(task.kind, len(task.texts)),
             settings.head,
@@ -357,7 +439,16 @@ class Stacking(experiment.Experiment):
             settings.precision,
             jit_compile=settings.jit_compile,
             name=f"head_{task.name}",
+            **options,
         )
+
+    def texts_per_row(self, task: Task) -> int:
+        """Texts of an example that are run each by itself."""
+        settings = self.settings
+        kind = _head_kind(task.kind, len(task.texts))
+        if settings.head == "dense":
+            return 2 if settings.pairs == "sbert" and kind == "pairs" else 1
+        return heads.load(kind, settings.head).texts_per_example
 
     def read_examples(self, task: Task) -> tasks.Texts:
         """Texts or sentences; a fixed sample of `train` is validated too.

@@ -65,9 +65,10 @@ class TaskSettings(settings_lib.Settings):
     )
     pooling: str = setting(
         "cls",
-        "What the head reads: [CLS] through the pooler; the mean of all "
-        "tokens; or [CLS] above each of the last four blocks, side by side.",
-        choices=("cls", "mean", "last4"),
+        "What the head reads: [CLS] through the pooler; [CLS] as the last "
+        "block leaves it; the mean of all tokens; or [CLS] above each of the "
+        "last four blocks, side by side.",
+        choices=("cls", "cls_state", "mean", "last4"),
     )
     pairs: str = setting(
         "cross",
@@ -135,6 +136,12 @@ class TaskSettings(settings_lib.Settings):
     )
 
     names_any_task: ClassVar[bool] = False  # `task` is but a name
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        **settings_lib.Settings.UNNAMED,
+        "loss_head": "sigmoid",
+        "head": "linear",
+        "freeze_schedule": "none",
+    }
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what cannot be."""
@@ -157,6 +164,12 @@ class TaskSettings(settings_lib.Settings):
         "and space, on one side of a split.",
         choices=("keep", "group"),
         hashed=False,
+    )
+    loss_head: str = setting(
+        "sigmoid",
+        "What tells two classes apart: the sigmoid of one unit, or the softmax "
+        "of two.",
+        choices=("sigmoid", "softmax"),
     )
 
     @property
@@ -230,10 +243,6 @@ class TaskSettings(settings_lib.Settings):
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
         values = {**super().hashed(), "task": self.task_name}
-        # Not where they are as before: so names of runs stay.
-        for name in ("head", "freeze_schedule"):
-            if values[name] == getattr(type(self), name):
-                del values[name]
         if self.freeze_schedule != "autofreeze":
             del values["freeze_percentile"]
         return values
@@ -498,6 +507,7 @@ def make_head(
         settings.pooling,
         *shared,
         texts_per_example=texts_per_row,
+        pooler_dropout=getattr(settings, "pooler_dropout", 0.0),
         inner_units=encoder.hidden if is_deep else 0,
         name=name,
     )

@@ -23,10 +23,11 @@ Where the paper is silent or says two things, ours: `--trainable_layers=0`
 freezes the pooler, too ("completely frozen"), and trains a dense layer on its
 output (RoBERTa's pooler is new, so it trains); "the first two encoders" and
 "the last two layers" are both there, `--blocks=1-2` and `--trainable_layers=2`,
-the default reading being the last; one unit with a logistic activation (the
-code has two with a softmax); a seed decides head, order and dropout;
-the held-out set is the author's with `--test_ids`, else a tenth, drawn by
-`--split_seed`; line breaks separate words (his code drops them).
+the default reading being the last; his code as committed freezes nothing, but
+loads less (`--load_blocks`); the output is the code's softmax of two units, not
+the text's logistic unit (`--loss_head=sigmoid`); a seed decides head, order and
+dropout; the held-out set is the author's with `--test_ids`, else a tenth, drawn
+by `--split_seed`; line breaks separate words (his code drops them).
 """
 
 import contextlib
@@ -34,6 +35,7 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
+from typing import ClassVar
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +58,7 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
+    from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
     from tf_transfer.training.callbacks import Callback
 
@@ -82,6 +85,11 @@ class Settings(experiment.TaskSettings):
     """The shared settings with Hart's defaults, and the table's own."""
 
     names_any_task = True
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        **tasks.TaskSettings.UNNAMED,
+        "load_blocks": "all",
+        "drop_last": False,
+    }
 
     # === The table ===
     task: str = setting(
@@ -177,6 +185,18 @@ class Settings(experiment.TaskSettings):
         choices=("pooled", "last4"),
         hashed=False,  # --pooling is
     )
+    loss_head: str = setting(
+        "softmax",
+        "What tells two classes apart: the softmax of two units, as in the "
+        "author's code, or the sigmoid of one.",
+        choices=("sigmoid", "softmax"),
+    )
+    load_blocks: str = setting(
+        "all",
+        "What comes from the pretrained encoder: `all`; `none`; or a range of "
+        "blocks, such as 11-12. Everything else of it begins at random, as "
+        "BERT's own training does, drawn from --seed.",
+    )
     pooler: str = setting(
         None,
         "`trained`, as --method says, or `frozen`. Unset: frozen where no "
@@ -194,6 +214,11 @@ class Settings(experiment.TaskSettings):
         "Examples a step, over all replicas.",
         at_least=1,
         at_most=settings_lib.LARGEST_BATCH,
+    )
+    drop_last: bool = setting(
+        True,
+        "Leave out the last batch of an epoch where it is short: as many "
+        "steps, all of whole batches, as the author's code has.",
     )
     max_epochs: int = setting(3, "Epochs.", at_least=1)
     schedule: str = setting(
@@ -322,6 +347,8 @@ class Settings(experiment.TaskSettings):
                 "--data: give the CSV or TSV file with your texts and labels, "
                 "or a task file as --task."
             )
+        if self.load_blocks not in ("all", "none"):
+            settings_lib.check_range("load_blocks", self.load_blocks)
         is_frozen = self.pooler == "frozen"
         if is_frozen and self.trainable_layers == "all" and not self.blocks:
             raise UserError(
@@ -381,6 +408,31 @@ class Tweets(experiment.Experiment):
         if self.settings.is_sparse:
             return {"data_identity": self.source.identity}
         return super().identities
+
+    def load_encoder(self) -> "Encoder":
+        """The encoder, with what `--load_blocks` says of its weights.
+
+        Raises:
+            UserError: it has no such blocks, or too few positions.
+        """
+        settings = self.settings
+        if settings.load_blocks == "all":
+            return super().load_encoder()
+        # One of its own: what a process shares is as it was loaded.
+        shared, self._warm = self._warm, WarmState()
+        encoder = super().load_encoder()
+        self._warm = shared
+        kept: list[int] = []
+        if settings.load_blocks != "none":
+            first, last = map(int, settings.load_blocks.split("-"))
+            kept = list(range(first, last + 1))
+            if not kept or last > len(encoder.blocks):
+                raise UserError(
+                    f"--load_blocks={settings.load_blocks}: this encoder has "
+                    f"blocks 1 to {len(encoder.blocks)}."
+                )
+        loading.forget_weights(encoder, kept, settings.seed)
+        return encoder
 
     def trainable(self, blocks: int) -> "Trainable":
         """What trains of an encoder of so many blocks."""

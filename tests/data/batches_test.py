@@ -48,6 +48,16 @@ def test_an_epoch_sees_every_example_once(batching, batch_size, replicas):
     assert sorted(sum(rows_that_count(plan), [])) == list(range(530))
 
 
+@EITHER_BATCHING
+def test_a_short_last_batch_can_be_left_out(batching):
+    plan = plan_epoch(batching=batching, drop_last=True)
+    whole = plan_epoch(batching=batching)
+    assert rows_that_count(plan) == rows_that_count(whole)[:-1]
+    assert len(plan) == batches.count_steps(530, 32, drop_last=True) == 16
+    few = plan_epoch(batch_size=600, drop_last=True)
+    assert few.counts.tolist() == [530]
+
+
 def test_an_evaluation_sees_every_example_once():
     plan = batches.plan_evaluation(LENGTHS, 64, 2, batches.buckets_up_to(128))
     assert len(plan) == 9

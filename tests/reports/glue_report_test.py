@@ -121,8 +121,9 @@ def test_a_cached_prefix_counts_as_if_its_run_had_built_it():
     assert find(found["costs"], trains="last 1")["time, s"].startswith("200.0")
 
 
-def test_times_of_another_machine_are_left_out():
-    slow = {**made_up.ENVIRONMENT, "threads": 1}
+@pytest.mark.parametrize("difference", [{"threads": 1}, {"traced": True}])
+def test_times_of_another_machine_or_a_cold_start_are_left_out(difference):
+    slow = {**made_up.ENVIRONMENT, **difference}
     records = write({"all": 70, "1": 60})
     other = write({"1": 60}, seconds=900.0, timing_environment=slow)[:1]
     for record in other:
@@ -217,6 +218,40 @@ def test_two_files_of_a_task_are_two_tables():
     assert len(names) == 2 and any("877 texts" in name for name in names)
 
 
+# === Beside the paper's ===
+
+PUBLISHED = claims.read_published(
+    os.path.join(commands.ROOT, "experiments"), "glue"
+)
+
+
+def test_the_paper_s_seconds_stand_beside_quarters():
+    slow = write(FINALS, "mnli", seconds=40_000.0)
+    rows = tables(slow, published=PUBLISHED)["fixed_times_mnli"]
+    published = {row["within"]: row["published"] for row in rows}
+    assert published["50,000 s"] == "+0.66"
+    assert published["160,000 s"] == ""
+    assert len(rows) == 8
+    other = write(FINALS, "mnli", seconds=40_000.0, model="minilm")
+    rows = tables(other, published=PUBLISHED)["fixed_times_mnli"]
+    assert len(rows) == 4 and "published" not in rows[0]
+
+
+def test_what_rte_saves_is_told_in_the_paper_s_seconds():
+    rows = tables(write(FINALS), published=PUBLISHED)["savings"]
+    row = find(rows, trains="last 4")
+    assert (row["everything, s"], row["saved, s"]) == ("400.0", "144.0")
+    assert row["saved, %"] == "36.00"
+    assert "1,526 s" in row["published"] and "3,263 s" in row["published"]
+    assert find(rows, trains="last 1")["published"] == ""
+
+
+def test_the_share_of_trained_blocks_is_a_column(report):
+    shares = {row["trains"]: row["of the blocks, %"] for row in report["costs"]}
+    assert shares["last 1"] == "8.33" and shares["last 3"] == "25"
+    assert shares["everything"] == "100"
+
+
 # === Fixed times ===
 
 
@@ -251,6 +286,13 @@ def test_a_seed_that_has_ended_no_epoch_leaves_the_cell_empty():
 
 
 # === Figures and notes ===
+
+
+def test_rates_are_drawn_where_there_are_several():
+    both = write(FINALS), write({"all": 40, "4": 50}, lr=5e-4)
+    drawn = {f.name: f for f in glue.figures(collect(*both))}
+    assert b"lr 0.0005" in drawn["rates"].svg
+    assert drawn["rates"].render("png").startswith(b"\x89PNG")
 
 
 def test_both_figures_are_drawn():

@@ -151,6 +151,35 @@ def test_a_group_that_is_left_out_stands_still_and_counts_for_itself():
     assert counts == {"": 3, "head": 2}
 
 
+def test_a_group_that_drifts_goes_on_from_its_first_update():
+    """As if its gradient were 0, and not before it had one."""
+    gradients = [draw(seed) for seed in (1, 2, 3)]
+    options = {"bias_correction": True, "clip_norm": 0.0}
+    weights = [
+        keras.Variable(value, name=name) for name, value in zip(SHAPES, draw(0))
+    ]
+    adam = optimizer.BertAdam(
+        weights,
+        lambda step: PEAK,
+        optimizer.AdamOptions(**options, idle_heads="drift"),
+        groups=["", "head", "head", ""],
+    )
+    zeros = [np.zeros_like(g) for g in gradients[0]]
+    for step, groups in (
+        (zeros, ("",)),
+        (gradients[0], ("", "head")),
+        (zeros, ("",)),
+        (gradients[2], ("", "head")),
+    ):
+        apply(adam, step, groups)
+    expected = adam_in_numpy([gradients[0], zeros, gradients[2]], adam.options)
+    for index in (1, 2):
+        found = np.array(adam.weights[index])
+        np.testing.assert_allclose(found, expected[index], rtol=2e-5, atol=2e-6)
+    counts = {group: int(n) for group, n in adam.updates.items()}
+    assert counts == {"": 4, "head": 3}
+
+
 def test_a_traced_update_is_the_eager_one():
     eager, traced = build(clip_norm=0.5), build(clip_norm=0.5)
     update = tf.function(traced.apply)

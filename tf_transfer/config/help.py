@@ -15,6 +15,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     FIRST: (
         "task",
         "tasks",
+        "budget",
         "data",
         "text_column",
         "label_column",
@@ -59,6 +60,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "pairs",
         "dropout",
         "head_dropout",
+        "loss_head",
         "class_weights",
         "layer_decay",
     ),
@@ -73,7 +75,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "adam_beta2",
         "adam_epsilon",
     ),
-    "Stopping and selection": ("select", "patience", "min_delta"),
+    "Stopping and selection": (
+        "select",
+        "patience",
+        "min_delta",
+        "max_seconds",
+    ),
     "The frozen blocks": ("frozen_prefix", "cache_dtype", "cache_limit_gb"),
     "How it runs": (
         "precision",

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import ClassVar
 from typing import Self
 
 from tf_transfer.utils.errors import UserError
@@ -75,6 +76,13 @@ def setting(
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What every training module shares. A paper overrides defaults."""
+
+    # Left out of the key at these values, which are those of nearly all runs.
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        "long_texts": "head",
+        "class_weights": "none",
+        "method": "full",
+    }
 
     # === What is trained on what ===
     model: str = setting(
@@ -338,6 +346,16 @@ class Settings:
         """Whether its texts are the user's own files."""
         return False
 
+    @property
+    def idle_heads(self) -> str:
+        """What other tasks' heads do meanwhile; see `optimizer.BertAdam`."""
+        return "still"
+
+    @property
+    def drop_last(self) -> bool:
+        """Whether the last batch of an epoch is left out where it is short."""
+        return False
+
     def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` from a notebook."""
         object.__setattr__(self, "trainable_layers", str(self.trainable_layers))
@@ -453,16 +471,13 @@ class Settings:
         }
         if self.schedule == "constant" and self.warmup_fraction == 0:
             del values["max_epochs"]
-        for name in ("long_texts", "class_weights"):
-            # Not where they are as before: so names of runs stay.
-            if values[name] == getattr(type(self), name):
+        for name, value in self.UNNAMED.items():
+            if values[name] == value:
                 del values[name]
         values["frozen_prefix"] = "cached" if self.runs_cached else "live"
         if self.runs_cached:
             values["cache_dtype"] = self.cache_dtype
         unread = self._other_methods()
-        if self.method == "full":  # so names of runs stay
-            unread.append("method")
         return {n: v for n, v in values.items() if n not in unread}
 
     def check(self) -> None:
@@ -480,11 +495,8 @@ class Settings:
                 f"--trainable_layers={cut(self.trainable_layers)}: give "
                 "`all`, `head` or the number of blocks to train, such as 4."
             )
-        number = "[1-9][0-9]{0,3}"
-        if self.blocks and not re.fullmatch(f"{number}-{number}", self.blocks):
-            raise UserError(
-                f"--blocks={cut(self.blocks)}: give a range such as 7-8."
-            )
+        if self.blocks:
+            check_range("blocks", self.blocks)
         if self.blocks and self.trainable_layers != "all":
             raise UserError(
                 "--blocks and --trainable_layers both say what trains: give "
@@ -567,6 +579,13 @@ _TYPES = {
     float: "a number",
     str: "a text",
 }
+
+
+def check_range(name: str, value: str) -> None:
+    """Raises `UserError` for what is no range of blocks."""
+    number = "[1-9][0-9]{0,3}"
+    if not re.fullmatch(f"{number}-{number}", value):
+        raise UserError(f"--{name}={cut(value)}: give a range such as 7-8.")
 
 
 def check_name(flag: str, value: str) -> None:

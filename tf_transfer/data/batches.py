@@ -183,6 +183,13 @@ def buckets_up_to(max_length: int) -> tuple[int, ...]:
     return (*(b for b in BUCKETS if b < max_length), max_length)
 
 
+def count_steps(examples: int, batch_size: int, drop_last: bool = False) -> int:
+    """Steps of a pass over so many examples; see `plan_epoch`."""
+    if drop_last and examples > batch_size:
+        return examples // batch_size
+    return -(-examples // batch_size)
+
+
 def plan_epoch(
     lengths: np.ndarray,
     batch_size: int,
@@ -192,6 +199,7 @@ def plan_epoch(
     replicas: int = 1,
     buckets: Sequence[int] = BUCKETS,
     repeat: int = 0,
+    drop_last: bool = False,
 ) -> BatchPlan:
     """Draws the batches of a training epoch.
 
@@ -205,9 +213,10 @@ def plan_epoch(
         buckets: Lengths that batches may be padded to.
         repeat: Counts the passes over a split that an epoch uses more than
             once, from 0.
+        drop_last: Whether a last batch that is short is left out.
 
     Returns:
-        A plan of ceil(examples / batch_size) steps.
+        A plan of `count_steps` steps.
     """
     # Beyond that, a batch would only be padding.
     batch_size = min(batch_size, len(lengths))
@@ -227,7 +236,9 @@ def plan_epoch(
         batches = order[:full].reshape(-1, batch_size)
         batches = batches[rng.permutation(len(batches))]
         order = np.concatenate([batches.ravel(), order[full:]])
-    return _plan(order, lengths, batch_size, replicas, buckets)
+    plan = _plan(order, lengths, batch_size, replicas, buckets)
+    steps = count_steps(len(lengths), batch_size, drop_last)
+    return plan.slice_steps(slice(steps))
 
 
 def plan_evaluation(

@@ -68,7 +68,7 @@ def _check(first: Member, other: Member) -> None:
             first.ids, other.ids
         ),
         "has other labels": not np.array_equal(first.labels, other.labels),
-        "has other classes": first.logits.shape != other.logits.shape,
+        "has other classes": _classes(first) != _classes(other),
     }
     for reason, applies in reasons.items():
         if applies:
@@ -76,6 +76,10 @@ def _check(first: Member, other: Member) -> None:
                 f"{other.name}: {reason} than {first.name}. Only runs over the "
                 "same data, splits and labels make an ensemble."
             )
+
+
+def _classes(member: Member) -> int:
+    return metrics.probabilities(member.logits).shape[1]
 
 
 def mean(joined: np.ndarray) -> np.ndarray:

@@ -45,6 +45,8 @@ class Task:
         score_scale: Mean and standard deviation of the training scores, in
             which the network answers and the loss is measured; None where
             scores are taken as they are.
+        loss_head: What tells two classes apart: `sigmoid`, of one unit; or
+            `softmax`, of two.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Task:
     validation: str = ""
     score_range: tuple[float, float] | None = None
     score_scale: tuple[float, float] | None = None
+    loss_head: str = "sigmoid"
 
     def __post_init__(self) -> None:
         """Without labels it is a score."""
@@ -73,10 +76,11 @@ class Task:
 
     @property
     def units(self) -> int:
-        """Output units: one for a score or two classes, else one a label."""
-        if self.labels is None or (
-            len(self.labels) == 2 and self.kind == "classes"
-        ):
+        """Output units: one for a score or a sigmoid, else one a label."""
+        if self.labels is None:
+            return 1
+        is_binary = len(self.labels) == 2 and self.kind == "classes"
+        if is_binary and self.loss_head == "sigmoid":
             return 1
         return len(self.labels)
 
@@ -105,6 +109,7 @@ class Task:
             "metric": self.metric,
             "score_range": self.score_range,
             "score_scale": self.score_scale,
+            "loss_head": self.loss_head,
         }
 
     @classmethod
@@ -120,6 +125,7 @@ class Task:
             kind=record["kind"],
             score_range=_as_tuple(record["score_range"]),
             score_scale=_as_tuple(record["score_scale"]),
+            loss_head=record["loss_head"],
         )
 
 

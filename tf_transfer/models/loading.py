@@ -10,8 +10,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tf_transfer.models.presets import read_presets
 from tf_transfer.utils import files as files_lib
@@ -22,6 +25,7 @@ from tf_transfer.utils.errors import UserError
 if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder
 
+SEED_OF_WEIGHTS = 1  # sets these draws apart from those of heads and dropout
 TINY_VERSION = 1  # change it whenever `tiny` changes: its weights are a key
 
 
@@ -145,6 +149,35 @@ def build_random(
         max_sequence_length=template.max_positions,
     )
     return encoder.Encoder(backbone, tokenizer, seed)
+
+
+def forget_weights(encoder: "Encoder", kept: Sequence[int], seed: int) -> None:
+    """Draws an encoder's weights anew, as BERT draws them before it trains.
+
+    Kernels and embeddings come from a normal distribution of deviation 0.02,
+    truncated at two deviations; biases are 0, scales of LayerNorm 1.
+
+    Args:
+        encoder: whose.
+        kept: blocks that keep their weights, counted from 1.
+        seed: of the draws.
+    """
+    import keras
+
+    blocks = [encoder.blocks[number - 1] for number in kept]
+    layers = [layer for layer in encoder.layers if layer not in blocks]
+    seeds = np.random.SeedSequence([seed, SEED_OF_WEIGHTS])
+    weights = [weight for layer in layers for weight in layer.weights]
+    for weight, drawn in zip(weights, seeds.generate_state(len(weights))):
+        name = weight.path.rsplit("/", 1)[-1]
+        initializer = {
+            "gamma": keras.initializers.Ones(),
+            "beta": keras.initializers.Zeros(),
+            "bias": keras.initializers.Zeros(),
+        }.get(name) or keras.initializers.TruncatedNormal(
+            stddev=0.02, seed=int(drawn)
+        )
+        weight.assign(initializer(weight.shape, weight.dtype))
 
 
 def _load_preset(

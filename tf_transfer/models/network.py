@@ -11,10 +11,13 @@ from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import LAST
 
+# Poolings that read nothing of the top block but its [CLS].
+CLS_ONLY = ("cls", "cls_state", "last4")
 # What a head reads of a text, and which output of a prefix of all blocks is
 # enough for it.
 PREFIX_OUTPUTS = {
     "cls": "cls",
+    "cls_state": "cls",
     "mean": "mean",
     "last4": "cls_blocks",
     "tokens": "tokens",
@@ -137,7 +140,7 @@ class Network:
                 cut + 1,
                 len(encoder.blocks),
                 training,
-                head.pooling in ("cls", "last4"),
+                head.pooling in CLS_ONLY,
                 self._cls_from(head.pooling),
                 cls_states,
             )
@@ -145,11 +148,14 @@ class Network:
                 x = prefix_lib.mean_pool(x, batch["mask"])
             elif head.pooling == "last4":
                 x = tf.concat(cls_states, axis=1)
-            elif head.pooling == "cls":
+            elif head.pooling in ("cls", "cls_state"):
                 x = x[:, 0]
         if head.pooling == "tokens":
             return head(x, batch["mask"], training=training)
         if head.pooling == "cls":
+            dropout = getattr(head, "pooler_dropout", None)
+            if dropout is not None:
+                x = dropout(x, training=training)
             x = encoder.pooler(x)
         logits = head(x, training=training)
         if name in self.scales:

@@ -31,6 +31,7 @@ VARIED = (
     "lr",
     "frozen_prefix",
     "cache_dtype",
+    "features",
 )
 # Of the key: what names a run, or says which texts and weights it has.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
@@ -41,6 +42,11 @@ NOT_IN_KEY = {
     "layer_decay": 1.0,
     "pairs": "cross",
     "select": "last",
+    "loss_head": "sigmoid",
+    "pooler_dropout": 0.0,
+    "load_blocks": "all",
+    "drop_last": False,
+    "idle_heads": "still",
 }
 
 # Of a record: what nobody may have recorded.
@@ -134,6 +140,8 @@ def _make_row(record: Record) -> dict[str, Any]:
             "model": model,
             "max_epochs": record["max_epochs"],
         }
+        if "combine" in settings:  # not said where it is the same
+            settings.setdefault("head_combine", settings["combine"])
     score = record["test"]
     score = record["validation"] if score is None else score
     unpaid = 0.0
@@ -158,7 +166,11 @@ def _make_row(record: Record) -> dict[str, Any]:
         "unpaid_seconds": unpaid,
         **{name: _number(record[name]) for name in COUNTS},
         "environment": dump(
-            {n: record["timing_environment"][n] for n in TIMING_ENVIRONMENT}
+            {
+                # A stored summary may be older than a name.
+                n: record["timing_environment"].get(n)
+                for n in TIMING_ENVIRONMENT
+            }
         ),
         "mixed": record["timing_environment"]["mixed"],
         "record": record,

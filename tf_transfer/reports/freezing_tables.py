@@ -39,6 +39,7 @@ PUBLISHED_TASKS = {
     "rte": "RTE",
 }
 MISMATCHED = "mismatched_accuracy"
+SWEEP_UNIT = 1e-5  # of the rates of the authors' sweep
 NEVER = "never"  # no number of trained blocks is enough
 
 
@@ -59,6 +60,7 @@ class Row:
         published: the authors' scores, as `published.json` has them; {} where
             these runs are not at the paper's settings, encoder and data, or
             are the authors' own.
+        published_lr: the authors' rate, or nan, likewise.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Row:
     trials: dict[int | str, list[float]]
     majority: float
     published: dict[str, list[float]]
+    published_lr: float = float("nan")
 
     @property
     def mode(self) -> str:
@@ -167,10 +170,12 @@ def _make_rows(
     joined = pd.concat(cells.values())
     first = joined.iloc[0]
     theirs: dict[str, Any] = {}
+    rates: dict[str, Any] = {}
     is_theirs = "recorded_by" in first.settings
+    name = PUBLISHED_NAMES.get(str(first.model), "")
     if paper and not is_theirs and not claims.list_differences(joined, paper):
-        name = PUBLISHED_NAMES.get(str(first.model), "")
         theirs = published.get("scores", {}).get(name, {})
+        rates = published.get("rates", {})
     majorities = first.record["majorities"]
 
     def make_row(suffix: str, metric: str) -> Row:
@@ -182,6 +187,8 @@ def _make_rows(
             )
             for blocks, members in cells.items()
         }
+        title = PUBLISHED_TASKS.get(first.task + suffix, "")
+        steps = rates.get(name, {}).get(title, float("nan"))
         return Row(
             name=text + suffix,
             task=str(first.task),
@@ -192,9 +199,8 @@ def _make_rows(
             runs=cells,
             trials=trials,
             majority=100 * majorities.get(metric, float("nan")),
-            published=theirs.get(
-                PUBLISHED_TASKS.get(first.task + suffix, ""), {}
-            ),
+            published=theirs.get(title, {}),
+            published_lr=steps * rates.get("unit", 1.0),
         )
 
     yield make_row("", str(first.metric))
@@ -236,7 +242,10 @@ def tabulate_points(rows: Sequence[Row], options: Options) -> Table:
         "share of its score, and the fewest that were tried. The interval "
         f"holds {100 * options.level:g} % of resampled trials, numbers that "
         "were not tried among them. Scores in points, mean ± standard "
-        "deviation; published ones with the paper's own number of blocks. *: "
+        "deviation: by the plain mean of all trials, and beside it by the "
+        "authors' averaging, which leaves out trials at 0 or not above 0.9 of "
+        "the best; published ones are by the latter, with the paper's own "
+        "number of blocks. *: "
         "the commonest answer alone passes, so the number says nothing",
         details.drop_empty_columns(pd.DataFrame(lines)),
     )
@@ -252,7 +261,7 @@ def _find_point(row: Row, quality: float, level: float) -> dict[str, str]:
     if row.majority_passes(quality):
         label += "*"
     line = _make_line(row, label, point, row.published_point(quality))
-    line["by the authors' averaging"] = _name_point(authors)
+    line |= _as_authors(row, authors)
     if min(map(len, row.trials.values())) > 1:
         interval = operating.interval(row.trials, quality, level)
         line["interval"] = (
@@ -264,7 +273,18 @@ def _find_point(row: Row, quality: float, level: float) -> dict[str, str]:
     return line
 
 
-def _name_point(point: int | None) -> str:
+def _as_authors(row: Row, blocks: int | str | None) -> dict[str, str]:
+    """Number of trained blocks and score by the authors' averaging."""
+    score = ""
+    if blocks is not None:
+        score = f"{operating.authors_mean(row.trials[blocks]):.2f}"
+    return {
+        "trained blocks, authors' averaging": _name_point(blocks),
+        "score, authors' averaging": score,
+    }
+
+
+def _name_point(point: int | str | None) -> str:
     return NEVER if point is None else str(point)
 
 
@@ -278,18 +298,23 @@ def _make_line(
     line = {
         "task": row.name,
         "lr": f"{row.lr:g}",
+        "published lr": (
+            "" if pd.isna(row.published_lr) else f"{row.published_lr:g}"
+        ),
         "frozen blocks": row.mode,
         "quality": label,
-        "trained blocks": NEVER if blocks is None else str(blocks),
+        "trained blocks": _name_point(blocks),
+        "trained blocks, authors' averaging": "",
         "interval": "",
         "not tried": "",
-        "by the authors' averaging": "",
         "score": "",
+        "score, authors' averaging": "",
         "of full score, %": "",
         "majority": _number(row.majority),
         "of full epoch, %": "",
         "memory, GB": "",
         "published": "",
+        **_as_authors(row, blocks),
     }
     if blocks is not None:
         full_epoch = row.mean_of(operating.ALL, "seconds_per_epoch")
@@ -365,7 +390,7 @@ def has_search_alone(study: Study) -> bool:
 
 
 def tabulate_search(study: Study) -> Table:
-    """Validation scores at each rate, where any were tried."""
+    """Validation scores at each rate, beside the authors' own sweep."""
     runs = study.runs[study.runs.approach == "fine_tuning"]
     runs = details.label_runs(runs[runs.validation.notna()])
     grouped = runs.groupby(["text", "lr"], sort=False).validation
@@ -374,10 +399,43 @@ def tabulate_search(study: Study) -> Table:
     ).reset_index()
     best = frame.groupby("text")["mean"].transform("max")
     frame[""] = ["best" if is_best else "" for is_best in frame["mean"] == best]
+    theirs = _published_sweep(study, runs)
+    frame["published"] = [
+        theirs.get((text, round(lr / SWEEP_UNIT)), "")
+        for text, lr in zip(frame.text, frame.lr)
+    ]
     frame["lr"] = frame.lr.map("{:g}".format)
+    frame = frame.drop(columns="mean").rename(columns={"text": "task"})
     return Table(
         "search",
         "The search of the rate: validation scores of training everything, in "
-        "points, mean ± standard deviation over the trials",
-        frame.drop(columns="mean").rename(columns={"text": "task"}),
+        "points, mean ± standard deviation over the trials; published ones are "
+        "of the development set, on which the authors chose",
+        details.drop_empty_columns(frame),
     )
+
+
+def _published_sweep(
+    study: Study, runs: pd.DataFrame
+) -> dict[tuple[str, int], str]:
+    """The authors' means, by task and rate, where runs are at their settings.
+
+    But for what validates: they held out nothing.
+    """
+    sweep = study.published.get("rate_sweep", {})
+    found = {}
+    for text, members in runs.groupby("text"):
+        first = members.iloc[0]
+        means = sweep.get(PUBLISHED_NAMES.get(str(first.model), ""), {}).get(
+            PUBLISHED_TASKS.get(str(first.task), ""), {}
+        )
+        held_out = {
+            "validation_fraction": first.settings["validation_fraction"]
+        }
+        if study.paper is None or claims.list_differences(
+            members, study.paper, held_out
+        ):
+            continue
+        for steps, mean in means.items():
+            found[str(text), int(steps)] = f"{mean:.2f}"
+    return found

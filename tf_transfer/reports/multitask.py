@@ -30,6 +30,7 @@ TRAINS = {
 }
 READS = {
     "cls": "[CLS]",
+    "cls_state": "[CLS] without the pooler",
     "mean": "mean",
     "cls_for_sentiment": "[CLS] for sentiment",
 }
@@ -41,7 +42,15 @@ COMBINES = {
 }
 ORDER = "paraphrase,similarity,sentiment"
 # How the tasks are combined: of recipes that differ in these alone, one table.
-COMBINATION = ("combine", "loss_weights", "order", "alpha", "last_alpha")
+COMBINATION = (
+    "combine",
+    "head_combine",
+    "idle_heads",
+    "loss_weights",
+    "order",
+    "alpha",
+    "last_alpha",
+)
 OF_LAST_PHASE = "`s per epoch`: of the last phase, its first epoch included"
 
 Settings = claims.Group
@@ -127,6 +136,8 @@ def _kind(settings: Settings) -> str:
         words.append(f"decay {settings['layer_decay']:g}")
     if settings["combine"] != "in_turn" or settings["loss_weights"]:
         words.append(_combination(settings))
+    if settings["idle_heads"] == "still" and settings["combine"] == "in_turn":
+        words.append("idle heads still")
     return "; ".join(words)
 
 
@@ -139,6 +150,14 @@ def _combination(settings: Settings) -> str:
             name += f" to size^{settings['last_alpha']:g}"
     if settings["loss_weights"]:
         name += f", weights {settings['loss_weights']}"
+    before = settings["head_combine"]
+    if settings["train"] == "head_then_all" and before != "in_turn":
+        is_same = before == settings["combine"]
+        name += (
+            " in both phases"
+            if is_same
+            else f", output layers {COMBINES.get(before, before)}"
+        )
     return name
 
 
@@ -287,7 +306,12 @@ def _compare_combinations(name: str, runs: pd.DataFrame) -> list[Table]:
                     "memory, GB": f"{group.memory.max() / 1e9:.2f}",
                 }
             )
-        usual = {"combine": "in_turn", "loss_weights": "", "order": ORDER}
+        usual = {
+            "combine": "in_turn",
+            "head_combine": "in_turn",
+            "loss_weights": "",
+            "order": ORDER,
+        }
         settings = {**base.settings.iloc[0], **usual}
         words = [_kind(settings), _amount(settings), cells.caching(settings)]
         found.append(

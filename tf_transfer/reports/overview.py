@@ -101,6 +101,11 @@ class Row:
         """Scores that it stands on: seeds, or folds."""
         return len(self.values["score"])
 
+    @property
+    def has_encoder(self) -> bool:
+        """Whether it is not words alone."""
+        return not self.runs.baseline.iloc[0]
+
 
 def make_rows(runs: pd.DataFrame) -> list[Row]:
     """The rows of a study, by task, what trains most first.

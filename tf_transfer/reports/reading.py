@@ -19,13 +19,15 @@ from tf_transfer.utils.formatting import cut
 
 Record = dict[str, Any]
 
-# Times are compared only between runs that agree in these.
+# Times are compared only between runs that agree in these. The times of a run
+# that traced its programs hold seconds that a warm worker's next runs save.
 TIMING_ENVIRONMENT = (
     "processor",
     "devices",
     "threads",
     "concurrent_runs",
     "replicas",
+    "traced",
 )
 # What a report needs of `config.json`, besides.
 REPORTED = {
@@ -157,7 +159,8 @@ def _make_record(
         return scores[metric] if scores else None
 
     starts = config["starts"]
-    environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
+    known = {**config, "traced": result.get("traced")}
+    environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
     mixed = any(
         start[name] != environment[name]
         for start in starts

@@ -37,6 +37,19 @@ ADAPTATIONS = {
     "joint": "joint",
     **stacking_ensembles.METHODS,
 }
+# What the name of a row leaves out.
+USUAL_SIZES = {
+    "lstm_units": 256,
+    "lstm_layers": 1,
+    "growth": 64,
+    "kernel": 3,
+    "perspectives": 5,
+    "context_units": 100,
+    "aggregation_units": 100,
+    "transformer_units": 256,
+    "transformer_layers": 1,
+    "transformer_heads": 4,
+}
 METRICS = {  # of each task, and what the tables call them
     "ner": {"accuracy": "accuracy", "f1": "entity F1", "token_f1": "word F1"},
     "text": {"accuracy": "accuracy", "f1": "F1", "f1_macro": "macro F1"},
@@ -173,7 +186,19 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _head(settings: Settings) -> str:
-    return HEADS.get(settings["head"], str(settings["head"]))
+    """A head in words, with what is not usual of it."""
+    words = [HEADS.get(settings["head"], str(settings["head"]))]
+    if settings["head"] == "dense":
+        if settings.get("pooling") == "cls_state":
+            words.append("[CLS] without the pooler")
+        if settings.get("pairs") == "sbert":
+            words.append("each text by itself")
+    words += [
+        f"{name} {settings[name]}"
+        for name, usual in USUAL_SIZES.items()
+        if settings.get(name, usual) != usual
+    ]
+    return ", ".join(words)
 
 
 def _adaptation(settings: Settings) -> str:

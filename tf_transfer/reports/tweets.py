@@ -111,6 +111,11 @@ def _name(approach: str, settings: claims.Group) -> str:
     if approach == "last_0":
         return "frozen" if is_frozen else "pooler trained"
     name = NAMES.get(approach, approach.replace("_", " "))
+    loaded = settings.get("load_blocks", "all")
+    if loaded == "none":
+        name += ", nothing loaded"
+    elif loaded != "all":
+        name += f", blocks {loaded} loaded"
     return name + (", pooler frozen" if is_frozen else "")
 
 

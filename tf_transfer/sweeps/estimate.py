@@ -124,11 +124,13 @@ class Estimate:
         seconds: of training and evaluation, and what a run takes beside.
         builds: dict from what identifies a feature cache to what it needs.
         live_seconds: what `seconds` were without a feature cache.
+        predict_seconds: of running the encoder over what is evaluated, once.
     """
 
     seconds: float
     builds: dict[tuple, Build]
     live_seconds: float
+    predict_seconds: float = 0.0
 
 
 class Estimator:
@@ -175,7 +177,7 @@ class Estimator:
             else SHARE_OF_PEAK
         )
         peak = self._peak(settings.precision)
-        operations, live, builds = 0.0, 0.0, {}
+        operations, live, predicting, builds = 0.0, 0.0, 0.0, {}
         for phase in phases:
             trainable = phase.trainable
             if len(phases) == 1:
@@ -188,6 +190,7 @@ class Estimator:
                 needs = _ObjectiveNeeds(settings, network, objective, trainable)
                 operations += needs.operations(phase.max_epochs, cached)
                 live += needs.operations(phase.max_epochs, False)
+                predicting += needs.predict_operations()
                 if cached:
                     entry = (
                         settings.model,
@@ -202,7 +205,10 @@ class Estimator:
                     )
         speed = peak * share
         return Estimate(
-            RUN_SECONDS + operations / speed, builds, RUN_SECONDS + live / speed
+            RUN_SECONDS + operations / speed,
+            builds,
+            RUN_SECONDS + live / speed,
+            predicting / (peak * SHARE_OF_PEAK),
         )
 
     def _peak(self, precision: str) -> float:
@@ -232,12 +238,13 @@ class _ObjectiveNeeds:
         trainable: "Trainable",
     ) -> None:
         from tf_transfer.data import batches
+        from tf_transfer.models import network as network_lib
 
         buckets = batches.buckets_up_to(settings.max_length)
         self.trained = trainable
         self.shape = cost.Shape.from_encoder(network.encoder)
         pooling = network.heads[objective.name].pooling
-        self.cls_only = pooling in ("cls", "last4")
+        self.cls_only = pooling in network_lib.CLS_ONLY
         self.texts_per_example = objective.train.texts_per_example
         self.value_bytes = 4 if settings.cache_dtype == "float32" else 2
         self.splits = [
@@ -261,6 +268,7 @@ class _ObjectiveNeeds:
             1,
             1,
             buckets,
+            drop_last=settings.drop_last,
         )
         self.evaluation_plans = [
             batches.plan_evaluation(
@@ -280,6 +288,15 @@ class _ObjectiveNeeds:
                 shape, plan, cut if cached else 0, shape.blocks, self.cls_only
             )
         return self.texts_per_example * epochs * per_epoch
+
+    def predict_operations(self) -> float:
+        """Returns the operations of all blocks over what is evaluated."""
+        return self.texts_per_example * sum(
+            cost.count_forward_operations(
+                self.shape, plan, 0, self.shape.blocks, self.cls_only
+            )
+            for plan in self.evaluation_plans
+        )
 
     def build_operations(self) -> float:
         """Returns the operations of running the prefix over all texts."""

@@ -67,7 +67,12 @@ def sharing(run: Planned) -> tuple[Hashable, ...]:
 def kind(run: Planned) -> Hashable:
     """What a process is set up for, once and for all."""
     settings = run.settings
-    return settings.strategy, settings.cpu_devices, settings.deterministic
+    return (
+        settings.is_sparse,
+        settings.strategy,
+        settings.cpu_devices,
+        settings.deterministic,
+    )
 
 
 def choose(

@@ -38,6 +38,7 @@ class AdamOptions:
     bias_correction: bool = False
     clip_norm: float = 1.0
     precision: str = "float32"
+    idle_heads: str = "still"
 
 
 class LearningRate:
@@ -94,7 +95,9 @@ class BertAdam:
             gradients would not do: Adam divides by their size.
         groups: the group of each weight; unset, one for all. A group that is
             left out of an update keeps weights, moments and the count that
-            its moments are corrected by.
+            its moments are corrected by. With `idle_heads` at `drift` it moves
+            on by its old moments, from its first own update on, as if it had
+            a gradient of zeros.
         sums_gradients: whether gradients are summed up, before clipping.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
@@ -197,11 +200,14 @@ class BertAdam:
             gradients = [g / self.loss_scale for g in gradients]
         norm = tf.linalg.global_norm(gradients)
         moved = set(self.updates)
+        idle: set[str] = set()
         if groups is not None:
+            if self.options.idle_heads == "drift":
+                idle = moved - set(groups)
             moved &= set(groups)
 
         def update(strategy: Any, gradients: Any, norm: tf.Tensor) -> None:
-            self._update(strategy, gradients, norm, moved)
+            self._update(strategy, gradients, norm, moved, idle)
 
         context.merge_call(update, args=(gradients, norm))
         return norm
@@ -212,6 +218,7 @@ class BertAdam:
         gradients: Sequence[tf.Tensor],
         norm: tf.Tensor,
         groups: set[str],
+        idle: set[str],
     ) -> None:
         """Updates every replica's copy alike, across replicas."""
         update = strategy.extended.update
@@ -219,7 +226,7 @@ class BertAdam:
         rate = self.rate(tf.identity(self.step))
         correction = float(options.bias_correction)
         powers = {}
-        for group in groups:
+        for group in groups | idle:
             power = tf.cast(tf.identity(self.updates[group]) + 1, tf.float32)
             powers[group] = (
                 correction * tf.pow(options.adam_beta1, power),
@@ -236,7 +243,7 @@ class BertAdam:
             gradients,
             strict=True,
         ):
-            if group not in groups:
+            if group not in powers:
                 continue
             if total is not None:
                 finite = tf.math.is_finite(norm)
@@ -259,7 +266,7 @@ class BertAdam:
                 ),
                 group=False,
             )
-        self._count(strategy, norm, groups)
+        self._count(strategy, norm, groups, idle)
 
     def _update_one(
         self,
@@ -300,16 +307,21 @@ class BertAdam:
             grad=gradient,
         )
 
-    def _count(self, strategy: Any, norm: tf.Tensor, groups: set[str]) -> None:
+    def _count(
+        self, strategy: Any, norm: tf.Tensor, groups: set[str], idle: set[str]
+    ) -> None:
         self.step.assign_add(1)
-        if not self.scales_loss:
-            for group in sorted(groups):
-                self.updates[group].assign_add(1)
-            return
-        norm = strategy.experimental_local_results(norm)[0]
-        good = tf.math.is_finite(norm)
+        good = tf.constant(True)
+        if self.scales_loss:
+            norm = strategy.experimental_local_results(norm)[0]
+            good = tf.math.is_finite(norm)
         for group in sorted(groups):
             self.updates[group].assign_add(tf.cast(good, tf.int64))
+        for group in sorted(idle):  # its moments are 0 until its first update
+            began = tf.identity(self.updates[group]) > 0
+            self.updates[group].assign_add(tf.cast(good & began, tf.int64))
+        if not self.scales_loss:
+            return
         none = tf.constant(0, tf.int64)
         streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
         grow = streak >= STEPS_TO_GROW

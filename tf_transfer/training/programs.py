@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tf_transfer.data import batches
 from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
@@ -41,12 +42,14 @@ class PhasePrograms:
         optimizer: over all that trains.
         objectives: a program for each objective.
         passes: of an epoch.
+        is_new: whether they are traced in this run.
     """
 
     rate: LearningRate
     optimizer: BertAdam
     objectives: list[ObjectiveProgram]
     passes: list[Pass]
+    is_new: bool = True
 
     def take_over(self, attached: Sequence[Attached], options: Any) -> None:
         """Makes them another run's, which trains from its beginning.
@@ -58,6 +61,7 @@ class PhasePrograms:
         for program, (objective, _) in zip(self.objectives, attached):
             program.take_over(objective, options)
         self.optimizer.reset(options.adam.weight_decay)
+        self.is_new = False
 
 
 def prepare(
@@ -82,7 +86,7 @@ def prepare(
         seeds: of the network's dropout.
         options: `trainer.TrainingOptions`.
     """
-    total_steps = _steps_per_epoch(phase, options.batch_size) * phase.max_epochs
+    total_steps = _steps_per_epoch(phase, options) * phase.max_epochs
     warmup_steps = int(total_steps * options.warmup_fraction)
     key = _key(number, phase, attached, devices, options, bool(warmup_steps))
     programs = network.programs.pop(key, None)
@@ -134,9 +138,12 @@ def _key(
     )
 
 
-def _steps_per_epoch(phase: Phase, batch_size: int) -> int:
+def _steps_per_epoch(phase: Phase, options: Any) -> int:
     steps = [
-        -(-len(objective.train) // batch_size) for objective in phase.objectives
+        batches.count_steps(
+            len(objective.train), options.batch_size, options.drop_last
+        )
+        for objective in phase.objectives
     ]
     if phase.combination is None:
         return sum(steps)

@@ -61,6 +61,7 @@ RESULT = {
     ],
     "train_seconds": (float, None),
     "seconds_per_epoch": (float, None),
+    "traced?": (bool, None),
     "prefix_seconds": (float, None),
     "prefix_build_seconds": (float, None),
     "checkpoint_bytes?": (int, None),
@@ -109,6 +110,8 @@ EPOCH = {
     "frozen_blocks?": int,
 }
 
+
+OUT_OF_TIME = "max_seconds"  # why a run stopped that more time continues
 
 # Files whose hashes `result.json` has, beside those of `model/`.
 HASHED = ("config.json", "epochs.jsonl", "predictions.npz")
@@ -160,7 +163,7 @@ def locate(
 def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
     """Whether a finished run would go on, for more epochs, with these."""
     return (
-        result["stop_reason"] == "max_epochs"
+        result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
         and bool(result.get("phases"))
         and settings.max_epochs > result["phases"][-1]["epochs"]
     )
@@ -329,9 +332,10 @@ class RunDirectory:
         self.check_key()
 
     def is_locked(self) -> bool:
-        """Whether a process of this machine is writing here now."""
+        """Whether a process is writing here now."""
         try:
-            with open(self.file(".lock")) as file:
+            # Some shared folders lock only what is opened to be written.
+            with open(self.file(".lock"), "r+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False

@@ -105,6 +105,7 @@ class ObjectiveProgram:
             self.devices.replicas,
             batches.buckets_up_to(self.options.max_length),
             repeat,
+            self.options.drop_last,
         )
 
     def iterate(self, plan: BatchPlan) -> Iterator[Batch]:

@@ -36,6 +36,7 @@ from tf_transfer.training.objectives import Objective
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
 from tf_transfer.training.progress import Progress
+from tf_transfer.training.records import OUT_OF_TIME
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.steps import NotFiniteError
@@ -60,6 +61,7 @@ class TrainingOptions:
     warmup_fraction: float
     seed: int
     jit_compile: bool = False
+    drop_last: bool = False
 
 
 class Trainer:
@@ -80,6 +82,8 @@ class Trainer:
         optimizer: of the current phase.
         steps_left: of the current pass.
         best_logits: dict of the outputs at the selected epoch, by name.
+        is_out_of_time: whether the phase ends with this epoch; callbacks set
+            it.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class Trainer:
         self.optimizer: Any = None
         self.steps_left = 0
         self.best_logits: dict[str, np.ndarray] = {}
+        self.is_out_of_time = False
         self._cache_options = cache
         self._callbacks = list(callbacks) if devices.is_chief else []
         self._cache: FeatureCache | None = None
@@ -130,6 +135,7 @@ class Trainer:
                 weight moved.
         """
         arrays = self._restore()
+        self._traces = arrays is not None  # the process before did
         # The last run on this network checked it at its end.
         moving = frozenset(self._moving_weights[-1])
         frozen = self.network.hashes.pop(moving, "")
@@ -223,6 +229,7 @@ class Trainer:
             self._seeds,
             self.options,
         )
+        self._traces |= prepared.is_new
         self.optimizer = prepared.optimizer
         self._programs = prepared.objectives
         self._outputs: dict[str, tuple[dict, dict]] = {}
@@ -385,15 +392,17 @@ class Trainer:
         """Metrics by kind of split, and logits by name, of all objectives.
 
         Where only heads train, an objective that was not in the pass puts out
-        what it did before.
+        what it did before, unless its head drifts.
         """
+        others_move = (
+            not phase.trainable.only_heads
+            or self.options.adam.idle_heads == "drift"
+        )
         scores: dict[str, Any] = {}
         logits: dict[str, np.ndarray] = {}
         for program in self._programs:
             name = program.objective.name
-            has_moved = (
-                not phase.trainable.only_heads or program in one_pass.programs
-            )
+            has_moved = others_move or program in one_pass.programs
             if has_moved or name not in self._outputs:
                 self._outputs[name] = self._score(program)
             metrics, arrays = self._outputs[name]
@@ -481,6 +490,8 @@ class Trainer:
         progress.total_epochs += 1
         progress.task = 0
         reason = self._reason_to_stop(phase)
+        if not reason and self.devices.agree(self.is_out_of_time)[0] > 0:
+            reason = OUT_OF_TIME
         if phase.freeze_percentile is not None:
             self._freeze_more(phase)
         self.save()
@@ -674,6 +685,7 @@ class Trainer:
             "phases": progress.phase_records,
             "train_seconds": progress.elapsed,
             "seconds_per_epoch": float(np.mean(timed)) if timed else None,
+            "traced": self._traces,
             "prefix_seconds": progress.prefix_seconds if is_cached else None,
             "prefix_build_seconds": (
                 progress.prefix_build_seconds if is_cached else None

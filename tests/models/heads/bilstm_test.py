@@ -1,17 +1,24 @@
 """A bidirectional LSTM and its dense layer, against NumPy."""
 
 import numpy as np
+import pytest
 
 from tests.models.heads import reference
 
 
 def expected(head, text):
-    *lstm, kernel, bias = reference.arrays(head)
-    return np.concatenate(reference.bilstm(text, *lstm), axis=1) @ kernel + bias
+    for layer in head.lstms:
+        states = reference.bilstm(text, *reference.arrays(layer))
+        text = np.concatenate(states, axis=1)
+    kernel, bias = reference.arrays(head.output_layer)
+    return text @ kernel + bias
 
 
-def test_each_direction_begins_at_the_texts_own_end():
-    head = reference.build_head("ner", "bilstm", units=5, lstm_units=4)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_each_direction_begins_at_the_texts_own_end(layers):
+    head = reference.build_head(
+        "ner", "bilstm", units=5, lstm_units=4, lstm_layers=layers
+    )
     logits = head(*reference.inputs(padding=2)).numpy()
     for row, text in enumerate(reference.texts()):
         np.testing.assert_allclose(
@@ -20,7 +27,8 @@ def test_each_direction_begins_at_the_texts_own_end():
 
 
 def test_both_directions_start_from_other_weights():
-    lstm = reference.heads.build("ner", "bilstm", 5, 8, 0.1, 0, "float32").lstm
+    head = reference.heads.build("ner", "bilstm", 5, 8, 0.1, 0, "float32")
+    [lstm] = head.lstms
     forward, backward = lstm.forward_layer.cell, lstm.backward_layer.cell
     for kind in ("kernel", "recurrent_kernel"):
         one, other = (getattr(c, kind).numpy() for c in (forward, backward))

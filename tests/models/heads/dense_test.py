@@ -29,6 +29,14 @@ def test_a_pooled_vector_passes_two_dense_layers(task):
     np.testing.assert_allclose(head(pooled), two_dense(head, pooled), atol=1e-5)
 
 
+def test_two_texts_by_themselves_are_read_beside_their_difference():
+    head = reference.build_head("pairs", "dense", units=3, texts_per_example=2)
+    u, v = np.split(reference.inputs()[0][:, 0], 2)
+    x = np.concatenate([u, v, np.abs(u - v)], axis=1)
+    logits = head(np.concatenate([u, v]))
+    np.testing.assert_allclose(logits, two_dense(head, x), atol=1e-5)
+
+
 def test_the_inner_layer_is_as_wide_as_the_states_unless_told():
     assert reference.build_head("text", "dense").inner.units == reference.HIDDEN
     assert reference.build_head("text", "dense", inner_units=5).inner.units == 5

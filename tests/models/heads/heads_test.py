@@ -22,7 +22,7 @@ SMALL = {
     "highway": {"lstm_units": 4},
     "bimpm": {"context_units": 5, "aggregation_units": 16},
     "bimpm_without_context": {"aggregation_units": 16},
-    "sim_transformer": {"context_units": 5, "aggregation_units": 16},
+    "sim_transformer": {"context_units": 5, "transformer_units": 16},
 }
 every_head = pytest.mark.parametrize("task, name", ALL)
 every_token_head = pytest.mark.parametrize("task, name", TOKENS)

@@ -73,6 +73,37 @@ def test_a_head_reads_the_encoders_output(encoder, task, name):
         np.testing.assert_allclose(above, live, atol=1e-5)
 
 
+def test_cls_is_read_with_and_without_the_pooler(encoder):
+    head = heads.build(
+        "text",
+        "dense",
+        2,
+        encoder.hidden,
+        0.1,
+        0,
+        "float32",
+        pooling="cls_state",
+        name="head_x",
+    )
+    network = network_lib.Network(encoder, {"x": head})
+    assert not network.uses_pooler
+    assert encoder.pooler not in network.layers
+    batch = batch_of(encoder, network)
+    states = encoder(
+        batch["ids"], batch["segments"], batch["mask"], training=False
+    )
+    live = network.logits("x", batch, training=False)
+    np.testing.assert_allclose(live, head(states[:, 0]), atol=1e-5)
+    whole = freezing.parse("0", "", len(encoder.blocks))
+    prefix = network.prefix("x", whole, "float32")
+    above = {"mask": batch["mask"], "states": prefix.run(encoder, batch)}
+    np.testing.assert_allclose(
+        network.logits("x", above, training=False, prefix=prefix),
+        live,
+        atol=1e-5,
+    )
+
+
 @pytest.mark.parametrize("task, name", ALL)
 def test_every_weight_of_a_head_belongs_to_it(encoder, task, name):
     network = build_network(encoder, task, name)

@@ -1,6 +1,7 @@
 """Sim-Transformer, against NumPy."""
 
 import numpy as np
+import pytest
 
 from tests.models.heads import bimpm_test
 from tests.models.heads import reference
@@ -46,17 +47,21 @@ def expected(head, p, q):
     vectors = []
     for x in bimpm_test.matching_vectors(head, p, q):
         x = x @ kernel + bias + positions(len(x), WIDTH)
-        vectors.append(block(x, *reference.arrays(head.block)).mean(axis=0))
+        for layer in head.blocks:
+            x = block(x, *reference.arrays(layer))
+        vectors.append(x.mean(axis=0))
     return bimpm_test.predict(head, vectors)
 
 
-def test_a_transformer_reads_the_matching_vectors():
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_transformer_reads_the_matching_vectors(layers):
     head = reference.build_head(
         "pairs",
         "sim_transformer",
         context_units=5,
         perspectives=3,
-        aggregation_units=WIDTH,
+        transformer_units=WIDTH,
+        transformer_layers=layers,
     )
     logits = head(*reference.inputs(padding=2)).numpy()
     for row, (p, q) in enumerate(reference.pairs()):
@@ -71,7 +76,8 @@ def test_positions_are_those_of_vaswani():
 
 def test_the_blocks_kernels_are_kaiming_and_none_is_another():
     head = heads.build("pairs", "sim_transformer", 1, 8, 0.1, 0, "float32")
-    layers = keras_private.block_layers(head.block)
+    [only] = head.blocks
+    layers = keras_private.block_layers(only)
     equal = [layers.query, layers.key, layers.value, layers.attention_output]
     kernels = [layer.kernel.numpy().ravel() for layer in equal]
     for kernel in kernels:

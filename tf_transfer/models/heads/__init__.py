@@ -36,6 +36,23 @@ HEADS: dict[str, dict[str, str]] = {
     },
 }
 
+# By name: the arguments of a head's class that say how large it is; flags of
+# the same names set them.
+SIZES: dict[str, tuple[str, ...]] = {
+    "bilstm": ("lstm_units", "lstm_layers"),
+    "highway": ("lstm_units",),
+    "densenet": ("growth", "kernel"),
+    "bimpm": ("perspectives", "context_units", "aggregation_units"),
+    "bimpm_without_context": ("perspectives", "aggregation_units"),
+    "sim_transformer": (
+        "perspectives",
+        "context_units",
+        "transformer_units",
+        "transformer_layers",
+        "transformer_heads",
+    ),
+}
+
 
 def register(task_kind: str, name: str, path: str) -> None:
     """Adds a head that lives outside of this package.

@@ -38,7 +38,8 @@ class Head(keras.layers.Layer):
 
     Attributes:
         pooling: what it reads of a text: `tokens`, the states of all tokens
-            and their mask; or `cls`, [CLS] through the encoder's pooler.
+            and their mask; `cls`, [CLS] through the encoder's pooler; or
+            `cls_state`, [CLS] as the last block leaves it.
         texts_per_example: 2 where the encoder runs each text of a pair by
             itself, else 1. A batch then holds the first texts of all its
             examples, followed by the second ones.

@@ -4,7 +4,8 @@
 
 "We perform a named entity recognition tasks, by adding a bi-LSTM on top of the
 BERT model." The paper gives no size. Our choice: one layer of 256 units in
-each direction.
+each direction. Devlin et al. (1810.04805, section 5.3) put two layers of 768
+on frozen BERT: `lstm_layers`, `lstm_units`.
 """
 
 from typing import Any
@@ -19,6 +20,7 @@ class BiLSTMHead(Head):
 
     Args:
         lstm_units: in each direction.
+        lstm_layers: one on the other.
         others: see `Head`.
     """
 
@@ -30,12 +32,20 @@ class BiLSTMHead(Head):
         seed: int,
         dtype: str,
         lstm_units: int = 256,
+        lstm_layers: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
 
         # === Layers ===
-        self.lstm = self.build_bilstm(hidden, lstm_units, "lstm")
+        self.lstms = [
+            self.build_bilstm(
+                2 * lstm_units if number else hidden,
+                lstm_units,
+                f"lstm_{number + 1}" if number else "lstm",
+            )
+            for number in range(lstm_layers)
+        ]
         self.output_layer = self.build_logits(2 * lstm_units)
 
     def call(
@@ -49,5 +59,6 @@ class BiLSTMHead(Head):
             training: whether dropout is active.
         """
         x = self.dropout(states, training=training)
-        x = self.dropout(self.lstm(x, mask=mask), training=training)
+        for lstm in self.lstms:
+            x = self.dropout(lstm(x, mask=mask), training=training)
         return self.output_layer(tf.cast(x, tf.float32))

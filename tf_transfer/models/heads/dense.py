@@ -7,7 +7,8 @@ embedding of each word passes through two fully connected layers"; for the
 other tasks, "we use '[CLS]' for prediction and add two fully connected
 layers". The paper names neither width nor activation. Our choice: the inner
 layer is as wide as the encoder's states and has a ReLU; and [CLS] passes
-BERT's pooler first, as in every head on [CLS].
+BERT's pooler first, as in every head on [CLS], or not, and a pair is packed
+into one row, or each text is read by itself: then x = (u, v, |u - v|).
 """
 
 from typing import Any
@@ -18,10 +19,12 @@ from tf_transfer.models.heads.base import Head
 
 
 class DenseHead(Head):
-    """Two dense layers on [CLS]. A pair is packed into one row.
+    """Two dense layers on [CLS].
 
     Args:
         inner_units: width of the first layer; None for `hidden`.
+        pooling: `cls` or `cls_state`; see `Head`.
+        texts_per_example: 2 where each text of a pair is read by itself.
         others: see `Head`.
     """
 
@@ -35,13 +38,18 @@ class DenseHead(Head):
         seed: int,
         dtype: str,
         inner_units: int | None = None,
+        pooling: str = "",
+        texts_per_example: int = 1,
         **kwargs: Any,
     ) -> None:
         super().__init__(units, hidden, dropout, seed, dtype, **kwargs)
+        self.pooling = pooling or type(self).pooling
+        self.texts_per_example = texts_per_example
         width = inner_units or hidden
+        read = 3 * hidden if texts_per_example == 2 else hidden
 
         # === Layers ===
-        self.inner = self.build_dense(hidden, width, "inner", activation="relu")
+        self.inner = self.build_dense(read, width, "inner", activation="relu")
         self.output_layer = self.build_logits(width)
 
     def call(
@@ -53,10 +61,14 @@ class DenseHead(Head):
         """Logits, float32 [batch, units].
 
         Args:
-            states: float [batch, hidden].
+            states: float [texts_per_example * batch, hidden]. The first texts
+                of all examples, followed by the second ones.
             mask: not read.
             training: whether dropout is active.
         """
+        if self.texts_per_example == 2:
+            u, v = tf.split(states, 2)
+            states = tf.concat([u, v, tf.abs(u - v)], axis=1)
         x = self.dropout(states, training=training)
         x = self.dropout(self.inner(x), training=training)
         return self.output_layer(tf.cast(x, tf.float32))

@@ -38,9 +38,9 @@ class PooledHead(keras.layers.Layer):
         units: output units.
         hidden: width of the vector of a text; see `pooled_width`.
         pooling: which vector that is: `cls`, [CLS] through the encoder's
-            pooler; `mean`, the mean of the states of all tokens that are not
-            padding; or `last4`, [CLS] above each of the last four blocks,
-            concatenated.
+            pooler; `cls_state`, [CLS] as the last block leaves it; `mean`, the
+            mean of the states of all tokens that are not padding; or `last4`,
+            [CLS] above each of the last four blocks, concatenated.
         dropout: rate between pooling and the dense layer.
         seed: of the dense layer's initial weights, drawn from a truncated
             normal distribution of deviation 0.02, as in BERT's own code.
@@ -48,6 +48,8 @@ class PooledHead(keras.layers.Layer):
         texts_per_example: 2 where the encoder runs each text of a pair by
             itself: the head then reads (u, v, |u - v|), as Sentence-BERT
             does.
+        pooler_dropout: rate before the encoder's pooler, which the network
+            applies.
         inner_units: of a dense GELU layer with dropout below that layer; 0
             for none.
         **kwargs: of `keras.layers.Layer`, such as `name`.
@@ -62,6 +64,7 @@ class PooledHead(keras.layers.Layer):
         seed: int,
         dtype: str,
         texts_per_example: int = 1,
+        pooler_dropout: float = 0.0,
         inner_units: int = 0,
         **kwargs: Any,
     ) -> None:
@@ -71,6 +74,11 @@ class PooledHead(keras.layers.Layer):
 
         # === Layers ===
         self.dropout = keras.layers.Dropout(dropout, dtype=dtype)
+        self.pooler_dropout = (
+            keras.layers.Dropout(pooler_dropout, dtype=dtype)
+            if pooler_dropout
+            else None
+        )
         self.dense = keras.layers.Dense(
             units,
             kernel_initializer=keras.initializers.TruncatedNormal(

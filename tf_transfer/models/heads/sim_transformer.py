@@ -26,7 +26,6 @@ from tf_transfer.models import blocks
 from tf_transfer.models import keras_private
 from tf_transfer.models.heads.bimpm import BiMPMHead
 
-ATTENTION_HEADS = 4
 FEEDFORWARD_RATIO = 4  # width of the feed-forward layer / width of the block
 
 
@@ -34,7 +33,10 @@ class SimTransformerHead(BiMPMHead):
     """BiMPM's matching, and a transformer block over its vectors.
 
     Args:
-        aggregation_units: width of the block; a multiple of 8.
+        transformer_units: width of a block; a multiple of twice
+            `transformer_heads`.
+        transformer_layers: blocks, one on the other.
+        transformer_heads: attention heads of a block.
         others: see `BiMPMHead`.
     """
 
@@ -45,43 +47,57 @@ class SimTransformerHead(BiMPMHead):
         dropout: float,
         seed: int,
         dtype: str,
-        aggregation_units: int = 256,
+        transformer_units: int = 256,
+        transformer_layers: int = 1,
+        transformer_heads: int = 4,
         **kwargs: Any,
     ) -> None:
+        # Before the constructor, which builds the aggregation.
+        self.transformer_layers = transformer_layers
+        self.transformer_heads = transformer_heads
         super().__init__(
             units,
             hidden,
             dropout,
             seed,
             dtype,
-            aggregation_units=aggregation_units,
+            aggregation_units=transformer_units,
             **kwargs,
         )
 
     def build_aggregation(self, width: int, units: int) -> int:
-        """Builds projection and block; returns the width of a text's vector."""
+        """Projection and blocks; returns the width of a text's vector."""
         self.projection = self.build_dense(width, units, "projection")
-        self.block = self.build_layer(
+        self.blocks = [
+            self._build_block(
+                units, f"block_{number + 1}" if number else "block"
+            )
+            for number in range(self.transformer_layers)
+        ]
+        return units
+
+    def _build_block(self, units: int, name: str) -> keras.layers.Layer:
+        block = self.build_layer(
             keras_nlp.layers.TransformerEncoder(
                 intermediate_dim=FEEDFORWARD_RATIO * units,
-                num_heads=ATTENTION_HEADS,
+                num_heads=self.transformer_heads,
                 dropout=self.dropout.rate,
                 activation="relu",
                 dtype=self.dtype_policy,
-                name="block",
+                name=name,
             ),
             units,
         )
-        self._initialize_block()
-        return units
+        self._initialize_block(block)
+        return block
 
-    def _initialize_block(self) -> None:
-        """Draws the block's kernels anew, each seen as a matrix.
+    def _initialize_block(self, block: keras.layers.Layer) -> None:
+        """Draws a block's kernels anew, each seen as a matrix.
 
         The block would give one seed to several layers, and Keras would count
         the axis of attention heads as inputs.
         """
-        layers = keras_private.block_layers(self.block)
+        layers = keras_private.block_layers(block)
         for layer in (
             layers.query,
             layers.key,
@@ -103,7 +119,9 @@ class SimTransformerHead(BiMPMHead):
         y = self.projection(x)
         y += tf.cast(encode_positions(tf.shape(y)[1], y.shape[2]), y.dtype)
         y = self.dropout(y, training=training)
-        return mean_pool(blocks.run(self.block, y, mask, training), mask)
+        for block in self.blocks:
+            y = blocks.run(block, y, mask, training)
+        return mean_pool(y, mask)
 
 
 def encode_positions(length: int | tf.Tensor, width: int) -> tf.Tensor:
