@@ -118,6 +118,7 @@ def test_the_cache_of_a_prefix_serves_every_method(exact, tmp_path, capsys):
     assert capsys.readouterr().out.count("built now") == 1
 
 
+@pytest.mark.slow
 def test_a_resumed_run_is_the_one_that_was_not_interrupted(tmp_path):
     def run(out, epochs):
         settings = settings_of(
@@ -167,6 +168,7 @@ def test_a_saved_run_answers_as_it_did_and_exports_a_plain_bert(tmp_path):
         assert score == pytest.approx(other, abs=1e-5), label
 
 
+@pytest.mark.slow
 def test_phases_and_several_objectives_know_methods(tmp_path):
     shared = {
         "data": "sample",

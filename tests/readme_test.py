@@ -22,6 +22,7 @@ from tf_transfer import cache
 from tf_transfer import ensemble
 from tf_transfer import freezing
 from tf_transfer import glue
+from tf_transfer import methods
 from tf_transfer import multitask
 from tf_transfer import predict
 from tf_transfer import report
@@ -146,6 +147,7 @@ def small(line, trained, tmp_path):
         "freezing",
         "frameworks",
         "ensemble",
+        "methods",
         "multitask",
         "search",
         "stacking",
@@ -176,6 +178,7 @@ def run_here(module, words):
     parsed = {  # their own tests run them
         "freezing": freezing.Settings,
         "frameworks": frameworks.BenchmarkSettings,
+        "methods": methods.Settings,
         "multitask": multitask.Settings,
         "search": search.Settings,
         "stacking": stacking.Settings,

@@ -189,6 +189,7 @@ def test_entities_have_intervals_over_sentences():
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.slow
 def test_a_run_that_is_out_of_time_ends_at_an_epoch_and_goes_on(tmp_path):
     path = own_data.write_task(tmp_path)
     changes = {"max_epochs": 3, "schedule": "constant", "warmup_fraction": 0.0}

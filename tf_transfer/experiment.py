@@ -259,12 +259,13 @@ class Experiment:
                 for name, task in self.tasks.items()
                 if task.score_scale
             }
-            drawn = added.build(
+            trainable = self.trainable(len(encoder.blocks))
+            return self._warm.network(
                 encoder,
-                self.trainable(len(encoder.blocks)),
-                self.settings.seed,
+                heads,
+                scales,
+                added.build(encoder, trainable, self.settings.seed),
             )
-            return self._warm.network(encoder, heads, scales, drawn)
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.

@@ -70,6 +70,7 @@ ADAPTATIONS = {
 TASKS = ("ner", "text", "pairs")
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
+LARGEST_WIDTH, DEEPEST = 2**14, 100  # of heads
 LR = 2e-5
 
 
@@ -133,36 +134,58 @@ class Settings(settings_lib.Settings):
         choices=("cross", "sbert"),
     )
     lstm_units: int = setting(
-        256, "bilstm, highway: units in each direction.", at_least=1
+        256,
+        "bilstm, highway: units in each direction.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
     )
     lstm_layers: int = setting(
-        1, "bilstm: layers, one on the other.", at_least=1
+        1, "bilstm: layers, one on the other.", at_least=1, at_most=DEEPEST
     )
     growth: int = setting(
-        64, "densenet: channels of a convolution.", at_least=1
+        64,
+        "densenet: channels of a convolution.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
     )
     kernel: int = setting(
-        3, "densenet: tokens that a convolution reads.", at_least=1
+        3,
+        "densenet: tokens that a convolution reads.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
     )
     perspectives: int = setting(
-        5, "bimpm, sim_transformer: of each matching.", at_least=1
+        5,
+        "bimpm, sim_transformer: of each matching.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
     )
     context_units: int = setting(
         100,
         "bimpm, sim_transformer: of the first BiLSTM, in each direction.",
         at_least=1,
+        at_most=LARGEST_WIDTH,
     )
     aggregation_units: int = setting(
-        100, "bimpm: of the last BiLSTM, in each direction.", at_least=1
+        100,
+        "bimpm: of the last BiLSTM, in each direction.",
+        at_least=1,
+        at_most=LARGEST_WIDTH,
     )
     transformer_units: int = setting(
-        256, "sim_transformer: width of its blocks.", at_least=8
+        256,
+        "sim_transformer: width of its blocks.",
+        at_least=8,
+        at_most=LARGEST_WIDTH,
     )
     transformer_layers: int = setting(
-        1, "sim_transformer: its blocks.", at_least=1
+        1, "sim_transformer: its blocks.", at_least=1, at_most=DEEPEST
     )
     transformer_heads: int = setting(
-        4, "sim_transformer: attention heads of a block.", at_least=1
+        4,
+        "sim_transformer: attention heads of a block.",
+        at_least=1,
+        at_most=DEEPEST,
     )
     adaptation: str = setting(
         "stack_and_finetune",

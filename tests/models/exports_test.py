@@ -54,6 +54,16 @@ def test_transformers_folder_is_loaded_again_with_the_same_states(
     np.testing.assert_allclose(logits_of(again), logits_of(network), atol=1e-5)
 
 
+def test_two_units_of_a_softmax_are_exported_as_they_are(network):
+    head = pooled.PooledHead(
+        2, network.encoder.hidden, "cls", 0.1, 0, "float32", name="head_two"
+    )
+    two = Network(network.encoder, {"two": head})
+    layer = exports._output_layer(two, "two", "classes", LABELS)
+    for found, expected in zip(layer, head.dense.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_the_head_is_the_classifier_of_two_units(network, tmp_path):
     import safetensors.numpy
 

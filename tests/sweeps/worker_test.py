@@ -96,6 +96,7 @@ def results(folder):
     return glob.glob(f"{folder}/runs/**/result.json", recursive=True)
 
 
+@pytest.mark.slow
 def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
     grid = {
         "experiment": "tweets",

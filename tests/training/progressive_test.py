@@ -131,6 +131,7 @@ def one_each(monkeypatch):
 
 
 @pytest.mark.usefixtures("one_each")
+@pytest.mark.slow
 def test_autofreeze_freezes_for_good_and_its_cache_follows(tmp_path, capsys):
     shared = {
         "freeze_schedule": "autofreeze",
@@ -162,6 +163,7 @@ def test_autofreeze_freezes_for_good_and_its_cache_follows(tmp_path, capsys):
 @pytest.mark.parametrize(
     "changes", [{}, {"method": "lora", "frozen_prefix": "cached"}], ids=str
 )
+@pytest.mark.slow
 def test_a_resumed_run_freezes_as_one_that_was_not_interrupted(
     changes, tmp_path
 ):

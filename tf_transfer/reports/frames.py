@@ -31,6 +31,7 @@ VARIED = (
     "lr",
     "frozen_prefix",
     "cache_dtype",
+    "features",
 )
 # Of the key: what names a run, or says which texts and weights it has.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")

@@ -101,6 +101,11 @@ class Row:
         """Scores that it stands on: seeds, or folds."""
         return len(self.values["score"])
 
+    @property
+    def has_encoder(self) -> bool:
+        """Whether it is not words alone."""
+        return not self.runs.baseline.iloc[0]
+
 
 def make_rows(runs: pd.DataFrame) -> list[Row]:
     """The rows of a study, by task, what trains most first.
@@ -181,13 +186,12 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
     groups["layers"] = [
         str(s.get("trainable_layers", "")) for s in first.settings
     ]
+    is_usual = [
+        all(s.get(name, v) == v for name, v in UNLESS_NAMED.items())
+        for s in first.settings
+    ]
     groups["is_base"] = (groups.layers == "all") & ~groups.cached
-    groups["is_base"] &= np.array(
-        [
-            all(s.get(name, v) == v for name, v in UNLESS_NAMED.items())
-            for s in first.settings
-        ]
-    )
+    groups["is_base"] &= np.array(is_usual, bool)
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]
     for _, members in groups.groupby(alike):

@@ -125,7 +125,9 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     for study in studies:
         rows = study.rows
         told = any(verdict.study for verdict in study.verdicts)
+        # With training everything, or an encoder with words alone.
         compares = any(row.base is not None for row in rows)
+        compares |= study.runs.baseline.nunique() == 2
         if compares or told or study.name == "A":
             several = names.count(study.experiment) > 1
             parts.append(make_part(study, rows, several))

@@ -18,6 +18,17 @@ from tf_transfer.models.methods.base import Method
 from tf_transfer.models.methods.base import NewWeight
 
 
+class _Values:
+    """The values of some weights by name, cast when they are asked for."""
+
+    def __init__(self, weights: dict[str, Any], dtype: tf.DType) -> None:
+        self._weights = weights
+        self._dtype = dtype
+
+    def __getitem__(self, name: str) -> tf.Tensor:
+        return tf.cast(self._weights[name].value, self._dtype)
+
+
 class AddedWeights(keras.layers.Layer):
     """What a method adds to one block.
 
@@ -57,19 +68,13 @@ class AddedWeights(keras.layers.Layer):
         code = inspect.getsource(type(self.method))
         return f"{self.method!r} {code} {inspect.getsource(_initializer)}"
 
-    def _values(self, dtype: tf.DType) -> dict[str, tf.Tensor]:
-        return {
-            name: tf.cast(weight.value, dtype)
-            for name, weight in self.by_name.items()
-        }
-
     def dense(self, name: str, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
         """See `Method.dense`."""
-        return self.method.dense(self._values(y.dtype), name, x, y)
+        return self.method.dense(_Values(self.by_name, y.dtype), name, x, y)
 
     def hidden(self, x: tf.Tensor) -> tf.Tensor:
         """See `Method.hidden`."""
-        return self.method.hidden(self._values(x.dtype), x)
+        return self.method.hidden(_Values(self.by_name, x.dtype), x)
 
     def sublayer(
         self,
@@ -80,7 +85,7 @@ class AddedWeights(keras.layers.Layer):
         """See `Method.sublayer`."""
         shape, flat = tf.shape(x), [-1, x.shape[-1]]
         y = self.method.sublayer(
-            self._values(x.dtype),
+            _Values(self.by_name, x.dtype),
             name,
             tf.reshape(x, flat),
             lambda z: tf.reshape(normalise(tf.reshape(z, shape)), flat),

@@ -16,13 +16,19 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 from typing import ClassVar
+from typing import Protocol
 
 # The dense layers of a block, as in `keras_private.BlockLayers`.
 DENSE = ("query", "key", "value", "attention_output", "inner", "outer")
 SUBLAYERS = ("attention", "feedforward")
 
 Widths = Mapping[str, tuple[int, int]]  # inputs and outputs of each of `DENSE`
-Weights = Mapping[str, Any]  # values of what was added to a block, by name
+
+
+class Weights(Protocol):
+    """Values of what was added to a block."""
+
+    def __getitem__(self, name: str) -> Any: ...
 
 
 @dataclasses.dataclass(frozen=True)
