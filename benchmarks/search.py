@@ -377,11 +377,11 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
     blocks = loading.count_blocks(
         runs[0].settings.model, runs[0].settings.cache_folder
     )
-    rates = {name: train.usual_rate(name) for name in names}
-    names.sort(key=lambda name: space_lib.depth_of(name, blocks))
     space = {
         dict(approach.flags)["trainable_layers"]: approach
-        for approach in space_lib.make_space(names, blocks, rates, {})
+        for approach in space_lib.make_space(
+            names, blocks, lambda layers, _: train.usual_rate(layers), {}
+        )
     }
     for run in runs:
         result = run.directory.result()

@@ -39,6 +39,7 @@ from tf_transfer.config.settings import setting
 from tf_transfer.data import task_file
 from tf_transfer.data.task import Examples
 from tf_transfer.models import loading
+from tf_transfer.models import methods
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
@@ -50,6 +51,7 @@ from tf_transfer.searches.space import Approach
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import formatting
@@ -58,6 +60,7 @@ from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 
 UNITS = {"s": 1, "m": 60, "h": 3600}
+RAY_ADDRESS = "auto"
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
 # Of the budget, that the answer takes: reading predictions, drawing, writing.
 ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
@@ -84,6 +87,7 @@ VARIED = {  # flags with several values: the setting of a run
     "poolings": "pooling",
     "lengths": "max_length",
     "batch_sizes": "batch_size",
+    "methods": "method",
 }
 
 
@@ -98,9 +102,12 @@ class Settings(train.Settings):
     )
     approaches: str = setting(
         "",
-        "What may be trained, such as 0,1,2,all: numbers of last blocks, and "
-        "`all`. Unset: 0, 1, 2, 4, ... and all.",
+        "What may be trained, such as 0,1,2,all: what --trainable_layers of a "
+        "run may be. Unset: 0, 1, 2, 4, ... and all.",
         hashed=False,
+    )
+    methods: str = setting(
+        "", "Also vary --method, such as full,lora.", hashed=False
     )
     poolings: str = setting(
         "", "Also vary --pooling, such as cls,mean.", hashed=False
@@ -135,6 +142,19 @@ class Settings(train.Settings):
         hashed=False,
         at_least=1,
     )
+    engine: str = setting(
+        "local",
+        "Where the workers are: on this machine, or on the nodes of a Ray "
+        "cluster, which all see --out.",
+        choices=("local", "ray"),
+        hashed=False,
+    )
+    ray_address: str = setting(
+        RAY_ADDRESS,
+        "Of --engine=ray: HOST:PORT of the cluster, or `auto`, the one that "
+        "this machine is part of.",
+        hashed=False,
+    )
     out: str = setting(
         "", "Root of the run directories. Unset: searches/TASK.", hashed=False
     )
@@ -164,11 +184,16 @@ class Settings(train.Settings):
         for flag in VARIED:
             split_values(flag, getattr(self, flag))
         for word in split_values("approaches", self.approaches):
-            if not re.fullmatch(r"all|0|[1-9][0-9]{0,3}", word):
+            if not re.fullmatch(r"all|head|0|[1-9][0-9]{0,3}", word):
                 raise UserError(
                     f"--approaches={self.approaches}: give numbers of last "
-                    "blocks, and `all`, such as 0,1,2,all."
+                    "blocks, `all` and `head`, such as 0,1,2,all."
                 )
+        if self.engine != "ray" and self.ray_address != RAY_ADDRESS:
+            raise UserError(
+                "--ray_address: only --engine=ray reads it. Give that, too, or "
+                "leave it out."
+            )
 
     @property
     def seconds(self) -> float:
@@ -243,9 +268,8 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
     """
     layers = split_values("approaches", settings.approaches)
     layers = layers or space_lib.numbers_of_blocks(blocks)
-    layers.sort(key=lambda word: space_lib.depth_of(word, blocks))
     for word in layers:
-        if word != "all" and int(word) > blocks:
+        if word.isdigit() and int(word) > blocks:
             raise UserError(
                 f"--approaches={settings.approaches}: this encoder has "
                 f"{blocks} blocks. Give 0 to {blocks}, and `all`."
@@ -255,8 +279,26 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
         for flag, name in VARIED.items()
         if (values := split_values(flag, getattr(settings, flag)))
     }
-    rates = {word: train.usual_rate(word) for word in layers}
-    return space_lib.make_space(layers, blocks, rates, varied)
+
+    def usual_rate(word: str, others: Mapping[str, str]) -> float | None:
+        method = others.get("method", settings.method)
+        if method != "full" and word in ("0", "head"):
+            return None  # a method acts in blocks
+        return methods.load(method).lr or train.usual_rate(word)
+
+    if settings.method != "full":
+        varied.setdefault("method", [settings.method])
+    defaults = {
+        field.name: str(field.default)
+        for field in dataclasses.fields(train.Settings)
+    }
+    space = space_lib.make_space(layers, blocks, usual_rate, varied, defaults)
+    if not space:
+        raise UserError(
+            f"--method={settings.method}: acts in the blocks that train. Give "
+            "--approaches such as 1,2,all."
+        )
+    return space
 
 
 class Plan:
@@ -439,18 +481,19 @@ class Search:
         run_states = RunStates(settings.out, [])
         with execute.lock(run_states.folder):
             self.history.bring_back()
-            pool = execute.open_pool(jobs=settings.jobs)
-            runner = runner_lib.Runner(
-                self.plan,
-                pool,
-                run_states,
-                self.history,
-                self.clock,
-                self.end,
-                functools.partial(print, flush=True),
-            )
+            runs: dict[space_lib.Choice, Planned] = {}
             try:
-                with contextlib.closing(pool):
+                with self._open_pool() as pool:
+                    runner = runner_lib.Runner(
+                        self.plan,
+                        pool,
+                        run_states,
+                        self.history,
+                        self.clock,
+                        self.end,
+                        functools.partial(print, flush=True),
+                    )
+                    runs = runner.runs
                     self._work(runner)
             except Interrupted:
                 print("Stopped: the answer so far.", flush=True)
@@ -458,7 +501,7 @@ class Search:
                 answer.Outcome(
                     settings.task_name,
                     self.planner,
-                    runner.runs,
+                    runs,
                     self.words,
                     self.history,
                     self.clock,
@@ -468,6 +511,14 @@ class Search:
                     self.seconds_for_answer,
                 )
             )
+
+    def _open_pool(self) -> contextlib.AbstractContextManager[work.Pool]:
+        settings = self.settings
+        if settings.engine == "ray":
+            return execute.open_cluster(
+                settings.out, settings.ray_address, jobs=settings.jobs
+            )
+        return contextlib.closing(execute.open_pool(jobs=settings.jobs))
 
     def _work(self, runner: runner_lib.Runner) -> None:
         if self.words is not None and self.words.directory.result() is None:

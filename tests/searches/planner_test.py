@@ -22,7 +22,8 @@ USUAL = {"0": 1e-3, "1": 2e-4, "2": 2e-4, "all": 5e-5}
 
 
 def make_planner(budget=600.0, max_epochs=8, priors=PRIORS, seed=0):
-    space = space_lib.make_space(["0", "1", "2", "all"], 6, USUAL, {})
+    layers = ["0", "1", "2", "all"]
+    space = space_lib.make_space(layers, 6, lambda word, _: USUAL[word], {})
     return planner_lib.Planner(
         space,
         costs_lib.Costs(priors),
@@ -46,18 +47,20 @@ def test_trained_blocks_double_up_to_everything():
 
 
 def test_what_else_is_varied_multiplies_the_approaches():
+    def usual_rate(layers, others):
+        return None if layers == "0" and others["method"] == "lora" else 1e-4
+
     space = space_lib.make_space(
-        ["0", "all"], 6, USUAL, {"pooling": ["cls", "mean"]}
+        ["0", "all"],
+        6,
+        usual_rate,
+        {"method": ["full", "lora"]},
+        {"method": "full"},
     )
     names = [approach.name for approach in space]
-    assert names == [
-        "last_0",
-        "fine_tuning",
-        "last_0, pooling=mean",
-        "fine_tuning, pooling=mean",
-    ]
-    assert ("pooling", "mean") in space[2].flags
-    assert [approach.variant for approach in space] == [0, 0, 1, 1]
+    assert names == ["last_0", "fine_tuning", "fine_tuning, method=lora"]
+    assert ("method", "lora") in space[2].flags
+    assert [approach.variant for approach in space] == [0, 0, 1]
 
 
 # === Rates ===

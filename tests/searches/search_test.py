@@ -82,6 +82,9 @@ def test_a_budget_that_could_mean_two_things_is_refused(text, says):
     [
         ({"approaches": "1,1"}, "each once"),
         ({"approaches": "1,top"}, "numbers of last blocks"),
+        ({"approaches": "0", "method": "lora"}, "acts in the blocks"),
+        ({"methods": "full,prefix"}, "no such method"),
+        ({"ray_address": "a:1"}, "only --engine=ray reads it"),
         ({"approaches": "4"}, "this encoder has 3 blocks"),
         ({"poolings": "cls,max"}, "max"),
         ({"strategy": "multi_worker"}, "one machine"),

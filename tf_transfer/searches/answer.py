@@ -242,6 +242,8 @@ def _what(name: str) -> str:
     base, comma, rest = name.partition(", ")
     if base == EVERYTHING:
         said = "everything"
+    elif base == "head":
+        said = "the output layer alone"
     elif base == "last_0":
         said = "the head alone"
     else:
@@ -249,6 +251,12 @@ def _what(name: str) -> str:
         blocks = "block" if number == "1" else f"{number} blocks"
         said = f"the last {blocks}"
     return f"{said} ({rest})" if comma else said
+
+
+def _is_everything(name: str) -> bool:
+    """Whether an approach trains every weight."""
+    base, _, rest = name.partition(", ")
+    return base == EVERYTHING and "method=" not in rest
 
 
 def _rate(planner: Planner, choice: Choice) -> float:
@@ -323,7 +331,7 @@ def _against_everything(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
     assert planner is not None
     first, total = rows[0], sum(line.seconds for line in rows)
     for line in rows:
-        if line.name != EVERYTHING:
+        if not _is_everything(line.name):
             continue
         share = f" in {line.seconds / total:.0%} of the time" if total else ""
         if line is first:
@@ -343,8 +351,8 @@ def _against_everything(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
             f" ({loss:+.1f}){share}, with {epochs} at "
             f"{_rate(planner, line.found.choice):g}."
         ]
-    if EVERYTHING in planner.space:
-        seconds = planner.costs.seconds(EVERYTHING, 1)
+    for name in filter(_is_everything, planner.space):
+        seconds = planner.costs.seconds(name, 1)
         return [
             "Training everything was not begun: one epoch takes about "
             f"{_duration(seconds)}."

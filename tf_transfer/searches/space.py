@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
@@ -93,45 +94,59 @@ def numbers_of_blocks(blocks: int) -> list[str]:
     return [*map(str, numbers), "all"]
 
 
+NAMES = {"all": "fine_tuning", "head": "head"}  # others are last_k
+# On the scale of trained blocks: an output layer alone, and beside all blocks
+# the embeddings.
+DEPTH_OF_HEAD, DEPTH_OF_EMBEDDINGS = -0.5, 0.5
+
+
 def depth_of(trainable_layers: str, blocks: int) -> float:
     """How much trains; see `Approach.depth`."""
+    if trainable_layers == "head":
+        return DEPTH_OF_HEAD
     if trainable_layers == "all":
-        return math.log2(1 + blocks) + 0.5
+        return math.log2(1 + blocks) + DEPTH_OF_EMBEDDINGS
     return math.log2(1 + int(trainable_layers))
 
 
 def make_space(
     layers: Sequence[str],
     blocks: int,
-    usual_rate: Mapping[str, float],
+    usual_rate: Callable[[str, Mapping[str, str]], float | None],
     varied: Mapping[str, Sequence[str]],
+    defaults: Mapping[str, str] | None = None,
 ) -> list[Approach]:
-    """The approaches of a search.
+    """The approaches of a search, those that train least first.
 
     Args:
         layers: what `--trainable_layers` may be.
         blocks: of the encoder.
-        usual_rate: of each of `layers`.
-        varied: values of further flags, by name; the first of each is not
-            named by the approach.
+        usual_rate: function from one of `layers` and values of the further
+            flags to the rate that is usual for them; None where they do not go
+            together.
+        varied: values of further flags, by name.
+        defaults: of these flags: approaches do not name them.
     """
     approaches = []
     for variant, values in enumerate(itertools.product(*varied.values())):
-        others = tuple(zip(varied, values))
+        others = dict(zip(varied, values))
         named = [
             f"{name}={value}"
-            for name, value in others
-            if value != varied[name][0]
+            for name, value in others.items()
+            if value != (defaults or {}).get(name)
         ]
         for number in layers:
-            base = "fine_tuning" if number == "all" else f"last_{number}"
+            rate = usual_rate(number, others)
+            if rate is None:
+                continue
+            base = NAMES.get(number, f"last_{number}")
             approaches.append(
                 Approach(
                     ", ".join([base, *named]),
-                    (("trainable_layers", number), *others),
+                    (("trainable_layers", number), *others.items()),
                     depth_of(number, blocks),
-                    rates_around(usual_rate[number]),
+                    rates_around(rate),
                     variant,
                 )
             )
-    return approaches
+    return sorted(approaches, key=lambda approach: approach.depth)
