@@ -22,6 +22,7 @@ from typing import Any
 from absl import app
 from absl import flags
 
+from benchmarks import documents
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
@@ -29,7 +30,7 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
-BEGIN, END = "<!-- begin: measured -->", "<!-- end: measured -->"
+MARK = "measured"
 APPROACHES = (0, 1)  # trained blocks
 
 
@@ -178,15 +179,7 @@ def main(argv: list[str]) -> None:
         print(make_table(cases))
         return
     with open(path, encoding="utf-8") as file:
-        table = make_table(json.load(file))
-    with open(values.document, encoding="utf-8") as file:
-        text = file.read()
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise UserError(f"--document={values.document}: has no {BEGIN}.")
-    text = f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
-    files.write_atomically(values.document, text.encode())
+        documents.fill(values.document, MARK, make_table(json.load(file)))
 
 
 if __name__ == "__main__":

@@ -156,6 +156,7 @@ small = {"out": str(folder), "model": "tiny", "data": "sample"}
 settings = {
     "freezing": {**small, "lr": 1e-3},
     "glue": small,
+    "methods": small,
     "multitask": {**small, "data": str(folder)},
     "stacking": stacking_data.settings_of(folder).__dict__,
     "train": {**small, "task": "rte"},

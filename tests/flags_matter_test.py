@@ -128,6 +128,7 @@ NUMBERS = {
     "trainable_layers": "1",
     "blocks": "1-1",
     "pooling": "mean",
+    "head": "mlp",
     "max_length": 16,
     "max_train_examples": 8,
     "lr": 2e-3,
@@ -192,6 +193,53 @@ def test_layer_decay_changes_a_number_where_there_are_layers(
         for decay in (1.0, 1e-3)
     )
     assert differ(numbers(plain), numbers(decayed))
+
+
+METHODS = {
+    "method": {"method": "bias"},
+    "lora_rank": {"method": "lora", "lora_rank": 2},
+    "lora_alpha": {"method": "lora", "lora_alpha": 100.0},
+    "lora_targets": {"method": "lora", "lora_targets": "all"},
+    "adapter_width": {"method": "adapter", "adapter_width": 2},
+    "adapter_kind": {"method": "adapter", "adapter_kind": "pfeiffer"},
+}
+
+
+@pytest.mark.slow
+@shows(*METHODS)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_and_its_options_change_a_number(name, tmp_path):
+    changes = {"trainable_layers": "1", "lr": 0.01, **METHODS[name]}
+    usual = {n: v for n, v in changes.items() if n != name}
+    one, other = run(tmp_path / "one", **usual), run(tmp_path, **changes)
+    assert differ(numbers(one), numbers(other))
+
+
+@pytest.mark.slow
+@shows("freeze_schedule", "freeze_percentile")
+def test_a_freeze_schedule_changes_a_number(monkeypatch, tmp_path):
+    monkeypatch.setattr(tiny, "BLOCKS", 3)
+    schedules = (
+        {},
+        {"freeze_schedule": "gradual"},
+        {"freeze_schedule": "autofreeze", "freeze_percentile": 100.0},
+        {"freeze_schedule": "autofreeze", "freeze_percentile": 0.0},
+    )
+    plain, gradual, much, none = (
+        numbers(
+            run(
+                tmp_path / str(number),
+                trainable_layers="3",
+                max_epochs=4,
+                patience=0,
+                **changes,
+            )
+        )
+        for number, changes in enumerate(schedules)
+    )
+    assert len(gradual["losses"]) == 7
+    assert differ(plain, much)
+    assert not differ(plain, none)  # nothing is below the first
 
 
 @pytest.mark.slow

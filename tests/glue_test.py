@@ -57,6 +57,8 @@ RESULT_KEYS = {
     "phases",
     "train_seconds",
     "seconds_per_epoch",
+    "traced",
+    "checkpoint_bytes",
     "prefix_seconds",
     "prefix_build_seconds",
     "trainable_parameters",

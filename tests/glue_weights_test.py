@@ -73,7 +73,7 @@ def test_under_layer_decay_lower_blocks_have_lower_rates(monkeypatch, tiny_run):
     class Known(Exception):
         """Enough was seen."""
 
-    def listen(weights, rate, options, scales, groups):
+    def listen(weights, rate, options, scales, *unused):
         for weight, scale in zip(weights, scales, strict=True):
             rates.setdefault(scale, set()).add(weight.path.split("/")[0])
         raise Known

@@ -326,6 +326,7 @@ def test_pairs_of_texts_are_preprocessed_and_weights_count(tmp_path):
     assert_same_weights(parted, whole)
 
 
+@pytest.mark.slow
 def test_traced_functions_give_what_eager_ones_do(tmp_path):
     dataset = token_batches("bert")
     losses = []

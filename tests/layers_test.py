@@ -10,8 +10,16 @@ FILES = {
     path.relative_to(ROOT).as_posix(): path
     for path in sorted((ROOT / "tf_transfer").rglob("*.py"))
 }
-PAPERS = ("freezing", "glue", "multitask", "stacking", "train", "tweets")
-COMMANDS = ("cache", "ensemble", "predict", "report", "sweep")
+PAPERS = (
+    "freezing",
+    "glue",
+    "methods",
+    "multitask",
+    "stacking",
+    "train",
+    "tweets",
+)
+COMMANDS = ("cache", "ensemble", "predict", "report", "search", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *COMMANDS))
 LONGEST = 800  # lines
 
@@ -31,6 +39,15 @@ ROOMS = {
         "warm",
         "training",
         "models",
+        "data",
+        "config",
+        "utils",
+    ),
+    "searches": (
+        "sweeps",
+        "reports",
+        "experiment",
+        "training",
         "data",
         "config",
         "utils",

@@ -338,6 +338,7 @@ def test_only_what_moved_is_evaluated_anew(in_phases, monkeypatch, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_heads_that_drift_are_evaluated_after_every_pass(
     in_phases, tmp_path, eager
 ):

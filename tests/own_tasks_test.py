@@ -102,6 +102,7 @@ def test_the_same_task_elsewhere_is_the_same_run(trained, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("eager")
+@pytest.mark.slow
 def test_mrpc_as_a_task_file_gives_the_numbers_of_mrpc(tmp_path):
     from tests.data import glue_files
 

@@ -22,9 +22,11 @@ from tf_transfer import cache
 from tf_transfer import ensemble
 from tf_transfer import freezing
 from tf_transfer import glue
+from tf_transfer import methods
 from tf_transfer import multitask
 from tf_transfer import predict
 from tf_transfer import report
+from tf_transfer import search
 from tf_transfer import stacking
 from tf_transfer import sweep
 from tf_transfer import train
@@ -145,7 +147,9 @@ def small(line, trained, tmp_path):
         "freezing",
         "frameworks",
         "ensemble",
+        "methods",
         "multitask",
+        "search",
         "stacking",
         "train",
         "tweets",
@@ -174,7 +178,9 @@ def run_here(module, words):
     parsed = {  # their own tests run them
         "freezing": freezing.Settings,
         "frameworks": frameworks.BenchmarkSettings,
+        "methods": methods.Settings,
         "multitask": multitask.Settings,
+        "search": search.Settings,
         "stacking": stacking.Settings,
         "train": train.Settings,
         "tweets": tweets.Settings,
@@ -246,6 +252,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
             glue.Settings,
             freezing.Settings,
             multitask.Settings,
+            search.Settings,
             stacking.Settings,
             train.Settings,
             tweets.Settings,
@@ -256,6 +263,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "shard"}
     known |= {"hang_minutes", "worker_gb", "runs_per_gpu", "prune", "yes"}
     known |= {"attack", "attack_seed", "epochs"}
+    known |= {"engine", "ray_address", "address", "head"}
     known |= {
         "run",
         "text",

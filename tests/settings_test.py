@@ -214,6 +214,15 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "long_texts",  # where they are as before, and not otherwise
         "class_weights",
         "loss_head",
+        "head",
+        "freeze_schedule",
+        "freeze_percentile",
+        "method",
+        "lora_rank",  # with the method alone that reads them
+        "lora_alpha",
+        "lora_targets",
+        "adapter_width",
+        "adapter_kind",
         "out",
         "cache_dir",
         "cache_limit_gb",

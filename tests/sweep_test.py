@@ -161,6 +161,7 @@ def test_a_dry_run_needs_no_estimate_of_finished_runs(tmp_path, monkeypatch):
         (["--shard=17/16"], "--shard=17/16"),
         (["--shard=0/16"], "--shard=0/16"),
         (["--shard=three"], "--shard=three"),
+        (["--ray_address=auto"], "--ray_address: only --engine=ray"),
     ],
 )
 def test_a_wrong_flag_is_named_before_any_run_starts(
@@ -170,8 +171,20 @@ def test_a_wrong_flag_is_named_before_any_run_starts(
     words = [word.format(file=tmp_path / "file") for word in arguments]
     code, _ = call(*write_grid(tmp_path, {"seed": [0]}), *words)
     assert code == 1
-    assert message in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert message in told and len(told.splitlines()) <= 2
     assert not os.path.exists(tmp_path / "runs" / "glue")
+
+
+def test_without_a_cluster_nothing_starts(tmp_path, capsys):
+    pytest.importorskip("ray")
+    words = ["--engine=ray", "--ray_address=localhost:1"]
+    code, _ = call(*write_grid(tmp_path, {"seed": [0]}), *words)
+    assert code == 1
+    told = capsys.readouterr().err
+    assert "--ray_address=localhost:1: " in told
+    assert len(told.splitlines()) == 2
+    assert os.listdir(tmp_path / "runs") == [".sweep"]
 
 
 # === What it shows ===

@@ -1,5 +1,6 @@
 """Today's recipe on a task of one's own, and what a run comes to."""
 
+import dataclasses
 import os
 
 import numpy as np
@@ -185,3 +186,23 @@ def test_entities_have_intervals_over_sentences():
     assert answer.score_interval(none) == (0.0, 0.0)
     assert answer.difference_interval(half, none) == (0.0, 100.0)
     assert answer.difference_interval(half, half) == (0.0, 0.0)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.slow
+def test_a_run_that_is_out_of_time_ends_at_an_epoch_and_goes_on(tmp_path):
+    path = own_data.write_task(tmp_path)
+    changes = {"max_epochs": 3, "schedule": "constant", "warmup_fraction": 0.0}
+    settings = settings_of(path, tmp_path / "runs", baseline=False, **changes)
+    whole = train.run(
+        dataclasses.replace(settings, out=str(tmp_path / "other"))
+    )
+    short = train.run(dataclasses.replace(settings, max_seconds=0.01))
+    assert short.record["stop_reason"] == "max_seconds"
+    assert short.record["epochs_run"] == 1
+    longer = train.run(dataclasses.replace(settings, max_seconds=1e6))
+    assert longer.directory == short.directory
+    assert longer.record["stop_reason"] == "max_epochs"
+    assert longer.history.train_loss.tolist() == pytest.approx(
+        whole.history.train_loss.tolist(), abs=1e-6
+    )

@@ -7,8 +7,9 @@ import sys
 from tf_transfer.utils import formatting
 
 GROUPS = {
-    "Your own task": ("train", "predict"),
+    "Your own task": ("search", "train", "predict"),
     "The five papers": ("glue", "freezing", "tweets", "multitask", "stacking"),
+    "Beside the papers": ("methods",),
     "Many runs": ("sweep", "report", "ensemble", "cache"),
 }
 

@@ -33,6 +33,7 @@ from tf_transfer.data import tsv
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
+from tf_transfer.models import methods
 from tf_transfer.tasks import Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.tasks import Texts
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
+    from tf_transfer.models.methods.base import Method
     from tf_transfer.models.network import Network
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.training.objectives import Phase
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 EXPERIMENTS = {
     "freezing": "tf_transfer.freezing",
     "glue": "tf_transfer.glue",
+    "methods": "tf_transfer.methods",
     "multitask": "tf_transfer.multitask",
     "stacking": "tf_transfer.stacking",
     "train": "tf_transfer.train",
@@ -117,6 +120,7 @@ class Experiment:
         head: Callable[[Task, "Encoder"], "keras.layers.Layer"] | None = None,
     ) -> None:
         self.settings = settings.resolve()
+        _ = self.method  # what cannot be is said at once
         self._head = head
         self._own_source = source
         self.cut_share = 0.0
@@ -220,6 +224,16 @@ class Experiment:
 
     # === Model ===
 
+    @property
+    def method(self) -> "Method":
+        """What trains inside of the trainable blocks."""
+        return methods.from_settings(self.settings)
+
+    @property
+    def has_new_pooler(self) -> bool:
+        """Whether the pretrained model has no pooler, and it is a new one."""
+        return loading.is_roberta(self.settings.model)
+
     def build_network(
         self, devices: "Devices", encoder: "Encoder | None" = None
     ) -> "Network":
@@ -229,6 +243,8 @@ class Experiment:
             devices: the variables are made under their strategy.
             encoder: to put the heads on.
         """
+        from tf_transfer.models.methods import added
+
         with devices.strategy.scope():
             encoder = encoder or self.load_encoder()
             heads = {
@@ -242,7 +258,13 @@ class Experiment:
                 for name, task in self.tasks.items()
                 if task.score_scale
             }
-            return self._warm.network(encoder, heads, scales)
+            trainable = self.trainable(len(encoder.blocks))
+            return self._warm.network(
+                encoder,
+                heads,
+                scales,
+                added.build(encoder, trainable, self.settings.seed),
+            )
 
     def load_encoder(self) -> "Encoder":
         """The pretrained encoder; call it under the strategy's scope.
@@ -269,39 +291,16 @@ class Experiment:
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
     ) -> "keras.layers.Layer":
-        """The head of a task: pooling, dropout, one dense layer.
+        """The head of a task: pooling, dropout, one dense layer or two.
 
         Args:
             task: what it answers.
             number: of the task among those of the experiment.
             encoder: what it reads.
         """
-        from tf_transfer.models import heads
-        from tf_transfer.models.heads import pooled
-
         del number
-        settings = self.settings
-        if task.is_tagging:
-            return heads.build(
-                "ner",
-                "dense",
-                task.units,
-                encoder.hidden,
-                settings.head_dropout,
-                settings.seed,
-                settings.precision,
-                name=f"head_{task.name}",
-            )
-        return pooled.PooledHead(
-            task.units,
-            pooled.pooled_width(settings.pooling, encoder),
-            settings.pooling,
-            settings.head_dropout,
-            settings.seed,
-            settings.precision,
-            texts_per_example=self.texts_per_row(task),
-            pooler_dropout=getattr(settings, "pooler_dropout", 0.0),
-            name=f"head_{task.name}",
+        return tasks_lib.make_head(
+            self.settings, task, encoder, self.texts_per_row(task)
         )
 
     def texts_per_row(self, task: Task) -> int:
@@ -324,7 +323,11 @@ class Experiment:
         from tf_transfer.models import freezing
 
         return freezing.parse(
-            self.settings.trainable_layers, self.settings.blocks, blocks
+            self.settings.trainable_layers,
+            self.settings.blocks,
+            blocks,
+            self.method,
+            self.has_new_pooler,
         )
 
     # === Data and phases ===
@@ -415,29 +418,14 @@ class Experiment:
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
         """What is trained, and how many examples each split has."""
-        from tf_transfer.training import objectives
-
-        settings, task = self.settings, self.task
-        encoded = self.encode_splits(task, network.encoder)
-        metric = self.metric
-        objective = tasks_lib.make_objective(
-            task, encoded, class_weights=settings.class_weights
-        )
-        phase = objectives.Phase(
-            trainable=self.trainable(len(network.encoder.blocks)),
-            trainable_layers=settings.blocks or settings.trainable_layers,
-            lr=settings.lr,
-            max_epochs=settings.max_epochs,
-            objectives=(objective,),
-            score=(lambda scores: scores[metric])
-            if encoded["validation"]
-            else None,
-            patience=settings.patience if encoded["validation"] else 0,
-            min_delta=settings.min_delta,
-            select=settings.select,
-            layer_decay=settings.layer_decay,
-        )
-        return [phase], tasks_lib.count_examples(encoded)
+        encoded = self.encode_splits(self.task, network.encoder)
+        return tasks_lib.make_phases(
+            self.settings,
+            self.task,
+            encoded,
+            self.trainable(len(network.encoder.blocks)),
+            self.metric,
+        ), tasks_lib.count_examples(encoded)
 
     def build(
         self, devices: "Devices", encoder: "Encoder | None" = None
@@ -548,6 +536,7 @@ class Experiment:
                         directory, self.hyperparameters(), self.metric
                     ),
                     callbacks_lib.CheckpointTimer(settings.checkpoint_minutes),
+                    *self.own_callbacks(),
                     *callbacks,
                 ],
             )
@@ -570,6 +559,10 @@ class Experiment:
             self._warm.runs += 1
             directory.close()
         return Result(self, directory.path, record, network)
+
+    def own_callbacks(self) -> list["Callback"]:
+        """What else is called of every run of this experiment."""
+        return []
 
     def set_up_devices(self) -> "Devices":
         """The devices of the run; see `strategy.set_up`."""

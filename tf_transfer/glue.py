@@ -25,6 +25,7 @@ from typing import Any
 
 from tf_transfer import experiment
 from tf_transfer.config.settings import setting
+from tf_transfer.models import methods
 
 LR_FINE_TUNING = 2e-5
 LR_LAST_BLOCKS = 1e-3
@@ -37,7 +38,8 @@ class Settings(experiment.TaskSettings):
     lr: float = setting(
         None,
         f"Learning rate. Unset: {LR_FINE_TUNING:g} for `all`, "
-        f"{LR_LAST_BLOCKS:g} for the last blocks.",
+        f"{LR_LAST_BLOCKS:g} for the last blocks, the method's own for others "
+        "than `full`.",
         above=0,
     )
 
@@ -45,8 +47,8 @@ class Settings(experiment.TaskSettings):
         """The learning rate, by what is trained."""
         if self.lr is not None:
             return {}
-        is_fine_tuning = self.approach == "fine_tuning"
-        return {"lr": LR_FINE_TUNING if is_fine_tuning else LR_LAST_BLOCKS}
+        lr = LR_FINE_TUNING if self.trains_everything else LR_LAST_BLOCKS
+        return {"lr": methods.rate_of(self) or lr}
 
 
 class Glue(experiment.Experiment):

@@ -49,6 +49,7 @@ from tf_transfer.data import splits
 from tf_transfer.data import task_file
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
+from tf_transfer.models import methods
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
 
@@ -68,6 +69,7 @@ PHASES = {
     "head_then_all": ("head", "all"),
 }
 COMBINATIONS = ("in_turn", "sum", "pcgrad", "sampled")
+LR = 1e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +102,12 @@ class Settings(settings_lib.Settings):
     head_lr: float = setting(
         1e-3, "Learning rate of the output layers' phase.", above=0
     )
-    lr: float = setting(1e-5, "Learning rate of training everything.", above=0)
+    lr: float = setting(
+        None,
+        f"Learning rate of training everything. Unset: {LR:g}; the method's "
+        "own for others than `full`.",
+        above=0,
+    )
     pooling: str = setting(
         "mean",
         "What the output layers read: [CLS] through the pooler; [CLS] as the "
@@ -195,8 +202,8 @@ class Settings(settings_lib.Settings):
 
     @property
     def approach(self) -> str:
-        """`head`, `all` or `head_then_all`."""
-        return self.train
+        """`head`, `all` or `head_then_all`; with a method its label."""
+        return f"{self.train}{self.method_label}"
 
     @property
     def is_own(self) -> bool:
@@ -263,6 +270,8 @@ class Settings(settings_lib.Settings):
         values: dict[str, Any] = {}
         if self.train == "head":
             values["lr"] = self.head_lr
+        elif self.lr is None:
+            values["lr"] = methods.rate_of(self) or LR
         if not self.head_epochs:
             values["head_epochs"] = self.max_epochs
         if self.idle_heads is None:
@@ -416,7 +425,9 @@ class Multitask(experiment.Experiment):
         """What trains last, of an encoder of so many blocks."""
         from tf_transfer.models import freezing
 
-        return freezing.trainable_in_phase(self.settings.phases[-1], blocks)
+        return freezing.trainable_in_phase(
+            self.settings.phases[-1], blocks, self.method, self.has_new_pooler
+        )
 
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
@@ -516,7 +527,9 @@ class Multitask(experiment.Experiment):
         settings = self.settings
         is_last = name == settings.phases[-1]
         return Phase(
-            trainable=freezing.trainable_in_phase(name, blocks),
+            trainable=freezing.trainable_in_phase(
+                name, blocks, self.method, self.has_new_pooler
+            ),
             trainable_layers=name,
             lr=settings.head_lr if name == "head" else settings.lr,
             max_epochs=settings.max_epochs if is_last else settings.head_epochs,

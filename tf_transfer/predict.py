@@ -270,30 +270,38 @@ def export(
     """
     if os.path.exists(folder) and os.listdir(folder):
         raise UserError(f"--export={folder}: is not empty. Give a new folder.")
-    task = predictor.task
-    if form == "saved_model":
-        _save_model(predictor, folder)
-    else:
-        from tf_transfer.models import exports
+    from tf_transfer.models.methods import added
 
-        if task.is_tagging:
-            raise UserError(
-                f"--format={form}: is for texts, and this run labels words."
-            )
-        getattr(exports, form)(
-            predictor.network,
-            task.name,
-            folder,
-            task.kind,
-            predictor.labels,
-            predictor.experiment.settings.max_length,
-        )
+    task = predictor.task
+    with added.merged(predictor.network.encoder):
+        _export_as(form, predictor, folder)
     if run:
         from tf_transfer.reports import model_card
 
         text = model_card.write_card(run, task, form)
         files.write_atomically(os.path.join(folder, "README.md"), text.encode())
     print(f"Written to {folder}")
+
+
+def _export_as(form: str, predictor: Predictor, folder: str) -> None:
+    if form == "saved_model":
+        _save_model(predictor, folder)
+        return
+    from tf_transfer.models import exports
+
+    task = predictor.task
+    if task.is_tagging:
+        raise UserError(
+            f"--format={form}: is for texts, and this run labels words."
+        )
+    getattr(exports, form)(
+        predictor.network,
+        task.name,
+        folder,
+        task.kind,
+        predictor.labels,
+        predictor.experiment.settings.max_length,
+    )
 
 
 def _save_model(predictor: Predictor, folder: str) -> None:

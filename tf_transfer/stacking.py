@@ -46,6 +46,7 @@ from tf_transfer.data import task_file
 from tf_transfer.data import yahoo
 from tf_transfer.data.task import Task
 from tf_transfer.models import heads
+from tf_transfer.models import methods
 from tf_transfer.trained import Predictor
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
@@ -70,6 +71,7 @@ TASKS = ("ner", "text", "pairs")
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
 LARGEST_WIDTH, DEEPEST = 2**14, 100  # of heads
+LR = 2e-5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,7 +195,12 @@ class Settings(settings_lib.Settings):
         choices=tuple(ADAPTATIONS),
     )
     head_lr: float = setting(1e-3, "Learning rate of the first phase.", above=0)
-    lr: float = setting(2e-5, "Learning rate of training everything.", above=0)
+    lr: float = setting(
+        None,
+        f"Learning rate of training everything. Unset: {LR:g}; the method's "
+        "own for others than `full`.",
+        above=0,
+    )
     phase_one_epochs: int = setting(1, "Epochs of the first phase.", at_least=1)
     phase_one_gap: float = setting(
         -1.0,
@@ -223,7 +230,7 @@ class Settings(settings_lib.Settings):
     @property
     def approach(self) -> str:
         """What trains when, and which head."""
-        return f"{self.adaptation}_{self.head}"
+        return f"{self.adaptation}_{self.head}{self.method_label}"
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -302,6 +309,8 @@ class Settings(settings_lib.Settings):
             values["model"] = f"bert_base_en{cased}"
         if self.adaptation == "stack_only":
             values["lr"] = self.head_lr
+        elif self.lr is None:
+            values["lr"] = methods.rate_of(self) or LR
         return values
 
     def check(self) -> None:
@@ -403,7 +412,9 @@ class Stacking(experiment.Experiment):
         """What trains last, of an encoder of so many blocks."""
         from tf_transfer.models import freezing
 
-        return freezing.trainable_in_phase(self.settings.phases[-1], blocks)
+        return freezing.trainable_in_phase(
+            self.settings.phases[-1], blocks, self.method, self.has_new_pooler
+        )
 
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
@@ -482,7 +493,9 @@ class Stacking(experiment.Experiment):
         settings, metric = self.settings, self.metric
         is_last = name == settings.phases[-1]
         phase = Phase(
-            trainable=freezing.trainable_in_phase(name, blocks),
+            trainable=freezing.trainable_in_phase(
+                name, blocks, self.method, self.has_new_pooler
+            ),
             trainable_layers=name,
             lr=settings.head_lr if name == "head" else settings.lr,
             max_epochs=(

@@ -8,7 +8,7 @@ of values each (`tf_transfer/sweeps/grid.py` shows one). Stop it at any time,
 even with kill -9: the same command continues. --shard=3/16 does the third of
 sixteen shares of a grid, for job arrays: the shares are equally large by the
 estimate, and each has whole feature caches. With several GPUs, each run has its
-own.
+own. --engine=ray spreads the runs over the nodes of a Ray cluster.
 
 --jobs workers do the runs, many each: TensorFlow, the encoder, texts and traced
 programs stay in memory from run to run, and change no number.
@@ -30,6 +30,7 @@ from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps import prune
+from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
@@ -62,6 +63,17 @@ def define_flags() -> None:
         1,
     )
     flags.DEFINE_integer("runs_per_gpu", 1, "Runs that share a GPU.", 1)
+    flags.DEFINE_enum(
+        "engine",
+        "local",
+        ["local", "ray"],
+        "Where the workers are: on this machine, or on a Ray cluster.",
+    )
+    flags.DEFINE_string(
+        "ray_address",
+        "auto",
+        "Of the Ray cluster: `auto`, the one of this machine; or HOST:PORT.",
+    )
     flags.DEFINE_float(
         "hang_minutes",
         execute.HANG_MINUTES,
@@ -114,6 +126,11 @@ def main(argv: list[str]) -> None:
         )
     if values.shard:
         plan.parse_shard(values.shard)
+    if values["ray_address"].present and values.engine != "ray":
+        raise UserError(
+            "--ray_address: only --engine=ray reads it. Give that, too, or "
+            "leave it out."
+        )
     path = argv[1]
     runs = grid_lib.expand(
         path,
@@ -135,15 +152,22 @@ def main(argv: list[str]) -> None:
     if values.dry_run:
         print(describe(run_states, values.jobs or 1))
         return
-    tensorboard.write_overview(os.path.join(values.out, tensorboard.OVERVIEW))
-    pool = execute.open_pool(
+    options = (
         runs,
         values.jobs,
         values.runs_per_gpu,
         values.hang_minutes,
         values.worker_gb,
     )
-    with contextlib.closing(pool):
+    workers: contextlib.AbstractContextManager[work.Pool]
+    if values.engine == "ray":
+        workers = execute.open_cluster(values.out, values.ray_address, *options)
+    else:
+        workers = contextlib.closing(execute.open_pool(*options))
+    with workers as pool:
+        tensorboard.write_overview(
+            os.path.join(values.out, tensorboard.OVERVIEW)
+        )
         run_states = execute.run_all(
             runs,
             values.out,

@@ -28,10 +28,14 @@ from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
 if TYPE_CHECKING:
+    import keras
+
     from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.data.tokens import Tokens
     from tf_transfer.models.encoder import Encoder
+    from tf_transfer.models.freezing import Trainable
     from tf_transfer.training.objectives import Objective
+    from tf_transfer.training.objectives import Phase
 
 # By `train`, `validation` and `test`, then by split name.
 Texts = dict[str, dict[str, Any]]
@@ -73,6 +77,29 @@ class TaskSettings(settings_lib.Settings):
         choices=("cross", "sbert"),
     )
 
+    head: str = setting(
+        "linear",
+        "What is on it: `linear`, one dense layer; `mlp`, a dense GELU layer "
+        "of the encoder's width below that.",
+        choices=("linear", "mlp"),
+    )
+
+    freeze_schedule: str = setting(
+        "none",
+        "How what trains changes with the epochs: `gradual` unfreezes one "
+        "block an epoch, from the last (ULMFiT), and then has --max_epochs of "
+        "all that trains; `autofreeze` freezes the first blocks whose "
+        "gradients change least (AutoFreeze), and a cached prefix follows.",
+        choices=("none", "gradual", "autofreeze"),
+    )
+    freeze_percentile: float = setting(
+        50.0,
+        "Of `autofreeze`: blocks below the first that changes as much as this "
+        "percentile of all that train are frozen.",
+        at_least=0,
+        at_most=100,
+    )
+
     # === A table of your own, without a task file ===
     # All of it is part of the identity of the data.
     text_column: str = setting(
@@ -112,6 +139,8 @@ class TaskSettings(settings_lib.Settings):
     UNNAMED: ClassVar[dict[str, Any]] = {
         **settings_lib.Settings.UNNAMED,
         "loss_head": "sigmoid",
+        "head": "linear",
+        "freeze_schedule": "none",
     }
 
     def check(self) -> None:
@@ -122,6 +151,12 @@ class TaskSettings(settings_lib.Settings):
             settings_lib.check_name(f"--task={cut(self.task)}", self.task)
         if not self.is_own and not self.names_any_task:
             registry.check(self.task)
+        is_scheduled = self.freeze_schedule != "none"
+        if is_scheduled and self.trainable_layers in ("0", "1", "head"):
+            raise UserError(
+                f"--freeze_schedule={self.freeze_schedule}: takes two blocks "
+                "that train, or more. Give --trainable_layers=2, say."
+            )
 
     duplicates: str = setting(
         "keep",
@@ -136,6 +171,20 @@ class TaskSettings(settings_lib.Settings):
         "of two.",
         choices=("sigmoid", "softmax"),
     )
+
+    @property
+    def approach(self) -> str:
+        """What trains, and how that changes: `last_4_autofreeze`."""
+        if self.freeze_schedule == "none":
+            return super().approach
+        return f"{super().approach}_{self.freeze_schedule}"
+
+    @property
+    def runs_cached(self) -> bool:
+        """Whether there is a frozen prefix at some time, and it is stored."""
+        is_cached = self.frozen_prefix == "cached" and not self.is_sparse
+        is_scheduled = self.freeze_schedule != "none"
+        return super().runs_cached or (is_cached and is_scheduled)
 
     @property
     def is_own(self) -> bool:
@@ -179,6 +228,8 @@ class TaskSettings(settings_lib.Settings):
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read."""
         names = super().unread()
+        if self.freeze_schedule != "autofreeze":
+            names.append("freeze_percentile")
         if self.names_any_task:
             return names
         if task_file.is_task_file(self.task):
@@ -191,7 +242,10 @@ class TaskSettings(settings_lib.Settings):
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
-        return {**super().hashed(), "task": self.task_name}
+        values = {**super().hashed(), "task": self.task_name}
+        if self.freeze_schedule != "autofreeze":
+            del values["freeze_percentile"]
+        return values
 
 
 def open_source(settings: TaskSettings) -> Source:
@@ -359,6 +413,103 @@ def make_objective(
         measure=measure,
         metric_prefix=metric_prefix,
         weight=weight,
+    )
+
+
+def make_phases(
+    settings: Any,
+    task: Task,
+    encoded: Splits,
+    trainable: "Trainable",
+    metric: str,
+) -> "list[Phase]":
+    """One phase with one objective, and before it those of a schedule.
+
+    Args:
+        settings: `TaskSettings`, resolved.
+        task: what is learned.
+        encoded: see `Experiment.encode_splits`.
+        trainable: what trains at last.
+        metric: that selects and stops.
+    """
+    from tf_transfer.training import objectives
+    from tf_transfer.training import progressive
+
+    freezes = settings.freeze_schedule == "autofreeze"
+    phase = objectives.Phase(
+        trainable=trainable,
+        trainable_layers=settings.blocks or settings.trainable_layers,
+        lr=settings.lr,
+        max_epochs=settings.max_epochs,
+        objectives=(
+            make_objective(task, encoded, class_weights=settings.class_weights),
+        ),
+        score=(lambda scores: scores[metric])
+        if encoded["validation"]
+        else None,
+        patience=settings.patience if encoded["validation"] else 0,
+        min_delta=settings.min_delta,
+        select=settings.select,
+        layer_decay=settings.layer_decay,
+        freeze_percentile=settings.freeze_percentile if freezes else None,
+    )
+    stages: list[Trainable] = []
+    if settings.freeze_schedule == "gradual":
+        stages = progressive.unfreezing_stages(trainable)
+    return [
+        *(
+            dataclasses.replace(
+                phase,
+                trainable=stage,
+                trainable_layers=str(stage.last - stage.first + 1),
+                max_epochs=1,
+                select="last",
+            )
+            for stage in stages
+        ),
+        phase,
+    ]
+
+
+def make_head(
+    settings: Any, task: Task, encoder: "Encoder", texts_per_row: int
+) -> "keras.layers.Layer":
+    """Pooling, dropout, one dense layer or two; for words, the token head.
+
+    Args:
+        settings: `TaskSettings`, resolved.
+        task: what it answers.
+        encoder: what it reads.
+        texts_per_row: texts of an example that are run each by itself.
+
+    Raises:
+        UserError: a deeper head is asked for, and words are labelled.
+    """
+    from tf_transfer.models import heads
+    from tf_transfer.models.heads import pooled
+
+    # Not every experiment has the flag.
+    is_deep = getattr(settings, "head", "linear") == "mlp"
+    name = f"head_{task.name}"
+    shared = settings.head_dropout, settings.seed, settings.precision
+    if task.is_tagging:
+        if is_deep:
+            raise UserError(
+                f"--head=mlp: the head of task {task.name}, which labels "
+                "words, has two layers already. Leave it out."
+            )
+        return heads.build(
+            "ner", "dense", task.units, encoder.hidden, *shared, name=name
+        )
+    return pooled.PooledHead(
+        task.units,
+        pooled.pooled_width(settings.pooling, encoder),
+        settings.pooling,
+        *shared,
+        texts_per_example=texts_per_row,
+        pooler_dropout=getattr(settings, "pooler_dropout", 0.0),
+        inner_units=encoder.hidden if is_deep else 0,
+        name=name,
     )
 
 

@@ -28,6 +28,7 @@ training set. --baseline adds it to every run of an encoder.
 
 import dataclasses
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ from tf_transfer import experiment
 from tf_transfer import tasks
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
+from tf_transfer.models import methods
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 
@@ -66,6 +68,12 @@ SPARSE_READS = (
     "rerun",
     "describe",
 )
+
+
+def usual_rate(trainable_layers: str) -> float:
+    """The rate that is tried first, by what is trained."""
+    named = {"all": LR_FINE_TUNING, "0": LR_HEAD, "head": LR_HEAD}
+    return named.get(trainable_layers, LR_LAST_BLOCKS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +112,8 @@ class Settings(tasks.TaskSettings):
     lr: float = setting(
         None,
         f"Learning rate. Unset: {LR_FINE_TUNING:g} for `all`, "
-        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for none.",
+        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for none, the "
+        "method's own for others than `full`.",
         above=0,
     )
     batch_size: int = setting(
@@ -112,6 +121,13 @@ class Settings(tasks.TaskSettings):
     )
     max_epochs: int = setting(
         4, "Epochs, of which the best on validation is the result.", at_least=1
+    )
+    max_seconds: float = setting(
+        None,
+        "End with the epoch after which another would take longer than this "
+        "in all; the same command goes on.",
+        hashed=False,
+        above=0,
     )
     bias_correction: bool = setting(
         True, "Correct Adam's moments for their start at zero."
@@ -180,10 +196,8 @@ class Settings(tasks.TaskSettings):
         """The learning rate, by what is trained."""
         if self.lr is not None:
             return {}
-        if super().approach == "fine_tuning":
-            return {"lr": LR_FINE_TUNING}
-        is_frozen = self.trainable_layers == "0" and not self.blocks
-        return {"lr": LR_HEAD if is_frozen else LR_LAST_BLOCKS}
+        layers = "some" if self.blocks else self.trainable_layers
+        return {"lr": methods.rate_of(self) or usual_rate(layers)}
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what has no use or sense."""
@@ -217,9 +231,17 @@ class Train(experiment.Experiment):
         if self.settings.is_sparse:
             result = self._fit_baseline()
         else:
+            self._began = time.monotonic()
             result = super().train(callbacks, warm)
         self._print_answer(result)
         return result
+
+    def own_callbacks(self) -> "list[Callback]":
+        """What ends a run in time, where it has to."""
+        from tf_transfer.training.callbacks import TimeLimit
+
+        limit = self.settings.max_seconds
+        return [] if limit is None else [TimeLimit(self._began + limit)]
 
     def describe(self) -> str:
         """The table that `--describe` prints; of words alone, the data's."""

@@ -51,6 +51,7 @@ from tf_transfer.data import table_source
 from tf_transfer.data import tables
 from tf_transfer.data import task_file
 from tf_transfer.models import loading
+from tf_transfer.models import methods
 from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
@@ -198,10 +199,16 @@ class Settings(experiment.TaskSettings):
     )
     pooler: str = setting(
         None,
-        "`trained` or `frozen`. Unset: frozen where no block trains.",
+        "`trained`, as --method says, or `frozen`. Unset: frozen where no "
+        "block trains.",
         choices=("trained", "frozen"),
     )
-    lr: float = setting(None, f"Learning rate. Unset: {LR:g}.", above=0)
+    lr: float = setting(
+        None,
+        f"Learning rate. Unset: {LR:g}; the method's own for others than "
+        "`full`.",
+        above=0,
+    )
     batch_size: int = setting(
         32,
         "Examples a step, over all replicas.",
@@ -305,7 +312,7 @@ class Settings(experiment.TaskSettings):
         """Learning rate, pooling, and whether the pooler trains."""
         values: dict[str, Any] = {}
         if self.lr is None:
-            values["lr"] = LR
+            values["lr"] = methods.rate_of(self) or LR
         if self.encoder_output == "last4":
             if self.pooling == "mean":
                 raise UserError(
@@ -316,7 +323,7 @@ class Settings(experiment.TaskSettings):
         if self.pooler is None:
             trains = (
                 self.blocks
-                or self.trainable_layers != "0"
+                or self.trainable_layers not in ("0", "head")
                 # RoBERTa's is new: frozen, it would be a random projection.
                 or self._has_new_pooler()
             )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import keras
 
     from tf_transfer.models.encoder import Encoder
+    from tf_transfer.models.methods.added import AddedWeights
     from tf_transfer.models.network import Network
 
 OURS = "tf_transfer."  # the modules whose heads draw nothing but weights
@@ -115,34 +116,42 @@ class WarmState:
         encoder: "Encoder",
         heads: dict[str, "keras.layers.Layer"],
         scales: Mapping[str, tuple[float, float]],
+        added: "dict[int, AddedWeights]",
     ) -> "Network":
         """A network of these heads; under the strategy's scope.
 
         It is the last run's, with its programs, where that had the same
-        encoder and heads that differ in the values of their weights alone.
+        encoder, and heads and added weights that differ in their values alone.
 
         Args:
             encoder: its.
             heads: new ones, as they were drawn.
             scales: see `Network`.
+            added: what a method adds to blocks, as it was drawn.
         """
         from tf_transfer.models.network import Network
 
-        signature = {
-            name: (_describe(head), scales.get(name))
-            for name, head in heads.items()
-        }
+        signature: Any = (
+            {
+                name: (_describe(head), scales.get(name))
+                for name, head in heads.items()
+            },
+            {number: one.method for number, one in added.items()},
+        )
         if (
             self._network is None
             or self._network.encoder is not encoder
             or self._signature != signature
         ):
+            encoder.added = dict(added)
             self._network = Network(encoder, heads, scales)
             self._signature = signature
             return self._network
-        for name, head in heads.items():
-            own = {w.path: w for w in self._network.heads[name].weights}
-            for weight in head.weights:
+        new = [(self._network.heads[n], head) for n, head in heads.items()]
+        new += [(encoder.added[n], one) for n, one in added.items()]
+        for layer, other in new:
+            own = {w.path: w for w in layer.weights}
+            for weight in other.weights:
                 own[weight.path].assign(weight.value)
         return self._network
 

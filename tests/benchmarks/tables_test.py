@@ -3,10 +3,16 @@
 import json
 
 import numpy as np
+import pytest
 
+from benchmarks import documents
+from benchmarks import elsa_study
 from benchmarks import faithfulness
 from benchmarks import speed
+from benchmarks import warm_workers
+from benchmarks import worker_memory
 from tests.reports import synthetic
+from tf_transfer.utils.errors import UserError
 
 SCORES = {"live": (0.80, 0.82, 0.84), "cached": (0.79, 0.83, 0.84)}
 
@@ -100,4 +106,49 @@ def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
         "-",
         "-",
         "50%",
+    ]
+
+
+# === Sweeps ===
+
+
+def test_trials_that_were_not_done_count_like_the_last():
+    seconds = {"1": [20.0, 12.0], "0": [9.0]}
+    assert elsa_study.count_all(seconds, 5) == 20 + 4 * 12 + 5 * 9
+
+
+def test_a_study_is_compared_with_what_was_measured():
+    case = {"task": "rte", "runs": 20, "warm": 50.0, "own": 400.0, "load": 1}
+    table = elsa_study.make_table(
+        [{**case, "transformers": None}, {**case, "transformers": 300.0}]
+    )
+    _, _, without, with_theirs = table.splitlines()
+    assert without == "| rte | 20 | 50 | 400 | 8.0 | - | - | 1.0 |"
+    assert "| 300 | 6.0 |" in with_theirs
+
+
+def test_tables_of_workers_go_between_the_marks_of_a_document(tmp_path):
+    path = tmp_path / "page.md"
+    mark = warm_workers.MARK
+    path.write_text(f"A\n<!-- begin: {mark} -->\nold\n<!-- end: {mark} -->\nB")
+    case = {"task": "rte", "approach": "last 0", "own": 12.0, "first": 9.0}
+    case |= {"next": 0.5, "runs": 20, "wall": 30, "training": 12, "load": 1}
+    table = warm_workers.make_table([case])
+    documents.fill(str(path), mark, table)
+    assert "| last 0, rte | 12.0 | 9.0 | 0.50 | 24 |" in table
+    text = path.read_text()
+    assert table in text and "old" not in text
+    assert text[:2] == "A\n" and text[-2:] == "\nB"
+    with pytest.raises(UserError, match="begin: other"):
+        documents.fill(str(path), "other", table)
+    assert path.read_text() == text
+
+
+def test_the_memory_of_some_runs_is_told():
+    sizes = [number * 10**6 for number in range(1, 56)]
+    table = worker_memory.make_table(sizes, sizes[::-1])
+    assert table.splitlines()[2:] == [
+        "| 1 | 1 | 55 |",
+        "| 10 | 10 | 46 |",
+        "| 50 | 50 | 6 |",
     ]

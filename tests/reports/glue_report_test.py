@@ -121,8 +121,9 @@ def test_a_cached_prefix_counts_as_if_its_run_had_built_it():
     assert find(found["costs"], trains="last 1")["time, s"].startswith("200.0")
 
 
-def test_times_of_another_machine_are_left_out():
-    slow = {**made_up.ENVIRONMENT, "threads": 1}
+@pytest.mark.parametrize("difference", [{"threads": 1}, {"traced": True}])
+def test_times_of_another_machine_or_a_cold_start_are_left_out(difference):
+    slow = {**made_up.ENVIRONMENT, **difference}
     records = write({"all": 70, "1": 60})
     other = write({"1": 60}, seconds=900.0, timing_environment=slow)[:1]
     for record in other:

@@ -192,6 +192,28 @@ def test_without_anything_to_compare_the_best_row_is_told():
     assert "On rte, last 2 scores 79.0 (78.5 to 79.5), the best of 2" in text
 
 
+def test_an_encoder_stands_beside_words_alone_on_the_same_texts():
+    encoders = make_runs([79, 79.5, 78.5], "2")
+    key = encoders[0]["key"]
+    few = {n: key[n] for n in ("module", "task", "seed", "data_identity")}
+    words = {
+        **encoders[0],
+        "path": "words",
+        "approach": "tfidf",
+        "blocks": 0,
+        "key": {**few, "features": "tfidf"},
+        "test": 0.61,
+    }
+    page = make_page(encoders, [words], paper=None)
+    [part] = page.parts
+    [first, *_] = part.short
+    assert first == (
+        "On rte, last 2 scores 79.0 (77.8 to 80.2), the best of 2 rows; tfidf "
+        "scores 61.0 (3 seeds)."
+    )
+    assert not [advice for advice in part.advice if "seeds" in advice]
+
+
 def test_claims_are_counted_by_their_words():
     comparable = shorten(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))
     assert "Of 1 claim of the paper: 1 agrees." in comparable

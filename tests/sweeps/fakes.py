@@ -42,16 +42,23 @@ class FakeWorker:
             `dies` stands for a process that is gone, `hangs` for no answer.
         polls: how often it has nothing to say before.
         memory: what it reports.
+
+    Attributes:
+        ready: whether it has found room.
     """
 
     def __init__(self, slot, log, do=finish, polls=1, memory=0):
         self.slot = slot
         self.do = do
-        self.wait = polls
+        self.wait = self.polls = polls
         self.memory = memory
         self.run = None
         self.code = None
         self.ended_by = None
+        self.ready = True
+
+    def is_ready(self):
+        return self.ready
 
     def send(self, run, log):
         self.run, self.polls = run, self.wait

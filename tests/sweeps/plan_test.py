@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests import tweets_table
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import plan
 from tf_transfer.utils.errors import UserError
@@ -40,6 +41,16 @@ def test_runs_on_one_prefix_are_neighbours_the_lowest_cut_first(runs):
     # Seeds share all; the approaches of a task its encoder and texts.
     assert [run.axes["seed"] for run in live] == ["0", "1"] * 4
     assert [run.axes["task"] for run in live] == ["rte"] * 4 + ["sst2"] * 4
+
+
+def test_sparse_baselines_have_workers_of_their_own(tmp_path):
+    grid = {
+        "experiment": "tweets",
+        "flags": {"data": tweets_table.write(tmp_path), "id_column": "number"},
+        "axes": {"features": ["bert", "count", "tfidf"]},
+    }
+    encoder, *sparse = grid_lib.expand("grid.json", grid, str(tmp_path))
+    assert plan.kind(encoder) != plan.kind(sparse[0]) == plan.kind(sparse[1])
 
 
 def alike(run):

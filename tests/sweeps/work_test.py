@@ -9,6 +9,7 @@ from tests import run_files
 from tests.sweeps import fakes
 from tests.sweeps.fakes import finish
 from tests.sweeps.fakes import plan_runs
+from tests.utils import disks
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import work
@@ -179,6 +180,63 @@ def test_jobs_run_at_the_same_time_up_to_the_limit(sweep):
     assert len(seeds(reported, "finished")) == 3
     states = collections.Counter(run_states.read().values())
     assert states == {State.FINISHED: 3, State.PENDING: 3}
+
+
+def test_a_worker_that_waits_for_room_has_no_run(sweep):
+    """As of a cluster whose node was lost; the others go on."""
+    workers = []
+    _, scheduler, reported = sweep(4, jobs=2)
+
+    def start(slot, log):
+        workers.append(fakes.FakeWorker(slot, log))
+        workers[-1].ready = len(workers) == 1
+        return workers[-1]
+
+    scheduler.pool.start = start
+    scheduler.work()
+    assert len(workers) == 2 and workers[1].run is None
+    assert len(seeds(reported, "finished")) == 4
+
+
+def test_a_full_disk_ends_the_sweep_and_no_run_has_failed(sweep):
+    """The same command continues, so the runs are pending."""
+
+    def do(run):
+        return "full" if run.axes["seed"] == "1" else finish(run)
+
+    run_states, scheduler, reported = sweep(3, do)
+    with pytest.raises(UserError, match="the disk is full"):
+        scheduler.work()
+    assert seeds(reported, "finished") == ["0"]
+    assert not seeds(reported, "failed")
+    states = collections.Counter(run_states.read().values())
+    assert states == {State.FINISHED: 1, State.PENDING: 2}
+
+
+def test_a_record_of_failure_that_does_not_fit_ends_the_sweep(
+    sweep, monkeypatch
+):
+    run_states, scheduler, reported = sweep(2, lambda run: "failed")
+    with monkeypatch.context() as patch:
+        disks.disk_fills_while_writing(patch)
+        with pytest.raises(UserError, match="the disk is full"):
+            scheduler.work()
+    assert not seeds(reported, "failed")
+    assert set(run_states.read().values()) == {State.PENDING}
+
+
+def test_a_sweep_whose_workers_do_not_start_ends(sweep):
+    class Lost(fakes.FakeWorker):
+        def __init__(self, slot, log):
+            super().__init__(slot, log)
+            self.ready, self.code = False, 256
+
+    run_states, scheduler, reported = sweep(2)
+    scheduler.pool = work.Pool(Lost)
+    with pytest.raises(UserError, match="5 workers could not start"):
+        scheduler.work()
+    assert not reported
+    assert set(run_states.read().values()) == {State.PENDING}
 
 
 def cached_runs(tmp_path):

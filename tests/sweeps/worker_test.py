@@ -11,7 +11,13 @@ import time
 import pytest
 
 from tests import commands
+from tests import tweets_table
+from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import local
+from tf_transfer.sweeps import worker as worker_lib
+from tf_transfer.utils.errors import FullDiskError
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 GRID = {
     "experiment": "glue",
@@ -28,8 +34,8 @@ GRID = {
 }
 
 
-def start(folder, **flags):
-    """Starts a sweep of three runs, in a session of its own."""
+def start(folder, *words, **flags):
+    """Starts a sweep of three runs, with more words and flags of the runs."""
     grid = {**GRID, "flags": {**GRID["flags"], **flags}}
     (folder / "grid.json").write_text(json.dumps(grid))
     return subprocess.Popen(
@@ -37,6 +43,7 @@ def start(folder, **flags):
             *(sys.executable, "-m", "tf_transfer.sweep"),
             str(folder / "grid.json"),
             f"--out={folder / 'runs'}",
+            *words,
         ],
         cwd=commands.ROOT,
         stdout=subprocess.PIPE,
@@ -52,6 +59,14 @@ def wait_for(path, count=1):
             return found
         time.sleep(0.02)
     raise AssertionError(f"no {path}")
+
+
+def wait_for_end(worker):
+    for _ in range(3000):
+        if worker.exit_code() is not None:
+            break
+        time.sleep(0.02)
+    assert worker.exit_code() == 0
 
 
 def workers_of(folder):
@@ -70,8 +85,59 @@ def workers_of(folder):
     return found
 
 
+def has_saved(folder):
+    """Whether the only run that has begun was stopped, and saved."""
+    [log] = glob.glob(f"{folder}/runs/.sweep/logs/*")
+    with open(log) as file:
+        return "Stopped and saved" in file.read()
+
+
 def results(folder):
     return glob.glob(f"{folder}/runs/**/result.json", recursive=True)
+
+
+@pytest.mark.slow
+def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
+    grid = {
+        "experiment": "tweets",
+        "flags": {"data": tweets_table.write(tmp_path), "folds": 2},
+        "axes": {"features": ["count", "hash"]},
+    }
+    worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
+    for run in grid_lib.expand("grid.json", grid, str(tmp_path / "runs")):
+        worker.send(run, str(tmp_path / "log"))
+    outcomes = []
+    while len(outcomes) < 2 and worker.exit_code() is None:
+        outcomes += [message["outcome"] for message in worker.receive()]
+        time.sleep(0.02)
+    assert outcomes == ["finished"] * 2
+    with open(f"/proc/{worker._process.pid}/maps") as file:
+        libraries = file.read()
+    assert "sklearn" in libraries and "tensorflow" not in libraries
+    worker.close()
+    wait_for_end(worker)
+
+
+@pytest.mark.parametrize(
+    "error, outcome",
+    [
+        (FullDiskError("here"), "full"),
+        (UserError("here"), "failed"),
+        (Interrupted("here"), "stopped"),
+        (ValueError("here"), "broken"),
+    ],
+)
+def test_a_worker_tells_why_a_run_ended(error, outcome, tmp_path, monkeypatch):
+    def fail(order):
+        raise error
+
+    reported = []
+    doing = worker_lib.Worker(reported.append)
+    monkeypatch.setattr(doing, "_run", fail)
+    log = str(tmp_path / "log")
+    order = worker_lib.Order("tf_transfer.glue", (), log, True)
+    assert doing.do(order) == outcome
+    assert reported[-1]["outcome"] == outcome
 
 
 @pytest.mark.slow
@@ -123,8 +189,7 @@ def test_after_a_signal_the_run_is_saved(tmp_path):
     output, _ = sweep.communicate()
     assert sweep.returncode == 130 and "same command continues" in output
     assert not workers_of(tmp_path) and not results(tmp_path)
-    [log] = glob.glob(f"{tmp_path}/runs/.sweep/logs/*")
-    assert "Stopped and saved" in open(log).read()
+    assert has_saved(tmp_path)
 
 
 @pytest.mark.slow
@@ -132,8 +197,4 @@ def test_a_worker_without_orders_ends_with_its_input(tmp_path):
     """Before it has loaded TensorFlow, too."""
     worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
     worker.close()
-    for _ in range(3000):
-        if worker.exit_code() is not None:
-            break
-        time.sleep(0.02)
-    assert worker.exit_code() == 0
+    wait_for_end(worker)

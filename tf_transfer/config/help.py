@@ -15,6 +15,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     FIRST: (
         "task",
         "tasks",
+        "budget",
         "data",
         "text_column",
         "label_column",
@@ -46,6 +47,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "What is trained": (
         "blocks",
+        "method",
+        "lora_rank",
+        "lora_alpha",
+        "lora_targets",
+        "adapter_width",
+        "adapter_kind",
+        "freeze_schedule",
+        "freeze_percentile",
+        "head",
         "pooling",
         "pairs",
         "dropout",
@@ -65,7 +75,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "adam_beta2",
         "adam_epsilon",
     ),
-    "Stopping and selection": ("select", "patience", "min_delta"),
+    "Stopping and selection": (
+        "select",
+        "patience",
+        "min_delta",
+        "max_seconds",
+    ),
     "The frozen blocks": ("frozen_prefix", "cache_dtype", "cache_limit_gb"),
     "How it runs": (
         "precision",

@@ -39,6 +39,7 @@ def setting(
     below: float | None = None,
     may_be_empty: bool = True,
     is_encoding: bool = False,
+    method: str = "",
 ) -> Any:
     """A field of a settings class, and with it a flag.
 
@@ -53,6 +54,7 @@ def setting(
             below 2^31 in any case.
         may_be_empty: whether a text may be.
         is_encoding: whether it names an encoding of text.
+        method: the method that alone reads it; its name begins with that.
     """
     return dataclasses.field(
         default=default,
@@ -66,6 +68,7 @@ def setting(
             "below": below,
             "may_be_empty": may_be_empty,
             "is_encoding": is_encoding,
+            "method": method,
         },
     )
 
@@ -74,10 +77,11 @@ def setting(
 class Settings:
     """What every training module shares. A paper overrides defaults."""
 
-    # Not in the key with these values, so that the names of older runs stay.
+    # Left out of the key at these values, which are those of nearly all runs.
     UNNAMED: ClassVar[dict[str, Any]] = {
         "long_texts": "head",
         "class_weights": "none",
+        "method": "full",
     }
 
     # === What is trained on what ===
@@ -99,12 +103,46 @@ class Settings:
     trainable_layers: str = setting(
         "all",
         "`all` trains every weight. A number k trains the last k blocks, the "
-        "pooler and the head; embeddings and the blocks below are frozen.",
+        "pooler and the head; embeddings and the blocks below are frozen. "
+        "`head` trains the head alone: a linear probe.",
     )
     blocks: str = setting(
         "",
         "A range of blocks to train instead of the last k, counted from 1 at "
         "the bottom, such as 7-8. Pooler and head train too.",
+    )
+    method: str = setting(
+        "full",
+        "What trains inside of these blocks: `full`, every weight; `lora`, "
+        "products of thin matrices beside some of them; `bias`, biases "
+        "(BitFit); `norm`, LayerNorm; `adapter`, small layers between; `ia3`, "
+        "gains of keys, values and the feed-forward inside. The pooler follows "
+        "suit, and with any but `full` the embeddings are frozen.",
+    )
+    lora_rank: int = setting(
+        8, "Columns and rows of the thin matrices.", at_least=1, method="lora"
+    )
+    lora_alpha: float = setting(
+        16.0,
+        "Their product counts alpha / rank times.",
+        above=0,
+        method="lora",
+    )
+    lora_targets: str = setting(
+        "query,value",
+        "Beside which matrices: `all`, or some of query, key, value, "
+        "attention_output, inner, outer (the feed-forward layers).",
+        method="lora",
+    )
+    adapter_width: int = setting(
+        64, "Units of the small layers.", at_least=1, method="adapter"
+    )
+    adapter_kind: str = setting(
+        "houlsby",
+        "`houlsby`: behind attention and feed-forward layers, and LayerNorm "
+        "trains; `pfeiffer`: behind the second.",
+        choices=("houlsby", "pfeiffer"),
+        method="adapter",
     )
     max_length: int = setting(
         128, "Longest text (or pair) in tokens.", at_least=8, at_most=2**16
@@ -334,12 +372,49 @@ class Settings:
 
     @property
     def approach(self) -> str:
-        """`fine_tuning`, `last_k` or `blocks_a-b`."""
+        """`fine_tuning`, `last_k` or `blocks_a-b`; with a method its label.
+
+        Such as `last_2_lora8`, and `all_lora8` for every block.
+        """
+        label = self.method_label
         if self.blocks:
-            return f"blocks_{self.blocks}"
+            return f"blocks_{self.blocks}{label}"
         if self.trainable_layers == "all":
-            return "fine_tuning"
-        return f"last_{self.trainable_layers}"
+            return f"all{label}" if label else "fine_tuning"
+        if self.trainable_layers == "head":
+            return "head"
+        return f"last_{self.trainable_layers}{label}"
+
+    @property
+    def trains_everything(self) -> bool:
+        """Whether every weight trains."""
+        is_all = self.trainable_layers == "all" and not self.blocks
+        return is_all and self.method == "full" and not self.is_sparse
+
+    @property
+    def method_label(self) -> str:
+        """What tells the method in an approach; nothing for `full`.
+
+        Its name and its size, the first of its options; texts among the
+        others follow where they are not the default: `_lora8_all`.
+        """
+        if self.method == "full":
+            return ""
+        label = f"_{self.method}"
+        for number, field in enumerate(self._method_options()):
+            value = getattr(self, field.name)
+            if not number:
+                label += str(value)
+            elif isinstance(value, str) and value != field.default:
+                label += f"_{value.replace(',', '-')}"
+        return label
+
+    def _method_options(self) -> list[dataclasses.Field]:
+        return [
+            field
+            for field in dataclasses.fields(self)
+            if field.metadata["method"] == self.method
+        ]
 
     @property
     def title(self) -> str:
@@ -355,7 +430,8 @@ class Settings:
     @property
     def runs_cached(self) -> bool:
         """Whether there is a frozen prefix, and it is run once."""
-        freezes = self.approach != "fine_tuning" and not self.is_sparse
+        freezes = bool(self.blocks) or self.trainable_layers != "all"
+        freezes = freezes and not self.is_sparse
         return self.frozen_prefix == "cached" and freezes
 
     def defaults(self) -> dict[str, Any]:
@@ -374,9 +450,18 @@ class Settings:
 
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read."""
+        unread = self._other_methods()
         if self.is_sparse or self.runs_cached:
-            return []
-        return ["cache_dtype", "cache_limit_gb"]
+            return unread
+        return [*unread, "cache_dtype", "cache_limit_gb"]
+
+    def _other_methods(self) -> list[str]:
+        """Options of methods that are not this one."""
+        return [
+            field.name
+            for field in dataclasses.fields(self)
+            if field.metadata["method"] not in ("", self.method)
+        ]
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name.
@@ -391,12 +476,14 @@ class Settings:
         }
         if self.schedule == "constant" and self.warmup_fraction == 0:
             del values["max_epochs"]
-        unnamed = self.UNNAMED.items()
-        values = {n: v for n, v in values.items() if (n, v) not in unnamed}
+        for name, value in self.UNNAMED.items():
+            if values[name] == value:
+                del values[name]
         values["frozen_prefix"] = "cached" if self.runs_cached else "live"
         if self.runs_cached:
             values["cache_dtype"] = self.cache_dtype
-        return values
+        unread = self._other_methods()
+        return {n: v for n, v in values.items() if n not in unread}
 
     def check(self) -> None:
         """Checks every field by itself, and those that exclude each other.
@@ -406,10 +493,12 @@ class Settings:
         """
         for field in dataclasses.fields(self):
             _check_field(field, getattr(self, field.name))
-        if not re.fullmatch(r"all|0|[1-9][0-9]{0,3}", self.trainable_layers):
+        if not re.fullmatch(
+            r"all|head|0|[1-9][0-9]{0,3}", self.trainable_layers
+        ):
             raise UserError(
                 f"--trainable_layers={cut(self.trainable_layers)}: give "
-                "`all` or the number of blocks to train, such as 4."
+                "`all`, `head` or the number of blocks to train, such as 4."
             )
         if self.blocks:
             check_range("blocks", self.blocks)
@@ -442,6 +531,14 @@ class Settings:
                 f"--trainable_layers and --blocks have no use here: {flag} "
                 "says what trains."
             )
+
+
+# Names of the options that a method alone reads.
+METHOD_OPTIONS = tuple(
+    field.name
+    for field in dataclasses.fields(Settings)
+    if field.metadata["method"]
+)
 
 
 def _check_field(field: dataclasses.Field, value: Any) -> None:

@@ -42,11 +42,11 @@ class Task:
         validation: The split that validates; empty where a part of the
             training set does.
         score_range: Where all scores lie; None where nobody knows.
-        loss_head: What tells two classes apart: `sigmoid`, of one unit; or
-            `softmax`, of two.
         score_scale: Mean and standard deviation of the training scores, in
             which the network answers and the loss is measured; None where
             scores are taken as they are.
+        loss_head: What tells two classes apart: `sigmoid`, of one unit; or
+            `softmax`, of two.
     """
 
     name: str
@@ -66,8 +66,8 @@ class Task:
     kind: str = "classes"
     validation: str = ""
     score_range: tuple[float, float] | None = None
-    loss_head: str = "sigmoid"
     score_scale: tuple[float, float] | None = None
+    loss_head: str = "sigmoid"
 
     def __post_init__(self) -> None:
         """Without labels it is a score."""
@@ -112,8 +112,8 @@ class Task:
             "kind": self.kind,
             "metric": self.metric,
             "score_range": self.score_range,
-            "loss_head": self.loss_head,
             "score_scale": self.score_scale,
+            "loss_head": self.loss_head,
         }
 
     @classmethod
@@ -128,9 +128,8 @@ class Task:
             record["metric"],
             kind=record["kind"],
             score_range=_as_tuple(record["score_range"]),
-            # What runs had before there was a choice.
-            loss_head=record.get("loss_head", "sigmoid"),
             score_scale=_as_tuple(record["score_scale"]),
+            loss_head=record["loss_head"],
         )
 
 

@@ -38,6 +38,7 @@ class Encoder(Protocol):
     backbone: Any
     embedding_layers: list[Any]
     blocks: list[Any]
+    added: dict[int, Any]
     hidden: int
     max_positions: int
     special: Any
@@ -269,8 +270,14 @@ def hash_prefixes(encoder: Encoder) -> list[str]:
         json.dumps([encoder.family, shape], sort_keys=True).encode()
     )
     hashes = []
-    for layers in [encoder.embedding_layers, *([b] for b in encoder.blocks)]:
+    table = [encoder.embedding_layers]
+    for number, block in enumerate(encoder.blocks, 1):
+        table.append([block])
+        if number in encoder.added:
+            table[-1].append(encoder.added[number])
+    for layers in table:
         for layer in layers:
+            digest.update(getattr(layer, "identity", "").encode())
             for weight in layer.weights:
                 digest.update(f"{weight.shape}".encode())
                 digest.update(weight.value.numpy().tobytes())

@@ -3,7 +3,9 @@
 A product of [a, b] and [b, c] is 2abc operations. Counted are the matrix
 products of the blocks: a frozen block that runs has its forward pass; one that
 trains has three times that (forward, and the gradients of its weights and of
-its input), less what nobody needs: the gradient of the input of the lowest one.
+its input), less what nobody needs: the gradient of the input of the lowest one,
+and those of kernels that a method leaves as they are. What a method adds is
+small beside these, and is not counted.
 """
 
 import dataclasses
@@ -117,5 +119,6 @@ def count_epoch_operations(
             else:
                 is_lowest = number == trainable.cut + 1
                 is_lowest = is_lowest and not trainable.embeddings
-                total += (2 if is_lowest else 3) * projections + 3 * rest
+                passes = 3 if trainable.method.trains_kernels else 2
+                total += (passes - is_lowest) * projections + passes * rest
     return total

@@ -46,6 +46,7 @@ class Encoder:
         special: ids of the special tokens.
         embedding_layers: what runs below the first block.
         pooler: dense tanh layer on [CLS].
+        added: what a method adds to blocks, by number; see `methods.added`.
     """
 
     backbone: Any
@@ -62,6 +63,7 @@ class Encoder:
         self.backbone = backbone
         self.tokenizer = tokenizer
         self.blocks = list(backbone.transformer_layers)
+        self.added: dict[int, Any] = {}
         self.hidden = backbone.hidden_dim
         self.max_positions = backbone.max_sequence_length
         between: tuple[int, ...]
@@ -199,6 +201,7 @@ class Encoder:
                 mask,
                 training,
                 cls_only and number == top,
+                self.added.get(number),
             )
         return x
 

@@ -109,13 +109,20 @@ def _output_layer(
     """Kernel [hidden, labels] and bias [labels] of the output layer.
 
     Raises:
-        UserError: the head is not one dense layer on [CLS].
+        UserError: the head is not one dense layer on [CLS], or a method added
+            to the blocks what is not part of their weights.
     """
+    if network.encoder.added:
+        raise UserError(
+            "--format: other libraries have no such blocks: this method adds "
+            "layers between theirs. Give --format=saved_model."
+        )
     head = network.heads[name]
     if (
         not isinstance(head, PooledHead)
         or head.pooling != "cls"
         or head.texts_per_example != 1
+        or head.inner is not None
     ):
         raise UserError(
             "--format: other libraries have no such head; they have one dense "

@@ -1,15 +1,19 @@
 """What trains and what is frozen. The only file that sets `.trainable`.
 
 Every weight belongs to one component: embeddings, a block, the pooler or a
-head. A component trains as a whole or not at all.
+head. A frozen component stays as it is; inside of a trainable block, and of the
+pooler, the method says which weights train.
 """
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any
 from typing import Self
 from typing import TYPE_CHECKING
 
+from tf_transfer.models.methods.base import Method
+from tf_transfer.models.methods.full import FULL
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,23 +24,30 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Trainable:
-    """Which components train.
+    """Which components train, and what inside of them.
 
     Attributes:
         first, last: the blocks that train, counted from 1; `first` above
             `last` where none does.
         embeddings, pooler: bool.
+        method: what trains inside of blocks and pooler.
+        new_pooler: whether the pooler is as new as a head: then all of it
+            trains, or nothing.
     """
 
     first: int
     last: int
     embeddings: bool = False
     pooler: bool = True
+    method: Method = FULL
+    new_pooler: bool = False
 
     @classmethod
-    def everything(cls, count: int) -> Self:
-        """All of an encoder of so many blocks."""
-        return cls(1, count, embeddings=True)
+    def everything(
+        cls, count: int, method: Method = FULL, new_pooler: bool = False
+    ) -> Self:
+        """All of an encoder of so many blocks; in every block, of a method."""
+        return cls(1, count, method == FULL, True, method, new_pooler)
 
     @classmethod
     def heads(cls, count: int) -> Self:
@@ -49,12 +60,21 @@ class Trainable:
         return 0 if self.embeddings else self.first - 1
 
     @property
+    def has_prefix(self) -> bool:
+        """Whether there is a frozen prefix whose output is worth storing.
+
+        It may be the embeddings alone, but not where a method acts in every
+        block: to store what they put out would save nothing.
+        """
+        return self.cut > 0 or not (self.embeddings or self.method != FULL)
+
+    @property
     def only_heads(self) -> bool:
         """Whether nothing of the encoder trains."""
         return not (self.embeddings or self.pooler or self.first <= self.last)
 
     def includes(self, component: str) -> bool:
-        """Whether a component, as in `Component.name`, trains."""
+        """Whether a component, as in `Component.name`, is not frozen."""
         if component == "embeddings":
             return self.embeddings
         if component == "pooler":
@@ -64,9 +84,33 @@ class Trainable:
             return self.first <= number <= self.last
         return True
 
+    def weights_of(self, component: "Component") -> list[Any]:
+        """The weights of a component that train."""
+        name = component.name
+        if not self.includes(name):
+            return []
+        is_new = name == "pooler" and self.new_pooler
+        if is_new or not (name == "pooler" or name.startswith("block ")):
+            return list(component.weights)
+        trains = self.method.trains
+        own = [weight for weight in component.own if trains(weight.name)]
+        return [*own, *component.added]
 
-def parse(trainable_layers: str, blocks: str, count: int) -> Trainable:
+
+def parse(
+    trainable_layers: str,
+    blocks: str,
+    count: int,
+    method: Method = FULL,
+    new_pooler: bool = False,
+) -> Trainable:
     """Reads `--trainable_layers` and `--blocks` for an encoder of `count`.
+
+    Args:
+        trainable_layers, blocks: as the flags say.
+        count: blocks of the encoder.
+        method: what trains inside of them.
+        new_pooler: whether the pooler is new.
 
     Raises:
         UserError: more blocks than there are.
@@ -78,35 +122,56 @@ def parse(trainable_layers: str, blocks: str, count: int) -> Trainable:
                 f"--blocks={blocks}: this encoder has blocks 1 to {count}; "
                 "give a rising range of them."
             )
-        return Trainable(first, last)
+        return Trainable(first, last, method=method, new_pooler=new_pooler)
     if trainable_layers == "all":
-        return Trainable.everything(count)
+        return Trainable.everything(count, method, new_pooler)
+    if trainable_layers == "head":
+        return Trainable(
+            count + 1, count, pooler=new_pooler, new_pooler=new_pooler
+        )
     last_k = int(trainable_layers)
     if last_k > count:
         raise UserError(
             f"--trainable_layers={last_k}: this encoder has {count} blocks. "
             f"Give 0 to {count}, or `all`, which trains the embeddings too."
         )
-    return Trainable(count - last_k + 1, count)
+    return Trainable(
+        count - last_k + 1, count, method=method, new_pooler=new_pooler
+    )
 
 
-def trainable_in_phase(name: str, count: int) -> Trainable:
+def trainable_in_phase(
+    name: str, count: int, method: Method = FULL, new_pooler: bool = False
+) -> Trainable:
     """What the phase `head` or `all` trains, of an encoder of `count`."""
-    named = {"head": Trainable.heads, "all": Trainable.everything}
-    return named[name](count)
+    if name == "head":
+        return Trainable.heads(count)
+    return Trainable.everything(count, method, new_pooler)
 
 
 @dataclasses.dataclass(frozen=True)
 class Component:
-    """A component of a network: its name and its weights."""
+    """A component of a network.
+
+    Attributes:
+        name: `embeddings`, `block 1`, `pooler`, `head rte`.
+        own: the weights that it has by itself.
+        added: those that a method added to it.
+    """
 
     name: str
-    weights: tuple[Any, ...]
+    own: tuple[Any, ...]
+    added: tuple[Any, ...] = ()
+
+    @property
+    def weights(self) -> tuple[Any, ...]:
+        """All of them."""
+        return self.own + self.added
 
     @property
     def parameters(self) -> int:
         """Number of scalars in its weights."""
-        return sum(math.prod(weight.shape) for weight in self.weights)
+        return _count(self.weights)
 
 
 def components(network: "Network") -> list[Component]:
@@ -120,8 +185,16 @@ def components(network: "Network") -> list[Component]:
     if network.uses_pooler:
         table.append(("pooler", [encoder.pooler]))
     table += [(f"head {name}", [head]) for name, head in network.heads.items()]
+    added = {
+        f"block {number}": tuple(layer.weights)
+        for number, layer in encoder.added.items()
+    }
     return [
-        Component(name, tuple(w for layer in layers for w in layer.weights))
+        Component(
+            name,
+            tuple(w for layer in layers for w in layer.weights),
+            added.get(name, ()),
+        )
         for name, layers in table
     ]
 
@@ -138,12 +211,12 @@ def freeze(network: "Network", trainable: Trainable) -> list[Any]:
     known = set()
     weights = []
     for component in components(network):
-        trains = trainable.includes(component.name)
+        trained = trainable.weights_of(component)
+        trains = {id(weight) for weight in trained}
         for weight in component.weights:
-            weight.trainable = trains
+            weight.trainable = id(weight) in trains
             known.add(id(weight))
-            if trains:
-                weights.append(weight)
+        weights += trained
     for layer in network.layers:
         for weight in layer.weights:
             if id(weight) not in known:
@@ -178,12 +251,21 @@ def rate_scales(network: "Network", decay: float) -> dict[int, float]:
 
 def frozen_weights(network: "Network", trainable: Trainable) -> list[Any]:
     """The weights that must not move."""
-    return [
-        weight
+    table = components(network)
+    moving = {id(w) for one in table for w in trainable.weights_of(one)}
+    return [w for one in table for w in one.weights if id(w) not in moving]
+
+
+def count_trained(network: "Network", trainable: Trainable) -> int:
+    """Number of scalars that train."""
+    return sum(
+        _count(trainable.weights_of(component))
         for component in components(network)
-        if not trainable.includes(component.name)
-        for weight in component.weights
-    ]
+    )
+
+
+def _count(weights: Iterable[Any]) -> int:
+    return sum(math.prod(weight.shape) for weight in weights)
 
 
 def describe(network: "Network", trainable: Trainable) -> str:
@@ -192,17 +274,17 @@ def describe(network: "Network", trainable: Trainable) -> str:
         (
             component.name,
             component.parameters,
-            trainable.includes(component.name),
+            _count(trainable.weights_of(component)),
         )
         for component in components(network)
     ]
     lines = [f"{'component':<16}{'parameters':>14}  trains"]
-    lines += [
-        f"{name:<16}{count:>14,}  {'yes' if trains else '-'}"
-        for name, count, trains in rows
-    ]
+    for name, count, trained in rows:
+        said = f"{trained:,}" if trained else "-"
+        said = "yes" if trained == count else said
+        lines.append(f"{name:<16}{count:>14,}  {said}")
     total = sum(count for _, count, _ in rows)
-    moving = sum(count for _, count, trains in rows if trains)
+    moving = sum(trained for *_, trained in rows)
     lines.append(f"{'total':<16}{total:>14,}")
     lines.append(f"{'trainable':<16}{moving:>14,}  {moving / total:.1%}")
     return "\n".join(lines)

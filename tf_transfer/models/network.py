@@ -62,7 +62,9 @@ class Network:
     @property
     def layers(self) -> list[keras.layers.Layer]:
         """Every layer with weights or dropout, bottom first."""
-        layers = [*self.encoder.embedding_layers, *self.encoder.blocks]
+        encoder = self.encoder
+        layers = [*encoder.embedding_layers, *encoder.blocks]
+        layers += encoder.added.values()
         if self.uses_pooler:
             layers.append(self.encoder.pooler)
         return [*layers, *self.heads.values()]

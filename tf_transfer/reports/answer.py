@@ -58,13 +58,18 @@ class Scored:
         return "token_f1" in self.record[self.kind]
 
 
-def open_scored(path: str) -> Scored | None:
-    """A finished run; None where it is not, or has stored no predictions."""
+def open_scored(path: str, kind: str = "") -> Scored | None:
+    """A finished run; None where it is not, or has stored no predictions.
+
+    Args:
+        path: Of its directory.
+        kind: `test` or `validation`; unset, the test if there is one.
+    """
     directory = records.RunDirectory(path, None)
     record = directory.result()
     if record is None or "predictions.npz" not in record["sha256"]:
         return None
-    kind = "test" if record["test"] else "validation"
+    kind = kind or ("test" if record["test"] else "validation")
     path_of_arrays = directory.check_file("predictions.npz", record)
     with np.load(path_of_arrays) as arrays:
         found = {
@@ -234,7 +239,7 @@ def suggest(
             "the last epoch was the best: "
             f"--max_epochs={2 * settings.max_epochs}."
         )
-    if settings.approach == "fine_tuning":
+    if settings.trains_everything:
         steps.append(
             "--trainable_layers=2 trains the last two blocks alone, several "
             "times faster; --seed=1 shows how much chance there is."

@@ -164,7 +164,10 @@ def count_seeds(rows: Sequence[Row]) -> int:
 
 
 def describe_best(rows: Sequence[Row]) -> list[str]:
-    """The row with the best score on each task, where nothing is compared."""
+    """The row with the best score on each task, where nothing is compared.
+
+    Beside an encoder's it tells that of words alone, and the other way round.
+    """
     sentences = []
     tasks = dict.fromkeys(row.task for row in rows)
     for task in list(tasks)[:MOST_NAMED]:
@@ -177,6 +180,10 @@ def describe_best(rows: Sequence[Row]) -> list[str]:
             continue
         best = max(known, key=lambda row: row.score.value)
         others = f", the best of {len(known)} rows" if len(known) > 1 else ""
+        unlike = [r for r in known if r.has_encoder != best.has_encoder]
+        if unlike:
+            other = max(unlike, key=lambda row: row.score.value)
+            others += f"; {other.trains} scores {ranged(other.score, 1)}"
         not_sure = ": not sure" if best.n < FEWEST_SEEDS else ""
         sentences.append(
             f"On {task}, {best.trains} scores {ranged(best.score, 1)}{others} "
@@ -245,7 +252,8 @@ def suggest(study: Study, rows: Sequence[Row]) -> list[str]:
             "train says nothing."
         )
     compared = [row for row in rows if row.is_base or row.kept.is_known]
-    few = [row for row in compared or rows if row.n < FEWEST_SEEDS]
+    drawn = [row for row in compared or rows if row.has_encoder]
+    few = [row for row in drawn if row.n < FEWEST_SEEDS]
     if few:
         advice.append(
             f"More seeds, {FEWEST_SEEDS} at least, for {name_rows(few)}."

@@ -155,7 +155,8 @@ def explain_times(runs: pd.DataFrame) -> list[str]:
     were = "1 run was" if count == 1 else f"{count} runs were"
     return [
         f"{were} timed in another environment (devices, threads, runs side by "
-        "side) than most: the scores count, the times are left blank."
+        "side, traced or warm) than most: the scores count, the times are left "
+        "blank."
     ]
 
 

@@ -16,15 +16,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.reports.reading import Record
 from tf_transfer.reports.reading import TIMING_ENVIRONMENT
 
 # What may differ within every study; a paper varies more.
-VARIED = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
+VARIED = (
+    "trainable_layers",
+    "blocks",
+    "method",
+    *settings_lib.METHOD_OPTIONS,
+    "freeze_schedule",
+    "freeze_percentile",
+    "lr",
+    "frozen_prefix",
+    "cache_dtype",
+    "features",
+)
 # Of the key: what names a run, or says which texts and weights it has.
 IDENTITIES = ("module", "task", "seed", "data_identity", "model_identity")
 # What runs of an encoder have whose keys do not say.
 NOT_IN_KEY = {
+    "method": "full",
+    "freeze_schedule": "none",
     "layer_decay": 1.0,
     "pairs": "cross",
     "select": "last",
@@ -152,7 +166,11 @@ def _make_row(record: Record) -> dict[str, Any]:
         "unpaid_seconds": unpaid,
         **{name: _number(record[name]) for name in COUNTS},
         "environment": dump(
-            {n: record["timing_environment"][n] for n in TIMING_ENVIRONMENT}
+            {
+                # A stored summary may be older than a name.
+                n: record["timing_environment"].get(n)
+                for n in TIMING_ENVIRONMENT
+            }
         ),
         "mixed": record["timing_environment"]["mixed"],
         "record": record,

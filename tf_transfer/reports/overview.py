@@ -21,6 +21,7 @@ from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
 from tf_transfer.reports.claims import plain
+from tf_transfer.reports.sides import UNLESS_NAMED
 from tf_transfer.reports.verdicts import did_not_train
 
 EVERYTHING = "everything"
@@ -99,6 +100,11 @@ class Row:
     def n(self) -> int:
         """Scores that it stands on: seeds, or folds."""
         return len(self.values["score"])
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether it is not words alone."""
+        return not self.runs.baseline.iloc[0]
 
 
 def make_rows(runs: pd.DataFrame) -> list[Row]:
@@ -180,7 +186,12 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
     groups["layers"] = [
         str(s.get("trainable_layers", "")) for s in first.settings
     ]
+    is_usual = [
+        all(s.get(name, v) == v for name, v in UNLESS_NAMED.items())
+        for s in first.settings
+    ]
     groups["is_base"] = (groups.layers == "all") & ~groups.cached
+    groups["is_base"] &= np.array(is_usual, bool)
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]
     for _, members in groups.groupby(alike):
@@ -256,6 +267,8 @@ def name_approach(approach: str, cached: bool) -> str:
         name = EVERYTHING
     elif name == "last_0":
         name = "the head alone"
+    elif name == "head":
+        name = "a linear probe"
     else:
         name = re.sub(r"^last_(\d+)", r"last \1", name).replace("_", " ")
     return f"{name}{' (cached)' if cached else ''}"

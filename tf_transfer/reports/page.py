@@ -125,7 +125,9 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     for study in studies:
         rows = study.rows
         told = any(verdict.study for verdict in study.verdicts)
+        # With training everything, or an encoder with words alone.
         compares = any(row.base is not None for row in rows)
+        compares |= study.runs.baseline.nunique() == 2
         if compares or told or study.name == "A":
             several = names.count(study.experiment) > 1
             parts.append(make_part(study, rows, several))
@@ -492,7 +494,7 @@ def describe_origin(summary: dict[str, Any]) -> str:
 def to_html(page: Page) -> str:
     """The page as one HTML file, with its figures inside."""
     return (
-        _environment(True)
+        make_environment(True)
         .get_template("report.html.jinja")
         .render(page=page, most_shown=MOST_SHOWN)
     )
@@ -506,7 +508,7 @@ def to_markdown(page: Page, figures: str = "") -> str:
         figures: folder of the figures, as the document links to them.
     """
     text = (
-        _environment(False)
+        make_environment(False)
         .get_template("report.md.jinja")
         .render(page=page, figures=figures)
     )
@@ -546,7 +548,8 @@ def first_figures_of(page: Page) -> list[Figure]:
     return [part.figure for part in page.parts if part.figure is not None]
 
 
-def _environment(escapes: bool) -> jinja2.Environment:
+def make_environment(escapes: bool) -> jinja2.Environment:
+    """Where templates are read; `escapes` for HTML, not for Markdown."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tf_transfer.reports"),
         autoescape=escapes,

@@ -19,17 +19,15 @@ from tf_transfer.utils.formatting import cut
 
 Record = dict[str, Any]
 
-# What may differ between runs that are compared; everything else of the key
-# says that they belong to different studies.
-APPROACH = ("trainable_layers", "blocks", "lr", "frozen_prefix", "cache_dtype")
-DATASET = ("task", "data_identity")
-# Times are compared only between runs that agree in these.
+# Times are compared only between runs that agree in these. The times of a run
+# that traced its programs hold seconds that a warm worker's next runs save.
 TIMING_ENVIRONMENT = (
     "processor",
     "devices",
     "threads",
     "concurrent_runs",
     "replicas",
+    "traced",
 )
 # What a report needs of `config.json`, besides.
 REPORTED = {
@@ -161,7 +159,8 @@ def _make_record(
         return scores[metric] if scores else None
 
     starts = config["starts"]
-    environment = {name: config.get(name) for name in TIMING_ENVIRONMENT}
+    known = {**config, "traced": result.get("traced")}
+    environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
     mixed = any(
         start[name] != environment[name]
         for start in starts
@@ -222,6 +221,7 @@ def _make_record(
         "seconds_per_epoch": result["seconds_per_epoch"],
         "prefix_seconds": result["prefix_seconds"],
         "prefix_build_seconds": result["prefix_build_seconds"],
+        "checkpoint_bytes": result.get("checkpoint_bytes"),
         "trainable_parameters": result["trainable_parameters"],
         "total_parameters": result["total_parameters"],
         "memory": max(line["peak_memory_bytes"] or 0 for line in epochs)
@@ -254,17 +254,3 @@ def _last_lines_of_epochs(
         or after is None
         or after["epoch"] != line["epoch"]
     ]
-
-
-def study_settings(record: Record) -> dict[str, Any]:
-    """The settings that a run shares with those that it is compared with.
-
-    --max_epochs belongs to them, though a run's key may not have it: a run
-    that was cut off is not one that stopped by itself.
-    """
-    shared = {
-        name: value
-        for name, value in record["key"].items()
-        if name not in (*APPROACH, *DATASET, "seed")
-    }
-    return {**shared, "max_epochs": record["max_epochs"]}

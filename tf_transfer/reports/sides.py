@@ -19,6 +19,8 @@ from tf_transfer.reports.claims import plain
 
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
+# What a claim means where it says nothing else.
+UNLESS_NAMED = {"method": "full", "freeze_schedule": "none"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +131,15 @@ def choose_sides(
     asked = set().union(*groups)
     repeats = _repeats(runs)
     for wanted in groups:
-        side = _filter(repeats, wanted)
+        side = [
+            member
+            for member in _filter(repeats, wanted)
+            if all(
+                member.settings.get(name, usual) == usual
+                for name, usual in UNLESS_NAMED.items()
+                if name not in wanted
+            )
+        ]
         # What another side asks for is what the claim is about: here it is as
         # usual in the paper.
         usual = _published(repeats, paper, (asked - set(wanted)) & _names(side))

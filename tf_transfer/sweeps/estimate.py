@@ -39,6 +39,7 @@ SMALL_BATCH = 4
 SHARED_SETTINGS: dict[str, Any] = {
     "trainable_layers": "all",
     "blocks": "",
+    "method": "full",
     "lr": 1e-5,
     "seed": 0,
     "strategy": "default",
@@ -123,11 +124,13 @@ class Estimate:
         seconds: of training and evaluation, and what a run takes beside.
         builds: dict from what identifies a feature cache to what it needs.
         live_seconds: what `seconds` were without a feature cache.
+        predict_seconds: of running the encoder over what is evaluated, once.
     """
 
     seconds: float
     builds: dict[tuple, Build]
     live_seconds: float
+    predict_seconds: float = 0.0
 
 
 class Estimator:
@@ -174,7 +177,7 @@ class Estimator:
             else SHARE_OF_PEAK
         )
         peak = self._peak(settings.precision)
-        operations, live, builds = 0.0, 0.0, {}
+        operations, live, predicting, builds = 0.0, 0.0, 0.0, {}
         for phase in phases:
             trainable = phase.trainable
             if len(phases) == 1:
@@ -182,11 +185,12 @@ class Estimator:
                 trainable = run.experiment.trainable(
                     len(network.encoder.blocks)
                 )
-            cached = settings.runs_cached and not trainable.embeddings
+            cached = settings.runs_cached and trainable.has_prefix
             for objective in phase.objectives:
                 needs = _ObjectiveNeeds(settings, network, objective, trainable)
                 operations += needs.operations(phase.max_epochs, cached)
                 live += needs.operations(phase.max_epochs, False)
+                predicting += needs.predict_operations()
                 if cached:
                     entry = (
                         settings.model,
@@ -201,7 +205,10 @@ class Estimator:
                     )
         speed = peak * share
         return Estimate(
-            RUN_SECONDS + operations / speed, builds, RUN_SECONDS + live / speed
+            RUN_SECONDS + operations / speed,
+            builds,
+            RUN_SECONDS + live / speed,
+            predicting / (peak * SHARE_OF_PEAK),
         )
 
     def _peak(self, precision: str) -> float:
@@ -281,6 +288,15 @@ class _ObjectiveNeeds:
                 shape, plan, cut if cached else 0, shape.blocks, self.cls_only
             )
         return self.texts_per_example * epochs * per_epoch
+
+    def predict_operations(self) -> float:
+        """Returns the operations of all blocks over what is evaluated."""
+        return self.texts_per_example * sum(
+            cost.count_forward_operations(
+                self.shape, plan, 0, self.shape.blocks, self.cls_only
+            )
+            for plan in self.evaluation_plans
+        )
 
     def build_operations(self) -> float:
         """Returns the operations of running the prefix over all texts."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import filelock
 
+from tf_transfer.sweeps import cluster
 from tf_transfer.sweeps import display as display_lib
 from tf_transfer.sweeps import local
 from tf_transfer.sweeps import plan
@@ -47,7 +48,7 @@ def open_pool(
         local.list_gpus(),
         jobs,
         runs_per_gpu,
-        any(run.settings.strategy == "mirrored" for run in runs),
+        _needs_all_gpus(runs),
     )
     count = len(environments)
 
@@ -61,6 +62,46 @@ def open_pool(
         60 * hang_minutes,
         1e9 * worker_gb if worker_gb else most_memory,
     )
+
+
+@contextlib.contextmanager
+def open_cluster(
+    out: str,
+    address: str,
+    runs: Sequence[Planned] = (),
+    jobs: int | None = None,
+    runs_per_gpu: int = 1,
+    hang_minutes: float = HANG_MINUTES,
+    worker_gb: float | None = None,
+) -> Iterator[Pool]:
+    """Workers on the nodes of a Ray cluster; the context ends them.
+
+    Args:
+        out: root of the run directories, that all nodes share.
+        address: of the cluster; see `cluster.connect`.
+        runs, runs_per_gpu, hang_minutes: see `open_pool`.
+        jobs: how many at most; None for one a GPU, or one a node.
+        worker_gb: one that takes more is replaced; None for its share of the
+            memory that Ray may give.
+
+    Raises:
+        UserError: see `cluster.connect` and `cluster.divide`.
+    """
+    os.makedirs(out, exist_ok=True)
+    with cluster.connect(address, out) as nodes:
+        share = cluster.divide(nodes, jobs, runs_per_gpu, _needs_all_gpus(runs))
+        pool = Pool(
+            lambda slot, log: cluster.RayWorker(share, log),
+            share.jobs,
+            60 * hang_minutes,
+            1e9 * worker_gb if worker_gb else share.memory,
+        )
+        with contextlib.closing(pool):
+            yield pool
+
+
+def _needs_all_gpus(runs: Sequence[Planned]) -> bool:
+    return any(run.settings.strategy == "mirrored" for run in runs)
 
 
 def run_all(

@@ -50,13 +50,16 @@ class LocalWorker:
         os.set_blocking(self._answers.fileno(), False)
         self._unread = b""
 
+    def is_ready(self) -> bool:
+        """It reads its orders when it has started."""
+        return True
+
     def send(self, run: Planned, log: str) -> None:
         """Gives it a run to do."""
-        order = {
-            "module": run.experiment.command_module,
-            "words": run.words,
-            "log": log,
-        }
+        self.send_order(make_order(run, log))
+
+    def send_order(self, order: dict[str, Any]) -> None:
+        """Gives it what `make_order` returned."""
         with contextlib.suppress(OSError):  # it has died: `exit_code` says so
             self._orders.write(json.dumps(order).encode() + b"\n")
             self._orders.flush()
@@ -88,6 +91,16 @@ class LocalWorker:
         """Lets it end."""
         with contextlib.suppress(OSError):
             self._orders.close()
+
+
+def make_order(run: Planned, log: str) -> dict[str, Any]:
+    """What a worker is told of a run; see `worker.Order`."""
+    return {
+        "module": run.experiment.command_module,
+        "words": run.words,
+        "log": log,
+        "needs_tensorflow": not run.settings.is_sparse,
+    }
 
 
 # === GPUs ===

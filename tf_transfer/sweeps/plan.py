@@ -67,7 +67,12 @@ def sharing(run: Planned) -> tuple[Hashable, ...]:
 def kind(run: Planned) -> Hashable:
     """What a process is set up for, once and for all."""
     settings = run.settings
-    return settings.strategy, settings.cpu_devices, settings.deterministic
+    return (
+        settings.is_sparse,
+        settings.strategy,
+        settings.cpu_devices,
+        settings.deterministic,
+    )
 
 
 def choose(
@@ -129,7 +134,8 @@ def feature_cache(run: Planned) -> tuple[Any, int] | None:
 def _depth(settings: settings_lib.Settings) -> int:
     if settings.blocks:
         return int(settings.blocks.partition("-")[0])
-    if settings.trainable_layers == "all":  # a phase freezes every block
+    # With `all`, a phase freezes every block.
+    if settings.trainable_layers in ("all", "head"):
         return 0
     return -int(settings.trainable_layers)
 

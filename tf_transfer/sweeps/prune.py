@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
+from tf_transfer.training import records
 from tf_transfer.utils import formatting
 
 
@@ -29,10 +30,12 @@ def find(run_states: RunStates) -> list[str]:
 
 
 def _may_be_extended(run: Planned, run_states: RunStates) -> bool:
-    """Whether a larger --max_epochs would go on with the same run."""
-    result = run_states.result(run) or {}
+    """Whether more epochs, or more time, would go on with the same run."""
+    reason = (run_states.result(run) or {}).get("stop_reason")
     is_constant = "max_epochs" not in run.settings.hashed()
-    return result.get("stop_reason") == "max_epochs" and is_constant
+    return reason == records.OUT_OF_TIME or (
+        reason == "max_epochs" and is_constant
+    )
 
 
 def describe(paths: Sequence[str], removes: bool) -> str:

@@ -17,6 +17,7 @@ from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 FAILURE = {"reason": str, "last_lines": [str]}
+LOST = 256  # the exit code of a worker whose node is gone: no process has it
 LAST_LINES = 12  # of a failed run's output, kept in its record
 
 
@@ -55,6 +56,12 @@ class RunStates:
         self.measured_seconds: dict[str, float] = {}
         self._results: dict[str, dict[str, Any]] = {}
 
+    def add(self, run: Planned) -> None:
+        """Adds a run, or what replaces it: the same with more epochs."""
+        self.runs = [other for other in self.runs if other.name != run.name]
+        self.runs.append(run)
+        self._results.pop(run.name, None)
+
     # === Reading ===
 
     def read(self, running_here: Collection[str] = ()) -> dict[str, State]:
@@ -77,7 +84,7 @@ class RunStates:
         if run.name not in self._results:
             try:
                 result = run.directory.result()
-                if result is None or records.is_extended(run.settings, result):
+                if result is None or not _has_ended(run, result):
                     return None
                 run.directory.check_key()
             except UserError:  # damaged: the run reports it, and fails
@@ -157,6 +164,8 @@ class RunStates:
     @staticmethod
     def explain(exit_code: int) -> str:
         """How a process ended, in words."""
+        if exit_code == LOST:
+            return "its node was lost"
         if exit_code >= 0:
             return f"exit code {exit_code}"
         name = signal.Signals(-exit_code).name
@@ -166,6 +175,15 @@ class RunStates:
         """Removes the record of a failure: the run is to be tried again."""
         with contextlib.suppress(FileNotFoundError):
             os.remove(self._failure_file(run))
+
+
+def _has_ended(run: Planned, result: dict[str, Any]) -> bool:
+    """Whether a run has done what it was asked for."""
+    is_out_of_time = (
+        getattr(run.settings, "max_seconds", None) is not None
+        and result["stop_reason"] == records.OUT_OF_TIME
+    )
+    return is_out_of_time or not records.is_extended(run.settings, result)
 
 
 def read_last_epoch(run: Planned) -> dict[str, Any] | None:

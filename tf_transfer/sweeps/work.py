@@ -21,10 +21,12 @@ from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
 
 POLL_SECONDS = 0.05
 SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
 ATTEMPTS = 2  # at a run whose worker was lost
+MOST_FAILED_STARTS = 5  # of workers, one after another
 
 Event = Literal["started", "finished", "failed", "retried"]
 # (event, run, result or record of failure, names of the runs running here)
@@ -34,6 +36,9 @@ OnPoll = Callable[[list[str], int], None]  # (running runs, examples trained)
 
 class Handle(Protocol):
     """A worker, as a sweep sees it."""
+
+    def is_ready(self) -> bool:
+        """Whether it can be given a run; one that waits for room cannot."""
 
     def send(self, run: Planned, log: str) -> None:
         """Gives it a run to do; it has none now."""
@@ -63,7 +68,7 @@ class _Member:
     """A worker of a pool; times are of `time.monotonic`.
 
     Attributes:
-        kind: of the runs that it can do; see `plan.kind`.
+        kind: of the runs that it can do, from the first on; see `plan.kind`.
         run: what it does now.
         last: what it did last.
         sign: when it last showed that it lives.
@@ -72,7 +77,7 @@ class _Member:
 
     handle: Handle
     slot: int
-    kind: Hashable
+    kind: Hashable = None
     run: Planned | None = None
     last: Planned | None = None
     sign: float = 0.0
@@ -147,15 +152,23 @@ class Scheduler:
             if state == State.PENDING
         }
         self._attempts: dict[str, int] = {}
+        self._failed_starts = 0
         self._building: dict[Hashable, str] = {}  # texts: the run that builds
         self._examples = 0
         self._interrupted = False
+
+    def add(self, run: Planned) -> None:
+        """Adds a run, or more epochs of one; `on_event` may call it."""
+        self.run_states.add(run)
+        self._todo.add(run.name)
+        self._attempts.pop(run.name, None)
 
     def work(self) -> None:
         """Does all pending runs.
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the runs have saved their state.
+            UserError: no worker starts, or the disk is full.
         """
         handlers = {
             number: signal.signal(number, self._on_signal)
@@ -210,7 +223,8 @@ class Scheduler:
     def _give_runs(self) -> None:
         pool = self.pool
         while self._todo and self.starts_left >= 1:
-            idle = [m for m in pool.members if not m.run and not m.reason]
+            free = [m for m in pool.members if not m.run and not m.reason]
+            idle = [member for member in free if member.handle.is_ready()]
             if not idle and len(pool.members) >= pool.jobs:
                 return
             todo = [
@@ -218,17 +232,12 @@ class Scheduler:
                 for run in self.run_states.runs
                 if run.name in self._todo and self._may_start(run)
             ]
-            if not todo:
+            if idle and todo:
+                self._give_one(idle[0], todo)
+            elif len(todo) > len(free):
+                self._start_worker(plan.choose(None, todo, self._running()))
+            else:
                 return
-            member = idle[0] if idle else None
-            run = plan.choose(
-                member.last if member else None, todo, self._running()
-            )
-            if member and member.kind != plan.kind(run):
-                member.reason = "of another kind"
-                member.handle.close()
-                continue
-            self._give(member, run)
 
     def _may_start(self, run: Planned) -> bool:
         """Whether nobody else works on the run or builds what it reads."""
@@ -239,13 +248,21 @@ class Scheduler:
         # does it alone.
         return not run.directory.is_locked()
 
-    def _give(self, member: _Member | None, run: Planned) -> None:
-        log = self.run_states.log_file(run)
-        if member is None:
-            slots = set(range(self.pool.jobs))
-            slot = min(slots - {m.slot for m in self.pool.members})
-            member = _Member(self.pool.start(slot, log), slot, plan.kind(run))
-            self.pool.members.append(member)
+    def _start_worker(self, first: Planned) -> None:
+        slots = set(range(self.pool.jobs))
+        slot = min(slots - {m.slot for m in self.pool.members})
+        handle = self.pool.start(slot, self.run_states.log_file(first))
+        self.pool.members.append(_Member(handle, slot))
+
+    def _give_one(self, member: _Member, todo: list[Planned]) -> None:
+        """Gives a worker the run that it does best, if it can do that."""
+        run = plan.choose(member.last, todo, self._running())
+        if member.kind not in (None, plan.kind(run)):
+            member.reason = "of another kind"
+            member.handle.close()
+            return
+        self._failed_starts = 0
+        member.kind = plan.kind(run)
         member.run, member.sign = run, time.monotonic()
         cache = plan.feature_cache(run)
         if cache:
@@ -253,7 +270,7 @@ class Scheduler:
         self._todo.discard(run.name)
         if run.name not in self._attempts:
             self.starts_left -= 1
-        member.handle.send(run, log)
+        member.handle.send(run, self.run_states.log_file(run))
         self._event("started", run)
 
     # === Hearing workers ===
@@ -273,6 +290,8 @@ class Scheduler:
             self.pool.members.remove(member)
             if member.run:
                 self._lose(member, member.reason, exit_code)
+            elif not member.handle.is_ready():
+                self._count_failed_start()
             return
         silent = time.monotonic() - member.sign
         if member.run and silent > self.pool.hang_seconds:
@@ -280,6 +299,16 @@ class Scheduler:
                 minutes = formatting.duration(self.pool.hang_seconds)
                 member.reason = f"no step for {minutes}"
             member.handle.kill()
+
+    def _count_failed_start(self) -> None:
+        """Ends the sweep where no worker starts any more."""
+        self._failed_starts += 1
+        if self._failed_starts >= MOST_FAILED_STARTS and not self._running():
+            raise UserError(
+                f"{self._failed_starts} workers could not start. Read the "
+                f"newest of {self.run_states.folder}/logs, and give the same "
+                "command again."
+            )
 
     def _has_built(self, run: Planned) -> None:
         """Lets others read the feature cache that this run reads."""
@@ -311,7 +340,7 @@ class Scheduler:
             outcome = "failed"
         if result is not None:
             outcome = "finished"
-        if outcome in ("finished", "failed"):
+        if outcome in ("finished", "failed", "full"):
             member.run, member.last = None, run
             self._has_built(run)
         if outcome == "finished":
@@ -319,6 +348,11 @@ class Scheduler:
             self._event("finished", run, result)
         elif outcome == "failed":
             self._fail(run, "exit code 1", 1)
+        elif outcome == "full":  # the next runs would fail, too
+            raise UserError(
+                f"{run.directory.path}: the disk is full, or that of the "
+                "feature cache. Free some space, and give the same command."
+            )
         else:  # its process ends now
             member.reason = member.reason or (
                 "was stopped" if outcome == "stopped" else "broke"

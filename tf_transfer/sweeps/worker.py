@@ -3,9 +3,9 @@
     python -m tf_transfer.sweeps.worker SLOT JOBS
 
 It reads orders, a line of JSON a run, from its standard input, and answers with
-lines of JSON on its standard output. TensorFlow is loaded once, and what the
-next run shares with the last stays in memory (`tf_transfer.warm`). What a run
-prints goes into the run's own log.
+lines of JSON on its standard output. TensorFlow is loaded once, before the
+first run with an encoder, and what the next run shares with the last stays in
+memory (`tf_transfer.warm`). What a run prints goes into the run's own log.
 
 It ends when its input does: then the sweep has no more work, or has died, and
 a run that goes on saves its state first.
@@ -30,6 +30,7 @@ from typing import Any
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.utils import machine
+from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
 
 SECONDS_TO_SAVE = 120  # that a run has, once the sweep has died
@@ -45,11 +46,13 @@ class Order:
         module: that has the experiment.
         words: the flags of the run's command.
         log: file that its output is appended to.
+        needs_tensorflow: whether the run has an encoder.
     """
 
     module: str
     words: tuple[str, ...]
     log: str
+    needs_tensorflow: bool
 
 
 class Worker:
@@ -68,9 +71,10 @@ class Worker:
         """Does a run, and reports how it ended.
 
         Returns:
-            `finished`; `failed`, by an error that is the run's own; `stopped`,
-            by a signal, with its state saved; or `broken`, by an error that
-            says nothing of the run: do nothing else in this process.
+            `finished`; `failed`, by an error that is the run's own; `full`, as
+            a disk is; `stopped`, by a signal, with its state saved; or
+            `broken`, by an error that says nothing of the run: do nothing else
+            in this process.
         """
         began = time.monotonic()
         with _output_to(order):
@@ -93,19 +97,24 @@ class Worker:
             return "finished"
         except SystemExit as end:
             outcome = "failed" if end.code == 1 else "stopped"
+            if isinstance(end.__context__, FullDiskError):
+                outcome = "full"
         except BaseException:
             traceback.print_exc()
         self._warm = WarmState()  # nothing is known of what is left
         return outcome
 
     def _run(self, order: Order) -> None:
-        from tf_transfer.sweeps import signs
-
         module = importlib.import_module(order.module)
         sys.argv = [module.__file__ or order.module, *order.words]
         cls = experiment_lib.load(order.module)
         experiment = cls(command_line.parse(cls.Settings, order.words))
-        experiment.train([signs.SignsOfLife(self._report)], self._warm)
+        callbacks = []
+        if order.needs_tensorflow:
+            from tf_transfer.sweeps import signs
+
+            callbacks = [signs.SignsOfLife(self._report)]
+        experiment.train(callbacks, self._warm)
 
 
 @contextlib.contextmanager
@@ -151,12 +160,12 @@ def main(slot: int, jobs: int) -> None:
         with contextlib.suppress(OSError):  # the sweep has died
             answers.write(json.dumps(what) + "\n")
 
-    command_line.import_tensorflow()
-    _grow_gpu_memory()
-    importlib.import_module("tf_transfer.training.trainer")
-    gc.freeze()  # what stays anyway need not be searched after every run
     worker = Worker(report)
+    has_tensorflow = False
     while (order := orders.get()) is not None:
+        if order.needs_tensorflow and not has_tensorflow:
+            _load_tensorflow()
+            has_tensorflow = True
         is_busy.set()
         if is_over.is_set():  # the sweep died before this run began
             break
@@ -164,7 +173,6 @@ def main(slot: int, jobs: int) -> None:
         is_busy.clear()
         if outcome in ("stopped", "broken"):
             break
-    answers.flush()
     # A thread still waits for orders, which Python's own end does not survive.
     os._exit(0)
 
@@ -179,12 +187,15 @@ def _take_cores(slot: int, jobs: int) -> None:
         os.sched_setaffinity(0, cores[slot * share : (slot + 1) * share])
 
 
-def _grow_gpu_memory() -> None:
-    """Lets several workers share a GPU."""
+def _load_tensorflow() -> None:
+    """Loads what every run with an encoder needs."""
+    command_line.import_tensorflow()
     import tensorflow as tf
 
     for gpu in tf.config.list_physical_devices("GPU"):
-        tf.config.experimental.set_memory_growth(gpu, True)
+        tf.config.experimental.set_memory_growth(gpu, True)  # others use it
+    importlib.import_module("tf_transfer.training.trainer")
+    gc.freeze()  # what stays anyway need not be searched after every run
 
 
 def _read_orders(
@@ -195,7 +206,7 @@ def _read_orders(
     """Reads orders to their end; then lets a run save its state, and ends."""
     for line in sys.stdin:
         order = json.loads(line)
-        orders.put(Order(order["module"], tuple(order["words"]), order["log"]))
+        orders.put(Order(**{**order, "words": tuple(order["words"])}))
     orders.put(None)
     is_over.set()
     if is_busy.is_set():

@@ -214,3 +214,26 @@ class CheckpointTimer(Callback):
         is_due = time.monotonic() - self._saved_at >= self._seconds
         if is_due and trainer.steps_left:  # the end of an epoch saves anyway
             trainer.save()
+
+
+class TimeLimit(Callback):
+    """Ends a run of one phase with the last epoch that there is time for.
+
+    Another epoch is taken to last as long as the longest.
+
+    Args:
+        end: when it must be over, by `time.monotonic`.
+    """
+
+    def __init__(self, end: float) -> None:
+        self._end = end
+        self._epoch_began = time.monotonic()
+        self._longest = 0.0
+
+    def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
+        self._epoch_began = time.monotonic()
+
+    def on_record(self, trainer: Any, line: dict[str, Any]) -> None:
+        now = time.monotonic()
+        self._longest = max(self._longest, now - self._epoch_began)
+        trainer.is_out_of_time = now + self._longest > self._end

@@ -109,6 +109,13 @@ class Checkpoints:
                 states.append(self._read_json(kept)["state"])
         return states
 
+    def count_bytes(self) -> int:
+        """Of the arrays of the newest one."""
+        steps = self._steps()
+        if not steps:  # of a worker that is not the chief
+            return 0
+        return os.path.getsize(self._path(steps[-1], "safetensors"))
+
     def keep(self, count: int) -> None:
         """Drops all checkpoints but the last `count`, and what is torn."""
         steps = self._steps()

@@ -67,6 +67,8 @@ class Phase:
         trainable: what trains.
         trainable_layers: the same, as `result.json` says it.
         objectives: what it trains on.
+        freeze_percentile: of `progressive.choose_first`, which freezes blocks
+            after each epoch; None where none freezes.
         combination: how several objectives share a step; None where each has
             its own pass in every epoch, one after the other.
         score: function from validation metrics to the score that stops and
@@ -94,6 +96,7 @@ class Phase:
     is_eligible: Callable[[Metrics], bool] | None = None
     summarize: Callable[[Metrics], Metrics] | None = None
     combination: Combination | None = None
+    freeze_percentile: float | None = None
 
 
 # === Losses: labels and logits [batch, units] to float32 [batch] ===

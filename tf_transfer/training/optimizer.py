@@ -14,6 +14,7 @@ powers are those of the correction, and 0 turns the correction off.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
@@ -97,6 +98,7 @@ class BertAdam:
             its moments are corrected by. With `idle_heads` at `drift` it moves
             on by its old moments, from its first own update on, as if it had
             a gradient of zeros.
+        sums_gradients: whether gradients are summed up, before clipping.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
@@ -104,6 +106,7 @@ class BertAdam:
             overflow under `mixed_float16` moves nothing.
         loss_scale, good_steps: of dynamic loss scaling.
         decay: float32. The weight decay.
+        sums: of the gradients of each weight; empty unless asked for.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class BertAdam:
         options: AdamOptions,
         scales: Sequence[float] | None = None,
         groups: Sequence[str] | None = None,
+        sums_gradients: bool = False,
     ) -> None:
         self.weights = list(weights)
         self.scales = list(scales or [1.0] * len(self.weights))
@@ -129,6 +133,7 @@ class BertAdam:
         self.decay = _number("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
+        self.sums = [_slot(w, "sum") for w in self.weights if sums_gradients]
 
     @property
     def _first_loss_scale(self) -> float:
@@ -158,7 +163,17 @@ class BertAdam:
         for weight, mean, square in zip(self.weights, self.means, self.squares):
             state[f"m/{weight.path}"] = mean
             state[f"v/{weight.path}"] = square
+        for weight, total in zip(self.weights, self.sums):
+            state[f"sum/{weight.path}"] = total
         return state
+
+    def take_sums(self) -> dict[str, float]:
+        """The L1 norm of each weight's summed gradients; begins new sums."""
+        norms = {}
+        for weight, total in zip(self.weights, self.sums):
+            norms[weight.path] = float(tf.reduce_sum(tf.abs(total)).numpy())
+            total.assign(tf.zeros(total.shape, total.dtype))
+        return norms
 
     def apply(
         self,
@@ -217,17 +232,23 @@ class BertAdam:
                 correction * tf.pow(options.adam_beta1, power),
                 correction * tf.pow(options.adam_beta2, power),
             )
-        for weight, group, mean, square, scale, gradient in zip(
+        totals = self.sums or [None] * len(self.weights)
+        for weight, group, mean, square, total, scale, gradient in zip(
             self.weights,
             self.groups,
             self.means,
             self.squares,
+            totals,
             self.scales,
             gradients,
             strict=True,
         ):
             if group not in powers:
                 continue
+            if total is not None:
+                finite = tf.math.is_finite(norm)
+                shown = tf.where(finite, gradient, tf.zeros_like(gradient))
+                update(total, _add_to, args=(shown,), group=False)
             power1, power2 = powers[group]
             has_decay = options.weight_decay and decays(weight)
             update(
@@ -310,9 +331,13 @@ class BertAdam:
         self.good_steps.assign(tf.where(grow, none, streak))
 
 
+def _add_to(total: tf.Variable, gradient: tf.Tensor) -> None:
+    total.assign_add(gradient)
+
+
 def decays(weight: Any) -> bool:
     """Whether weight decay applies: not to LayerNorm and biases."""
-    return weight.path.rsplit("/", 1)[-1] not in UNDECAYED
+    return re.split("[/_]", weight.path)[-1] not in UNDECAYED
 
 
 _SAME_EVERYWHERE = {

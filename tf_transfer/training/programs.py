@@ -42,12 +42,14 @@ class PhasePrograms:
         optimizer: over all that trains.
         objectives: a program for each objective.
         passes: of an epoch.
+        is_new: whether they are traced in this run.
     """
 
     rate: LearningRate
     optimizer: BertAdam
     objectives: list[ObjectiveProgram]
     passes: list[Pass]
+    is_new: bool = True
 
     def take_over(self, attached: Sequence[Attached], options: Any) -> None:
         """Makes them another run's, which trains from its beginning.
@@ -59,6 +61,7 @@ class PhasePrograms:
         for program, (objective, _) in zip(self.objectives, attached):
             program.take_over(objective, options)
         self.optimizer.reset(options.adam.weight_decay)
+        self.is_new = False
 
 
 def prepare(
@@ -124,6 +127,7 @@ def _key(
         phase.trainable,
         phase.layer_decay,
         phase.combination,
+        phase.freeze_percentile is not None,
         tuple((o.name, o.loss, o.weight, prefix) for o, prefix in attached),
         devices.strategy,
         options.schedule,
@@ -170,6 +174,7 @@ def _build(
         options.adam,
         [scales[id(weight)] for weight in weights],
         [groups.get(id(weight), "") for weight in weights],
+        phase.freeze_percentile is not None,
     )
     objectives = [
         ObjectiveProgram(

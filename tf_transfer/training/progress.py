@@ -25,6 +25,9 @@ class Progress:
             its original cost is counted once.
         started_in: total epochs in which a process started: they trace.
         stopping: the phase's `EarlyStopping`.
+        first: the first block that still trains, where blocks freeze as the
+            phase goes on; 0 before.
+        norms: gradient norms of the blocks that train, of the last interval.
         best: where the weights of the selected epoch are, with its record.
         phase_records: the phases that are over, as `result.json` has them.
         epochs: the lines of `epochs.jsonl`.
@@ -46,6 +49,8 @@ class Progress:
     prefixes: list[str] = dataclasses.field(default_factory=list)
     started_in: list[int] = dataclasses.field(default_factory=list)
     stopping: dict[str, Any] | None = None
+    first: int = 0
+    norms: list[float] = dataclasses.field(default_factory=list)
     best: Any = None
     phase_records: list[dict] = dataclasses.field(default_factory=list)
     epochs: list[dict[str, Any]] = dataclasses.field(default_factory=list)

@@ -61,8 +61,10 @@ RESULT = {
     ],
     "train_seconds": (float, None),
     "seconds_per_epoch": (float, None),
+    "traced?": (bool, None),
     "prefix_seconds": (float, None),
     "prefix_build_seconds": (float, None),
+    "checkpoint_bytes?": (int, None),
     "trainable_parameters": (int, None),
     "total_parameters": (int, None),
     "warnings?": [str],
@@ -105,8 +107,11 @@ EPOCH = {
     "test": SCORES,
     "elapsed_seconds": (float, None),
     "peak_memory_bytes?": (int, None),
+    "frozen_blocks?": int,
 }
 
+
+OUT_OF_TIME = "max_seconds"  # why a run stopped that more time continues
 
 # Files whose hashes `result.json` has, beside those of `model/`.
 HASHED = ("config.json", "epochs.jsonl", "predictions.npz")
@@ -158,7 +163,7 @@ def locate(
 def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
     """Whether a finished run would go on, for more epochs, with these."""
     return (
-        result["stop_reason"] == "max_epochs"
+        result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
         and bool(result.get("phases"))
         and settings.max_epochs > result["phases"][-1]["epochs"]
     )
@@ -327,9 +332,10 @@ class RunDirectory:
         self.check_key()
 
     def is_locked(self) -> bool:
-        """Whether a process of this machine is writing here now."""
+        """Whether a process is writing here now."""
         try:
-            with open(self.file(".lock")) as file:
+            # Some shared folders lock only what is opened to be written.
+            with open(self.file(".lock"), "r+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False

@@ -29,12 +29,14 @@ from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
 from tf_transfer.training import programs
+from tf_transfer.training import progressive
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
 from tf_transfer.training.progress import Progress
+from tf_transfer.training.records import OUT_OF_TIME
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.steps import NotFiniteError
@@ -80,6 +82,8 @@ class Trainer:
         optimizer: of the current phase.
         steps_left: of the current pass.
         best_logits: dict of the outputs at the selected epoch, by name.
+        is_out_of_time: whether the phase ends with this epoch; callbacks set
+            it.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class Trainer:
         self.optimizer: Any = None
         self.steps_left = 0
         self.best_logits: dict[str, np.ndarray] = {}
+        self.is_out_of_time = False
         self._cache_options = cache
         self._callbacks = list(callbacks) if devices.is_chief else []
         self._cache: FeatureCache | None = None
@@ -130,6 +135,7 @@ class Trainer:
                 weight moved.
         """
         arrays = self._restore()
+        self._traces = arrays is not None  # the process before did
         # The last run on this network checked it at its end.
         moving = frozenset(self._moving_weights[-1])
         frozen = self.network.hashes.pop(moving, "")
@@ -176,31 +182,13 @@ class Trainer:
     ) -> None:
         """Trains a phase to its end, from a checkpoint's arrays if resumed."""
         progress = self.progress
-        # The order matters: freeze, then build the optimizer, then trace.
-        weights = freezing.freeze(self.network, phase.trainable)
-        self._seeds.phase = progress.phase
-        if arrays:  # a feature cache is named by the weights of its prefix
-            self._assign(self.moving_weights, arrays)
-        prepared = programs.prepare(
-            self.network,
-            progress.phase,
-            phase,
-            self._attach_features(phase),
-            weights,
-            self.devices,
-            self._seeds,
-            self.options,
-        )
-        self.optimizer, passes = prepared.optimizer, prepared.passes
-        self._programs = prepared.objectives
-        self._outputs: dict[str, tuple[dict, dict]] = {}
+        phase = self._with_frozen(phase)
+        passes = self._prepare(phase, arrays)
         stopping = EarlyStopping(phase.patience, phase.min_delta)
         if progress.stopping:
             stopping = EarlyStopping(**progress.stopping)
         self._stopping = stopping
-        if arrays:
-            self._assign(self._variables(), arrays)
-        else:
+        if not arrays:
             progress.best = None  # each phase has its own
             progress.started_in = sorted(
                 {*progress.started_in, progress.total_epochs}
@@ -212,14 +200,74 @@ class Trainer:
                 progress.task = index
                 self._train_pass(phase, passes[index])
             reason = self._end_epoch(phase)
+            rest = self._with_frozen(phase)
+            if not reason and rest.trainable != phase.trainable:
+                phase = rest
+                values = {n: _value(v) for n, v in self._variables().items()}
+                passes = self._prepare(phase, values)
+                progress.started_in.append(progress.total_epochs)
         self._end_phase(phase, reason)
+
+    def _prepare(
+        self, phase: Phase, arrays: dict[str, np.ndarray] | None
+    ) -> list[Pass]:
+        """The passes of a phase, with all its state from arrays, if any."""
+        # The order matters: freeze, then build the optimizer, then trace.
+        weights = freezing.freeze(self.network, phase.trainable)
+        self._seeds.phase = self.progress.phase
+        if arrays:  # a feature cache is named by the weights of its prefix
+            self._assign(self.moving_weights, arrays)
+        prepared = programs.prepare(
+            self.network,
+            self.progress.phase,
+            phase,
+            self._attach_features(phase),
+            weights,
+            self.devices,
+            self._seeds,
+            self.options,
+        )
+        self._traces |= prepared.is_new
+        self.optimizer = prepared.optimizer
+        self._programs = prepared.objectives
+        self._outputs: dict[str, tuple[dict, dict]] = {}
+        if arrays:
+            self._assign(self._variables(), arrays)
+        return prepared.passes
+
+    def _with_frozen(self, phase: Phase) -> Phase:
+        """The phase without the blocks that have been frozen in it."""
+        return dataclasses.replace(
+            phase,
+            trainable=progressive.freeze_below(
+                phase.trainable, self.progress.first
+            ),
+        )
+
+    def _freeze_more(self, phase: Phase) -> None:
+        """Decides which blocks of the phase freeze, from their gradients."""
+        assert phase.freeze_percentile is not None
+        progress, trainable = self.progress, phase.trainable
+        of_weight = self.optimizer.take_sums()
+        norms = {}
+        for component in freezing.components(self.network):
+            trained = trainable.weights_of(component)
+            norms[component.name] = sum(of_weight[w.path] for w in trained)
+        first = trainable.first
+        now = [norms[f"block {n}"] for n in range(first, trainable.last + 1)]
+        if progress.norms:
+            index = progressive.choose_first(
+                progress.norms, now, phase.freeze_percentile
+            )
+            progress.first, now = first + index, now[index:]
+        progress.norms = now
 
     def _attach_features(self, phase: Phase) -> list[programs.Attached]:
         """Objectives whose splits hold the stored output of their prefix.
 
         Without a cache, or where the embeddings train, the prefix is None.
         """
-        if self._cache_options is None or phase.trainable.embeddings:
+        if self._cache_options is None or not phase.trainable.has_prefix:
             return [(objective, None) for objective in phase.objectives]
         progress = self.progress
         self._close_cache()
@@ -230,12 +278,13 @@ class Trainer:
             is_stopped=self._is_build_stopped,
             weights=self._pristine_hashes(phase),
         )
-        if not progress.phase:
+        if self._is_pristine(phase):
             key = "prefix", phase.trainable.cut
             self.network.hashes[key] = self._cache.weights
         attached: list[programs.Attached] = []
         for objective in phase.objectives:
             name = f"{progress.phase} {objective.name}"
+            name += f" {progress.first}" if progress.first else ""
             splits = {("train", ""): objective.train}
             for kind, named in objective.evaluation.items():
                 for split_name, split in named.items():
@@ -250,20 +299,30 @@ class Trainer:
             with_states = {key: stored[labels[key]] for key in splits}
             attached.append((_with_splits(objective, with_states), prefix))
             if name not in progress.prefixes:
-                progress.prefix_build_seconds += cost.original
+                # What froze in this run, no other run has stored.
+                original = cost.paid if progress.first else cost.original
+                progress.prefix_build_seconds += original
                 progress.prefixes.append(name)
             progress.prefix_seconds += cost.paid
             progress.elapsed += cost.paid
         return attached
 
     def _pristine_hashes(self, phase: Phase) -> Any:
-        """Hashes of the encoder's prefixes, up to the cut, where known.
-
-        What the first phase freezes is as it was loaded.
-        """
-        if self.progress.phase:
+        """Hashes of the encoder's prefixes, up to the cut, where known."""
+        if not self._is_pristine(phase):
             return None
         return self.network.hashes.get(("prefix", phase.trainable.cut))
+
+    def _is_pristine(self, phase: Phase) -> bool:
+        """Whether what is frozen is as it was loaded.
+
+        It is in the first phase, but for what a method added to it, which
+        another run draws anew.
+        """
+        added = self.network.encoder.added
+        cut = phase.trainable.cut
+        is_first = not (self.progress.phase or self.progress.first)
+        return is_first and all(number > cut for number in added)
 
     def _is_build_stopped(self) -> bool:
         self._call("on_build")
@@ -396,6 +455,8 @@ class Trainer:
             "examples_per_second": progress.examples
             / max(progress.train_seconds, 1e-9),
         }
+        if phase.freeze_percentile is not None:
+            line["frozen_blocks"] = phase.trainable.cut
         progress.epochs.append(line)
         self._call("on_evaluation", line)  # callbacks may add to it
         if self.devices.is_chief:
@@ -427,6 +488,10 @@ class Trainer:
         progress.total_epochs += 1
         progress.task = 0
         reason = self._reason_to_stop(phase)
+        if not reason and self.devices.agree(self.is_out_of_time)[0] > 0:
+            reason = OUT_OF_TIME
+        if phase.freeze_percentile is not None:
+            self._freeze_more(phase)
         self.save()
         if not reason and self._is_asked_to_stop():
             self._leave()
@@ -463,6 +528,7 @@ class Trainer:
         progress.phase_records.append(record)
         progress.phase += 1
         progress.epoch, progress.stopping = 1, None
+        progress.first, progress.norms = 0, []
 
     def _write_selected_weights(self, line: dict[str, Any]) -> None:
         """Keeps the weights of the epoch of that record below `model/`."""
@@ -606,7 +672,6 @@ class Trainer:
             if epoch not in progress.started_in  # the first one traces
         ]
         components = freezing.components(self.network)
-        trainable = self.phases[-1].trainable
         is_cached = bool(progress.prefixes)
         return {
             "validation": best["validation"],
@@ -618,12 +683,14 @@ class Trainer:
             "phases": progress.phase_records,
             "train_seconds": progress.elapsed,
             "seconds_per_epoch": float(np.mean(timed)) if timed else None,
+            "traced": self._traces,
             "prefix_seconds": progress.prefix_seconds if is_cached else None,
             "prefix_build_seconds": (
                 progress.prefix_build_seconds if is_cached else None
             ),
-            "trainable_parameters": sum(
-                c.parameters for c in components if trainable.includes(c.name)
+            "checkpoint_bytes": self.directory.checkpoints.count_bytes(),
+            "trainable_parameters": freezing.count_trained(
+                self.network, self.phases[-1].trainable
             ),
             "total_parameters": sum(c.parameters for c in components),
         }
@@ -647,15 +714,12 @@ def _weights_that_train(
     network: Network, phases: Sequence[Phase]
 ) -> dict[str, Any]:
     """The weights that train in any of some phases, by path."""
-    weights = [
-        weight
-        for component in freezing.components(network)
-        if any(phase.trainable.includes(component.name) for phase in phases)
-        for weight in component.weights
-    ]
-    by_path = {weight.path: weight for weight in weights}
-    if len(by_path) != len(weights):
-        raise ValueError("two weights of the network share a path")
+    by_path: dict[str, Any] = {}
+    for component in freezing.components(network):
+        for phase in phases:
+            for weight in phase.trainable.weights_of(component):
+                if by_path.setdefault(weight.path, weight) is not weight:
+                    raise ValueError("two weights of the network share a path")
     return by_path
 
 

@@ -8,5 +8,9 @@ class UserError(Exception):
     """
 
 
+class FullDiskError(UserError):
+    """A disk is full: whatever else is done now would fail, too."""
+
+
 class Interrupted(Exception):
     """SIGTERM or Ctrl-C: the state is saved, the same command continues."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import FullDiskError
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -33,7 +33,7 @@ def write_atomically(path: str, content: bytes) -> None:
     They are written to a temporary file beside it, synced, and renamed.
 
     Raises:
-        UserError: the disk is full. Nothing is left behind.
+        FullDiskError: the disk is full. Nothing is left behind.
     """
     temporary = f"{path}.tmp-{os.getpid()}"
     try:
@@ -54,7 +54,7 @@ def write_json(path: str, value: Any) -> None:
     """Writes a JSON file atomically.
 
     Raises:
-        UserError: the disk is full.
+        FullDiskError: the disk is full.
         ValueError: the value holds NaN or infinity, which JSON cannot.
     """
     text = json.dumps(value, indent=2, allow_nan=False)
@@ -74,9 +74,9 @@ def remove_litter(folder: str) -> None:
 
 
 def raise_if_full(path: str, error: OSError) -> None:
-    """Raises `UserError` if an error says that the disk is full."""
+    """Raises `FullDiskError` if an error says that the disk is full."""
     if error.errno in FULL_DISK:
-        raise UserError(
+        raise FullDiskError(
             f"{path}: the disk is full ({os.strerror(error.errno)}). Free some "
             "space and run the same command again: it continues at the last "
             "good checkpoint."

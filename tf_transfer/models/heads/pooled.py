@@ -4,6 +4,7 @@ from typing import Any
 from typing import TYPE_CHECKING
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tf_transfer.utils.errors import UserError
@@ -49,6 +50,8 @@ class PooledHead(keras.layers.Layer):
             does.
         pooler_dropout: rate before the encoder's pooler, which the network
             applies.
+        inner_units: of a dense GELU layer with dropout below that layer; 0
+            for none.
         **kwargs: of `keras.layers.Layer`, such as `name`.
     """
 
@@ -62,6 +65,7 @@ class PooledHead(keras.layers.Layer):
         dtype: str,
         texts_per_example: int = 1,
         pooler_dropout: float = 0.0,
+        inner_units: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
@@ -84,6 +88,20 @@ class PooledHead(keras.layers.Layer):
             name=f"{self.name}_logits",
         )
         width = 3 * hidden if texts_per_example == 2 else hidden
+        self.inner: keras.layers.Dense | None = None
+        if inner_units:
+            derived = np.random.SeedSequence([seed, 1]).generate_state(1)
+            self.inner = keras.layers.Dense(
+                inner_units,
+                activation="gelu",
+                kernel_initializer=keras.initializers.TruncatedNormal(
+                    stddev=0.02, seed=int(derived[0])
+                ),
+                dtype=dtype,
+                name=f"{self.name}_inner",
+            )
+            self.inner.build((None, width))
+            width = inner_units
         self.dense.build((None, width))
         self.built = True
 
@@ -99,4 +117,6 @@ class PooledHead(keras.layers.Layer):
             u, v = tf.split(pooled, 2)
             pooled = tf.concat([u, v, tf.abs(u - v)], axis=1)
         pooled = self.dropout(pooled, training=training)
+        if self.inner is not None:
+            pooled = self.dropout(self.inner(pooled), training=training)
         return self.dense(tf.cast(pooled, tf.float32))

@@ -1,0 +1,135 @@
+"""The memory of a worker over many runs: it should not grow.
+
+    python -m benchmarks.worker_memory --document=docs/sweeps.md
+
+One worker does small runs that differ in task, trained blocks, rate and seed,
+in the order of a sweep. After each, it says how much memory it has.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from absl import app
+from absl import flags
+
+from benchmarks import documents
+from tf_transfer.config import command_line
+from tf_transfer.sweeps import execute
+from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import local
+from tf_transfer.sweeps import work
+from tf_transfer.utils.errors import UserError
+
+MARK = "memory"
+TOLD = (1, 10, 50, 100, 200, 500, 1000)  # after how many runs
+
+
+def define_flags() -> None:
+    """Defines the flags of this command."""
+    flags.DEFINE_integer("runs", 200, "How many runs.", 1)
+    flags.DEFINE_string("model", "tiny", "The encoder.")
+    flags.DEFINE_string("data", "sample", "As of tf_transfer.glue.")
+    flags.DEFINE_string("document", "", "Put the table into this, too.")
+
+
+class RecordingWorker(local.LocalWorker):
+    """A worker whose memory is kept.
+
+    Attributes:
+        memory: bytes after each run.
+        peak: the most bytes so far, after each run.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.memory: list[int] = []
+        self.peak: list[int] = []
+        self._most = 0
+
+    def receive(self) -> list[dict[str, Any]]:
+        """What it has reported since the last time."""
+        messages = super().receive()
+        for message in messages:
+            self._most = max(self._most, message["memory"])
+            if message["event"] == "ended":
+                self.memory.append(message["memory"])
+                self.peak.append(self._most)
+        return messages
+
+
+def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
+    """Does runs in one worker.
+
+    Args:
+        count: how many.
+        model, data: of the runs.
+        out: folder of the runs.
+
+    Raises:
+        UserError: one failed, or the worker had to be replaced.
+    """
+    cases = 8  # tasks, trained blocks and rates
+    grid = {
+        "experiment": "glue",
+        "flags": {
+            "model": model,
+            "data": data,
+            "frozen_prefix": "cached",
+            "max_length": 32,
+            "batch_size": 8,
+            "max_epochs": 1,
+        },
+        "axes": {
+            "task": ["rte", "sst2"],
+            "trainable_layers": [0, 1],
+            "lr": ["1e-3", "1e-4"],
+            "seed": list(range(-(-count // cases))),
+        },
+    }
+    runs = grid_lib.expand("benchmark", grid, out, os.path.join(out, "cache"))
+    workers: list[RecordingWorker] = []
+
+    def start(slot: int, log: str) -> RecordingWorker:
+        workers.append(RecordingWorker(slot, 1, log, {}))
+        return workers[-1]
+
+    with contextlib.closing(work.Pool(start)) as pool:
+        execute.run_all(runs, out, pool, limit=count)
+    [worker, *others] = workers
+    if others or len(worker.memory) < count:
+        raise UserError(f"{out}: a run or its worker failed.")
+    return worker
+
+
+def make_table(memory: Sequence[int], peak: Sequence[int]) -> str:
+    """Some of what a `RecordingWorker` kept, as Markdown."""
+    rows: list[tuple[str, ...]] = [
+        ("runs", "memory, MB", "the most so far, MB"),
+        ("---",) * 3,
+    ]
+    rows += [
+        (str(number), *(f"{of[number - 1] / 1e6:.0f}" for of in (memory, peak)))
+        for number in TOLD
+        if number <= len(memory)
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def main(argv: list[str]) -> None:
+    """Measures, prints a table, and puts it into a document."""
+    del argv
+    values = flags.FLAGS
+    with tempfile.TemporaryDirectory() as out:
+        worker = measure(values.runs, values.model, values.data, out)
+    table = make_table(worker.memory, worker.peak)
+    print(f"\n{table}")
+    if values.document:
+        documents.fill(values.document, MARK, table)
+
+
+if __name__ == "__main__":
+    define_flags()
+    app.run(lambda argv: command_line.guarded(lambda: main(argv)))

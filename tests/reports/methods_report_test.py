@@ -1,0 +1,187 @@
+"""The report of methods: fronts, costs, claims, from made-up runs."""
+
+import itertools
+import os
+
+import pytest
+
+from tests import commands
+from tf_transfer import methods
+from tf_transfer.reports import claims
+from tf_transfer.reports import frames
+from tf_transfer.reports import study as study_lib
+from tf_transfer.sweeps import grid as grid_lib
+
+FOLDER = os.path.join(commands.ROOT, "experiments")
+# Score, seconds and parameters of each; full training everywhere first.
+MADE_UP = {
+    ("full", "all", "live"): (90.0, 100.0, 22_000_000),
+    ("lora", "all", "live"): (89.5, 80.0, 74_000),
+    ("lora", "2", "cached"): (88.0, 10.0, 25_000),
+    ("bias", "2", "cached"): (80.0, 12.0, 9_000),
+}
+
+
+def record(method, layers, prefix, seed):
+    score, seconds, parameters = MADE_UP[method, layers, prefix]
+    settings = methods.Settings(
+        method=method,
+        trainable_layers=layers,
+        frozen_prefix=prefix,
+        task="sst2",
+        model="minilm",
+        seed=seed,
+    ).resolve()
+    score = (score + 0.1 * seed) / 100
+    cached = prefix == "cached"
+    times = {
+        "processor": "x",
+        "devices": ["CPU"],
+        "threads": 2,
+        "concurrent_runs": 1,
+        "replicas": 1,
+    }
+    return {
+        "path": f"{settings.approach}/{prefix}/{seed}",
+        "experiment": "methods",
+        "task": "sst2",
+        "metric": "accuracy",
+        "approach": settings.approach,
+        "cached": cached,
+        "lr": settings.lr,
+        "seed": seed,
+        "key": {
+            "module": "methods",
+            **settings.hashed(),
+            "model_identity": "m",
+            "data_identity": "d",
+        },
+        "max_epochs": 20,
+        "model": "minilm",
+        "data": "x",
+        "parts": {},
+        "blocks": 6,
+        "timing_environment": {**times, "mixed": False},
+        "commit": None,
+        "versions": {},
+        "sizes": {"train": 900, "validation": 100, "test": 100},
+        "epochs": [
+            {"validation": score * share, "test": score, "seconds": at}
+            for share, at in ((0.95, seconds / 2), (1.0, seconds))
+        ],
+        "passes": [],
+        "phases": [],
+        "curve": [],
+        "folds": None,
+        "validation": score,
+        "test": score,
+        "metrics": {"accuracy": score},
+        "majorities": {"accuracy": 0.5},
+        "one_answer": False,
+        "epochs_run": 2,
+        "best_epoch": 2,
+        "stop_reason": "patience",
+        "warnings": [],
+        "seconds": seconds,
+        "seconds_per_epoch": seconds / 2,
+        "prefix_seconds": 1.0 if cached else None,
+        "prefix_build_seconds": 5.0 if cached else None,
+        "checkpoint_bytes": 12 * parameters,
+        "trainable_parameters": parameters,
+        "total_parameters": 22_700_000,
+        "memory": 2**30,
+    }
+
+
+@pytest.fixture(scope="module")
+def study():
+    records = [
+        record(*which, seed)
+        for which, seed in itertools.product(MADE_UP, (0, 1, 2))
+    ]
+    summary = {"runs": records, "made": {}}
+    [found] = study_lib.collect(summary, FOLDER)
+    return found
+
+
+def test_all_methods_are_in_one_study_against_training_everything(study):
+    assert {row.trains for row in study.rows} == {
+        "everything",
+        "all lora8",
+        "last 2 lora8 (cached)",
+        "last 2 bias (cached)",
+    }
+    assert [row.is_base for row in study.rows].count(True) == 1
+    gains = {row.trains: row.gain.value for row in study.rows}
+    assert gains["all lora8"] == pytest.approx(-0.5)
+
+
+def test_the_table_has_every_cost_and_the_time_to_a_share(study):
+    from tf_transfer.reports import methods as report
+
+    table, *published = report.tables(study)
+    by_name = table.frame.set_index("trains")
+    lora = by_name.loc["last 2 lora8 (cached)"]
+    assert lora["trained"] == "25,000"
+    assert lora["checkpoint, bytes"] == "300,000"
+    assert lora["memory, MB"] == "1,024"
+    # A prefix counts as if each run had built it: 4 s more than was paid.
+    assert lora["seconds"] == "14.0"
+    columns = [c for c in table.frame if c.startswith("seconds to")]
+    assert by_name.loc["everything", columns[0]] == "100.0 (3 of 3)"
+    assert lora[columns[0]] == "(0 of 3)"  # 88 of 90 are less than 99 %
+    assert len(published) == 2
+
+
+def test_each_cost_has_a_front(study):
+    from tf_transfer.reports import methods as report
+
+    figures = report.figures(study)
+    assert [figure.name for figure in figures] == [
+        "score_against_seconds",
+        "score_against_memory",
+        "score_against_parameters",
+    ]
+    assert figures[0].svg.startswith(b"<?xml")
+
+
+def test_the_claims_ask_for_what_the_grids_have_and_their_settings_are_ours():
+    paper = claims.read(claims.find_file(FOLDER, "methods"))
+    settings = methods.Settings().resolve()
+    ours = {**settings.hashed(), "max_epochs": settings.max_epochs}
+    for name, value in paper.settings.items():
+        if name != "lr":
+            assert ours[name] == value, name
+    known = {*frames.VARIED, *paper.varied}
+    for claim in paper.claims:
+        for group in (claim.both, *claim.first, *claim.second):
+            assert set(group) <= known, claim.id
+        assert claim.direction or claim.kind == "equal", claim.id
+
+
+def test_claims_that_name_no_method_take_none():
+    """Wang's last two blocks are not LoRA's."""
+    from tf_transfer.reports import sides
+
+    records = [
+        record(*which, seed)
+        for which, seed in itertools.product(MADE_UP, (0, 1, 2))
+    ]
+    runs = frames.runs_frame(records)
+    paper = claims.read(claims.find_file(FOLDER, "glue"))
+    [side] = sides.choose_sides(runs, paper, [{"trainable_layers": "all"}])
+    assert set(side.approach) == {"fine_tuning"}
+    with pytest.raises(sides.NotFound):
+        sides.choose_sides(runs, paper, [{"trainable_layers": "2"}])
+
+
+def test_a_grid_gives_each_method_equally_many_rates(tmp_path):
+    path = os.path.join(FOLDER, "methods", "embedded.json")
+    runs = grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
+    rates = {}
+    for run in runs:
+        settings = run.settings
+        where = settings.approach, settings.runs_cached
+        rates.setdefault(where, set()).add(settings.lr)
+    assert len(rates) == 6 * (1 + 3 + 1)  # everywhere; cached; the last 2 live
+    assert {len(tried) for tried in rates.values()} == {3}

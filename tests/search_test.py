@@ -1,0 +1,110 @@
+"""A search as a user starts it, on `tiny`: real workers, kill -9, an export."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests import commands
+from tests.searches import fake_runs
+
+pytestmark = pytest.mark.slow
+SECONDS = 75
+
+
+def start(folder, *words, budget=f"{SECONDS}s"):
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "tf_transfer.search"),
+            f"--task={folder / 'news.toml'}",
+            "--model=tiny",
+            "--approaches=0,1",
+            "--max_length=16",
+            f"--out={folder / 'out'}",
+            f"--cache_dir={folder / 'cache'}",
+            f"--budget={budget}",
+            *words,
+        ],
+        cwd=commands.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def results(folder):
+    return sorted((folder / "out").glob("train/**/result.json"))
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A search that is killed by kill -9 and started again."""
+    folder = tmp_path_factory.mktemp("search")
+    fake_runs.write_task(folder)
+    killed = start(folder)
+    for line in killed.stdout:
+        if " at " in line and "epoch" in line:
+            break
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    known = [json.loads(path.read_text()) for path in results(folder)]
+    began = time.monotonic()
+    search = start(folder)
+    said, _ = search.communicate()
+    assert search.returncode == 0, said
+    return folder, known, said, time.monotonic() - began
+
+
+def test_a_killed_search_goes_on_with_what_it_had(searched):
+    folder, known, said, _ = searched
+    assert len(known) >= 2  # words alone, and a run
+    after = {path: json.loads(path.read_text()) for path in results(folder)}
+    for result in known:
+        [same] = [
+            other
+            for other in after.values()
+            if other["key_sha256"] == result["key_sha256"]
+        ]
+        assert same["epochs_run"] >= result["epochs_run"]
+    assert said.count("Words alone: validation") == 1
+    assert not os.path.exists(folder / "out" / ".search" / "kept")
+
+
+def test_it_keeps_its_budget(searched):
+    *_, seconds = searched
+    assert seconds <= 1.05 * SECONDS + 15
+
+
+def test_the_answer_predicts_and_is_found_by_its_command(searched):
+    _, _, said, _ = searched
+    [line] = re.findall(r"^Train it again: python -m \S+ (.*)$", said, re.M)
+    code, out, err = commands.finish(
+        commands.start("train", *shlex.split(line), "--nobaseline")
+    )
+    assert code == 0, err
+    assert out.startswith("Already done: ")
+    [run] = re.findall(r"--run=(\S+) --text", said)
+    code, out, err = commands.finish(
+        commands.start("predict", f"--run={run}", "--text=match goal team")
+    )
+    assert code == 0, err
+    assert out.split("\t")[0] in ("sports", "money", "space")
+
+
+def test_ctrl_c_gives_the_answer_so_far(tmp_path):
+    fake_runs.write_task(tmp_path)
+    search = start(tmp_path, budget="10m")
+    for line in search.stdout:
+        if " at " in line and "epoch" in line:
+            break
+    search.send_signal(signal.SIGINT)
+    said, _ = search.communicate()
+    assert search.returncode == 0, said
+    assert "Stopped: the answer so far." in said
+    assert "news: train " in said and "Train it again: " in said

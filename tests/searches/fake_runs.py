@@ -1,0 +1,192 @@
+"""Searches whose runs train nothing, by a clock that they move."""
+
+import dataclasses
+import os
+
+import numpy as np
+
+from tests import own_data
+from tests import run_files
+from tests.sweeps import fakes
+from tf_transfer import search
+from tf_transfer.searches.costs import Prior
+from tf_transfer.training import records
+from tf_transfer.utils import files
+
+TOPS = {"last_0": 60.0, "last_1": 75.0, "last_2": 82.0, "fine_tuning": 83.0}
+SECONDS = {"last_0": 0.2, "last_1": 2.0, "last_2": 6.0, "fine_tuning": 20.0}
+BESIDE_SECONDS = 2.0
+
+
+class World:
+    """Does runs at once; each takes its seconds by `now`.
+
+    Args:
+        slowness: what everything takes of the expected.
+
+    Attributes:
+        now: seconds.
+        done: (approach, lr, seed, schedule, epochs) of each run.
+        breaks: approaches whose runs fail.
+        on_run: called with each run; what it returns is how the run ends.
+    """
+
+    def __init__(self, slowness=1.0):
+        self.now = 0.0
+        self.slowness = slowness
+        self.done = []
+        self.breaks = ()
+        self.on_run = lambda run: None
+
+    def do(self, run):
+        """What a worker does with a run; see `fakes.FakeWorker`."""
+        settings = run.settings
+        if settings.is_sparse:
+            run.experiment.train()
+            self.now += 3.0
+            return None
+        self.now += BESIDE_SECONDS
+        outcome = self.on_run(run)
+        if outcome:
+            return outcome
+        if settings.approach in self.breaks:
+            return "failed"
+        before = 0
+        if os.path.isfile(run.directory.file("epochs.jsonl")):
+            before = len(run.directory.epochs())
+        began = self.now
+        epochs, seconds = 0, self.slowness * SECONDS[settings.approach]
+        reason = "max_epochs"
+        while epochs < settings.max_epochs:
+            epochs += 1
+            if epochs > before:
+                self.now += seconds
+            limit = settings.max_seconds
+            if limit and self.now - began + seconds > limit:
+                reason = records.OUT_OF_TIME
+                break
+        self.done.append(
+            (
+                settings.approach,
+                settings.lr,
+                settings.seed,
+                settings.schedule,
+                epochs,
+            )
+        )
+        finish(run, epochs, seconds, reason)
+        return None
+
+
+def score_of(settings, epoch):
+    """The score of a run on validation, from 0 to 1."""
+    top = TOPS[settings.approach]
+    usual = {"last_0": 1e-3, "fine_tuning": 5e-5}.get(settings.approach, 2e-4)
+    top -= 3 * abs(np.log10(settings.lr / usual))
+    return (top - 8 * np.exp(-epoch) - 0.1 * settings.seed) / 100
+
+
+def finish(run, epochs, seconds, reason):
+    """Writes what a run of `tf_transfer.train` leaves."""
+    settings, directory = run.settings, run.directory
+    os.makedirs(directory.path, exist_ok=True)
+    config = {
+        "key": directory.key,
+        "settings": dataclasses.asdict(settings),
+        "starts": [],
+    }
+    files.write_json(directory.file("config.json"), config)
+    directory = records.RunDirectory(directory.path, directory.key)
+    lines = [
+        {
+            "epoch": epoch,
+            "phase": 1,
+            "phase_epoch": epoch,
+            "task": None,
+            "train_loss": 1.0,
+            "validation": {"accuracy": score_of(settings, epoch)},
+            "test": {"accuracy": score_of(settings, epoch) - 0.01},
+            "train_seconds": 0.9 * seconds,
+            "eval_seconds": 0.1 * seconds,
+            "elapsed_seconds": 0.9 * seconds * epoch,
+        }
+        for epoch in range(1, epochs + 1)
+    ]
+    directory.write_epochs(lines)
+    texts = run.experiment.examples[run.experiment.task.name]
+    arrays = {}
+    for kind in ("validation", "test"):
+        examples, score = texts[kind][""], lines[-1][kind]["accuracy"]
+        right = np.arange(len(examples)) < score * len(examples)
+        answers = np.where(right, examples.labels, (examples.labels + 1) % 3)
+        arrays[f"{kind}_ids"] = examples.ids
+        arrays[f"{kind}_labels"] = examples.labels
+        arrays[f"{kind}_logits"] = np.eye(3)[answers]
+    run.experiment.forget()
+    directory.write_predictions(arrays)
+    directory.write_result(
+        run_files.finished(
+            task="news",
+            approach=settings.approach,
+            validation=lines[-1]["validation"],
+            test=lines[-1]["test"],
+            best_epoch=epochs,
+            epochs_run=epochs,
+            stop_reason=reason,
+            phases=[run_files.phase(epochs)],
+            prefix_seconds=0.0,
+            trainable_parameters=int(TOPS[settings.approach]),
+            train_seconds=0.9 * seconds * epochs,
+            seed=settings.seed,
+            lr=settings.lr,
+        )
+    )
+
+
+def put_in(monkeypatch, world, jobs=1):
+    """From now on searches run in this world."""
+
+    class Clock:
+        def __init__(self, began, before):
+            self.is_running, self.before = began is not None, before
+            self.began = world.now
+
+        def __call__(self):
+            passed = world.now - self.began if self.is_running else 0.0
+            return self.before + passed
+
+    monkeypatch.setattr(search.runner_lib, "Clock", Clock)
+    monkeypatch.setattr(search.loading, "count_blocks", lambda *model: 3)
+    monkeypatch.setattr(search.command_line, "import_tensorflow", lambda: None)
+    monkeypatch.setattr(
+        search,
+        "estimate_costs",
+        lambda space, plan: {
+            approach.name: Prior(SECONDS[approach.name], 0.0)
+            for approach in space
+        },
+    )
+    monkeypatch.setattr(
+        search.execute,
+        "open_pool",
+        lambda jobs=None: fakes.make_pool(world.do, jobs or 1),
+    )
+    monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
+
+
+def write_task(folder, count=300, **keys):
+    """A task file of three classes."""
+    return own_data.write_task(folder, columns=own_data.news(count), **keys)
+
+
+def settings_of(path, out, **changes):
+    return search.Settings(
+        **{
+            "task": path,
+            "model": "tiny",
+            "max_epochs": 4,
+            "budget": "6m",
+            "out": str(out),
+            **changes,
+        }
+    ).resolve()

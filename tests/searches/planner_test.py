@@ -1,0 +1,267 @@
+"""What a search does next, on made-up tasks and by a made-up clock."""
+
+import pytest
+
+from benchmarks import search as benchmark
+from tests.searches import made_up
+from tf_transfer.searches import costs as costs_lib
+from tf_transfer.searches import gains
+from tf_transfer.searches import planner as planner_lib
+from tf_transfer.searches import rates
+from tf_transfer.searches import space as space_lib
+from tf_transfer.searches.costs import Prior
+from tf_transfer.searches.space import Choice
+
+PRIORS = {
+    "last_0": Prior(0.1, 20.0, "cut 6", "all"),
+    "last_1": Prior(2.0, 18.0, "cut 5", "all"),
+    "last_2": Prior(8.0, 14.0, "cut 4", "all"),
+    "fine_tuning": Prior(50.0),
+}
+USUAL = {"0": 1e-3, "1": 2e-4, "2": 2e-4, "all": 5e-5}
+
+
+def make_planner(budget=600.0, max_epochs=8, priors=PRIORS, seed=0):
+    space = space_lib.make_space(["0", "1", "2", "all"], 6, USUAL, {})
+    return planner_lib.Planner(
+        space,
+        costs_lib.Costs(priors),
+        planner_lib.Options(budget, max_epochs, seed),
+        noise=0.5,
+        floor=55.0,
+    )
+
+
+# === What may be tried ===
+
+
+def test_rates_are_one_two_and_five_times_a_power_of_ten():
+    assert space_lib.rates_around(5e-5) == (1e-5, 2e-5, 5e-5, 1e-4, 2e-4)
+    assert space_lib.rates_around(1e-3) == (2e-4, 5e-4, 1e-3, 2e-3, 5e-3)
+
+
+def test_trained_blocks_double_up_to_everything():
+    assert space_lib.numbers_of_blocks(6) == ["0", "1", "2", "4", "all"]
+    assert space_lib.numbers_of_blocks(1) == ["0", "all"]
+
+
+def test_what_else_is_varied_multiplies_the_approaches():
+    space = space_lib.make_space(
+        ["0", "all"], 6, USUAL, {"pooling": ["cls", "mean"]}
+    )
+    names = [approach.name for approach in space]
+    assert names == [
+        "last_0",
+        "fine_tuning",
+        "last_0, pooling=mean",
+        "fine_tuning, pooling=mean",
+    ]
+    assert ("pooling", "mean") in space[2].flags
+    assert [approach.variant for approach in space] == [0, 0, 1, 1]
+
+
+# === Rates ===
+
+
+def test_the_usual_rate_comes_first_and_none_comes_twice():
+    tried = {}
+    while (rate := rates.propose(5, 2, tried, seed=0)) is not None:
+        if not tried:
+            assert rate == 2
+        assert rate not in tried
+        tried[rate] = 80.0 - rate
+    assert sorted(tried) == [0, 1, 2, 3, 4]
+
+
+def test_the_same_records_give_the_same_rate():
+    tried = {2: 80.0, 3: 82.0, 4: 81.0}
+    proposed = {rates.propose(7, 3, tried, seed=1) for _ in range(5)}
+    assert len(proposed) == 1
+
+
+# === Costs ===
+
+
+def test_a_deeper_cache_costs_what_it_takes_beyond_the_one_there_is():
+    costs = costs_lib.Costs(PRIORS)
+    assert costs.build_seconds("last_1") == 18.0
+    costs.tell("last_2", [8.0, 8.0], build_seconds=14.0)
+    assert costs.build_seconds("last_2") == 0.0
+    assert costs.build_seconds("last_1") == pytest.approx(4.0)
+    assert costs.build_seconds("fine_tuning") == 0.0
+
+
+def test_a_cache_that_was_there_before_makes_the_others_cheap():
+    costs = costs_lib.Costs(PRIORS)
+    costs.tell("last_1", [2.0], build_seconds=0.0)
+    assert costs.build_seconds("last_0") == 0.0
+
+
+def test_what_was_measured_corrects_what_was_counted():
+    costs = costs_lib.Costs(PRIORS)
+    costs.tell("last_2", [20.0, 16.0, 16.0], 14.0, seconds=14 + 52 + 5)
+    assert costs.epoch_seconds("last_2") == 16.0
+    assert costs.epoch_seconds("fine_tuning") == pytest.approx(100.0)
+    assert costs.beside_seconds("fine_tuning") == pytest.approx(9.0)
+    assert costs.seconds("last_2", 4) == pytest.approx(
+        4 * 16.0 + costs_lib.RUN_SECONDS
+    )
+
+
+# === Expected gains ===
+
+
+def test_the_longer_and_the_less_known_may_gain_more():
+    point = gains.Point(depth=1.0, rate=0, epochs=1)
+    expected = gains.Expectation([point], [70.0], noise=0.5, floor=50.0)
+    assert expected.best == pytest.approx(70.0, abs=0.3)
+    again, longer, other = expected.gains(
+        [
+            point,
+            gains.Point(depth=1.0, rate=0, epochs=4),
+            gains.Point(depth=3.0, rate=0, epochs=4),
+        ]
+    )
+    assert again < longer < other
+
+
+def test_a_rate_that_diverged_is_no_reason_to_try_the_next_one():
+    points = [gains.Point(2.0, rate, 4) for rate in (0, 1)]
+    expected = gains.Expectation(points, [80.0, 50.0], 0.5, 50.0)
+    lower, higher = expected.gains(
+        [gains.Point(2.0, -1, 4), gains.Point(2.0, 2, 4)]
+    )
+    assert lower > 5 * higher
+
+
+# === What is next ===
+
+
+def test_a_run_that_would_not_end_in_time_is_not_begun():
+    planner = make_planner()
+    assert planner.next(3.0) is None
+    _, seconds = planner.least_seconds()
+    assert seconds == min(
+        planner.costs.seconds(other, 1) for other in planner.space
+    )
+    action = planner.next(2 * seconds)
+    assert action.seconds <= 2 * seconds and action.epochs == 1
+
+
+def test_what_is_left_of_the_time_shortens_a_continuation():
+    planner = make_planner(budget=1e5)
+    for name in ("last_0", "last_1", "last_2"):
+        for rate in range(5):
+            planner.tell(Choice(name, rate), [60.0] * 8, [0.1] * 8)
+    for rate in range(5):
+        if rate != 2:
+            planner.fail(Choice("fine_tuning", rate))
+    planner.tell(Choice("fine_tuning", 2), [70, 75, 80, 82], [50.0] * 4)
+    planner.options = planner_lib.Options(0.0, 8)  # nothing for the end
+    action = planner.next(180.0)
+    assert action.choice == Choice("fine_tuning", 2)
+    assert action.epochs == 7  # of 8: four more would take 200 s
+
+
+def test_what_failed_is_not_tried_again():
+    planner = make_planner()
+    first = planner.next(500.0)
+    planner.fail(first.choice)
+    assert planner.next(500.0).choice != first.choice
+
+
+def test_several_workers_do_not_do_the_same_nor_build_one_cache_twice():
+    planner = make_planner()
+    busy = []
+    while (action := planner.next(500.0, busy)) is not None:
+        busy.append(action.choice)
+    assert len(set(busy)) == len(busy)
+    caches = [PRIORS[choice.approach].cache for choice in busy]
+    caches = [cache for cache in caches if cache]
+    assert len(set(caches)) == len(caches)
+
+
+def test_the_end_trains_the_best_with_a_falling_rate_and_other_seeds():
+    planner = make_planner(budget=1000.0)
+    for name, score in (("last_1", 70.0), ("last_2", 75.0)):
+        for rate in range(5):
+            planner.tell(
+                Choice(name, rate), [score - abs(rate - 2)] * 8, [1.0] * 8
+            )
+    for name in ("last_0", "fine_tuning"):
+        for rate in range(5):
+            planner.fail(Choice(name, rate))
+    best = Choice("last_2", 2)
+    first = planner.next(500.0)
+    assert first.choice == Choice("last_2", 2, linear_epochs=8)
+    planner.tell(first.choice, [74.0] * 8, [1.0] * 8)
+    for expected in (
+        Choice("last_2", 2, seed=1),
+        Choice("last_1", 2, seed=1),
+        Choice("last_2", 2, seed=2),
+    ):
+        action = planner.next(500.0)
+        assert action.choice == expected and action.epochs == 8
+        planner.tell(action.choice, [73.0] * 8, [1.0] * 8)
+    assert planner.found()[0].choice.approach == "last_2"
+    [found] = [one for one in planner.found() if one.choice == best]
+    assert found.scores == (75.0, 73.0, 73.0)
+
+
+def test_a_falling_rate_is_kept_if_it_is_better_on_validation():
+    planner = make_planner()
+    planner.tell(Choice("last_2", 2), [70.0, 75.0], [1.0, 1.0])
+    falling = Choice("last_2", 2, linear_epochs=2)
+    planner.tell(falling, [70.0, 76.0], [1.0, 1.0])
+    assert planner.found()[0].choice == falling
+
+
+def test_one_lucky_run_does_not_win_against_the_mean_of_several():
+    planner = make_planner()
+    for seed in range(4):
+        planner.tell(Choice("last_1", 2, seed), [75.0], [1.0])
+    planner.tell(Choice("last_2", 2), [75.2], [1.0])
+    assert planner.found()[0].choice.approach == "last_1"
+
+
+# === Whole searches, replayed ===
+
+
+@pytest.fixture(scope="module")
+def record():
+    return made_up.make_record()
+
+
+def replay(record, share, seed=0):
+    whole = benchmark.grid_seconds(record)
+    world = benchmark.World(record, share * whole)
+    benchmark.search(world, seed)
+    return world, benchmark.regret_at(world.events, world.budget, record)[0]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
+def test_a_search_never_takes_more_than_its_budget(share, record):
+    world, _ = replay(record, share)
+    assert world.clock <= world.budget
+
+
+def test_a_tenth_of_the_grids_time_comes_near_its_best(record):
+    _, regret = replay(record, 0.1)
+    assert regret < 1.5
+    _, longer = replay(record, 0.25)
+    assert longer <= regret + 1e-9
+
+
+def test_the_same_records_give_the_same_search(record):
+    first, second = (replay(record, 0.05, seed=3)[0] for _ in range(2))
+    assert first.events == second.events
+
+
+def test_test_scores_decide_nothing(record):
+    changed = {
+        **record,
+        "runs": [{**run, "test": [0.0] * 8} for run in record["runs"]],
+    }
+    events = [replay(some, 0.1)[0].events for some in (record, changed)]
+    seen = [[event[:2] for event in some] for some in events]
+    assert seen[0] == seen[1]

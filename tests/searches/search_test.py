@@ -1,0 +1,344 @@
+"""A search from its flags to its answer; workers that train nothing."""
+
+import json
+import os
+import re
+import shlex
+import types
+
+import pytest
+
+from tests.searches import fake_runs
+from tf_transfer import search
+from tf_transfer import train
+from tf_transfer.config import command_line
+from tf_transfer.searches import history as history_lib
+from tf_transfer.searches import runner as runner_lib
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
+
+
+def run(settings):
+    search.Search(settings, 0.0).run()
+
+
+@pytest.fixture
+def world(monkeypatch):
+    made = fake_runs.World()
+    fake_runs.put_in(monkeypatch, made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A search of six minutes: what it said, did, and left."""
+    folder = tmp_path_factory.mktemp("search")
+    path = fake_runs.write_task(folder)
+    world, said = fake_runs.World(), []
+    with pytest.MonkeyPatch.context() as patch:
+        fake_runs.put_in(patch, world)
+        patch.setattr("builtins.print", lambda *a, **k: said.append(a[0]))
+        run(fake_runs.settings_of(path, folder / "out"))
+    return types.SimpleNamespace(
+        path=path,
+        out=folder / "out",
+        world=world,
+        said="\n".join(said),
+        answer=said[-1].strip().splitlines(),
+    )
+
+
+# === Flags ===
+
+
+@pytest.mark.parametrize(
+    "text, seconds",
+    [("90s", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1.5h", 5400)],
+)
+def test_a_budget_has_a_unit(text, seconds):
+    assert search.parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("", "give the time"),
+        ("30", "seconds, minutes or hours"),
+        ("1:30", "such as 90s"),
+        ("0s", "such as 90s"),
+        ("-5m", "such as 90s"),
+        ("30m2h", "such as 90s"),
+        ("5 m", "such as 90s"),
+        ("99999999h", "lifetime"),
+    ],
+)
+def test_a_budget_that_could_mean_two_things_is_refused(text, says):
+    with pytest.raises(UserError, match=says):
+        search.parse_budget(text)
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [
+        ({"approaches": "1,1"}, "each once"),
+        ({"approaches": "1,top"}, "numbers of last blocks"),
+        ({"approaches": "4"}, "this encoder has 3 blocks"),
+        ({"poolings": "cls,max"}, "max"),
+        ({"strategy": "multi_worker"}, "one machine"),
+        ({"validation_fraction": 0.02}, "texts validate"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_and_nothing_is_written(
+    changes, says, world, tmp_path
+):
+    path = fake_runs.write_task(tmp_path)
+    with pytest.raises(UserError, match=says) as error:
+        run(fake_runs.settings_of(path, tmp_path / "out", **changes))
+    assert len(str(error.value).splitlines()) <= 2
+    assert not os.path.exists(tmp_path / "out")
+
+
+# === What it does ===
+
+
+def test_it_keeps_its_budget(searched):
+    assert 180 < searched.world.now <= 360
+
+
+def test_the_cheap_come_first_and_what_is_better_gets_most_of_the_time(
+    searched,
+):
+    first = searched.world.done[0]
+    assert first[0] != "fine_tuning"
+    tried = {approach for approach, *_ in searched.world.done}
+    assert "fine_tuning" in tried and "last_2" in tried
+
+
+def test_runs_are_continued_at_a_constant_rate(searched):
+    by_run = {}
+    for *name, epochs in searched.world.done:
+        by_run.setdefault(tuple(name), []).append(epochs)
+    assert any(len(epochs) > 1 for epochs in by_run.values())
+    for (_, _, _, schedule), epochs in by_run.items():
+        assert epochs == sorted(set(epochs))
+        assert schedule == "constant" or len(epochs) == 1
+
+
+def test_the_end_has_a_falling_rate(searched):
+    schedules = [schedule for *_, schedule, _ in searched.world.done]
+    assert schedules.count("linear") == 1
+
+
+def test_more_workers_do_several_runs_at_once(monkeypatch, tmp_path):
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", jobs=2, budget="2m"))
+    assert world.done and len({*world.done}) == len(world.done)
+
+
+def test_what_fails_is_not_tried_again(monkeypatch, tmp_path, capsys):
+    world = fake_runs.World()
+    world.breaks = ("last_1",)
+    fake_runs.put_in(monkeypatch, world)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="3m"))
+    said = capsys.readouterr().out
+    assert said.count("last_1 at 0.0002") == 1
+    assert "last_1 at 0.0002: failed" in said
+    assert "news: train" in said
+
+
+# === The answer ===
+
+
+def test_the_answer_has_ten_lines_and_a_page(searched):
+    assert len(searched.answer) <= 10
+    text = "\n".join(searched.answer)
+    for words in (
+        "news: train ",
+        "Validation: accuracy ",
+        "Test: ",
+        "Beside words alone",
+        "The commonest answer",
+        "verything",
+        "Against ",
+        "With more time: ",
+        "Tried: ",
+        "Train it again: python -m tf_transfer.train ",
+        "To predict: python -m tf_transfer.predict --run=",
+        str(searched.out / "search.html"),
+    ):
+        assert words in text, words
+
+
+def test_the_page_holds_the_answer_and_its_figure(searched):
+    page = (searched.out / "search.html").read_text()
+    assert "data:image/svg+xml;base64," in page
+    assert "Train it again" in page and "the last block" in page
+    assert "<script src" not in page and "http-equiv" in page
+
+
+def test_the_command_of_the_answer_finds_its_run(searched):
+    [line] = [x for x in searched.answer if x.startswith("Train it again")]
+    words = shlex.split(line.partition(": ")[2])[3:]
+    settings = command_line.parse(train.Settings, words)
+    found = train.Train(settings).find_finished()
+    [predict] = [x for x in searched.answer if x.startswith("To predict")]
+    assert f"--run={found.directory} " in predict
+
+
+def test_the_same_command_again_repeats_the_answer(
+    searched, monkeypatch, capsys
+):
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    run(fake_runs.settings_of(searched.path, searched.out))
+    assert not world.done
+    said = capsys.readouterr().out.strip().splitlines()
+    assert said[-len(searched.answer) :][0] == searched.answer[0]
+
+
+def test_a_cheaper_answer_may_lose_some_points(searched, monkeypatch, capsys):
+    fake_runs.put_in(monkeypatch, fake_runs.World())
+    run(fake_runs.settings_of(searched.path, searched.out, max_loss=30.0))
+    said = capsys.readouterr().out
+    assert re.search(
+        r"train .* at .* \(the cheapest within 30 points of everything", said
+    )
+    run(
+        fake_runs.settings_of(
+            searched.path, searched.out, objective="parameters", max_loss=9.0
+        )
+    )
+    said = capsys.readouterr().out
+    assert "(the fewest trained parameters within 9 points" in said
+
+
+# === Going on ===
+
+
+def test_a_larger_budget_goes_on(monkeypatch, tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    worlds = []
+    for budget in ("60s", "4m"):
+        world = fake_runs.World()
+        fake_runs.put_in(monkeypatch, world)
+        run(fake_runs.settings_of(path, tmp_path / "out", budget=budget))
+        worlds.append(world)
+    assert 30 < worlds[0].now <= 60
+    assert worlds[0].now + worlds[1].now <= 240
+    assert not {*worlds[0].done} & {*worlds[1].done}
+
+
+def test_another_search_in_out_is_refused_and_left_as_it_is(
+    searched, world, tmp_path
+):
+    path = fake_runs.write_task(tmp_path, count=240)
+    file = searched.out / ".search" / "search.json"
+    before = file.read_bytes()
+    with pytest.raises(UserError, match="holds a search with another data_id"):
+        run(fake_runs.settings_of(path, searched.out))
+    assert file.read_bytes() == before
+    assert not world.done
+
+
+def test_without_its_history_the_runs_are_found_again(
+    monkeypatch, tmp_path, capsys
+):
+    path = fake_runs.write_task(tmp_path)
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    settings = fake_runs.settings_of(path, tmp_path / "out", budget="60s")
+    run(settings)
+    os.remove(tmp_path / "out" / ".search" / "search.json")
+    again = fake_runs.World()
+    fake_runs.put_in(monkeypatch, again)
+    run(settings)
+    first = {done for done in world.done if done[3] == "constant"}
+    assert not {done for done in first if not done[2]} & {*again.done}
+
+
+# === Time ===
+
+
+def test_what_takes_longer_than_counted_ends_at_an_epoch(monkeypatch, tmp_path):
+    world = fake_runs.World(slowness=4.0)
+    fake_runs.put_in(monkeypatch, world)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
+    assert world.now <= 1.05 * 120 + 15
+    results = list((tmp_path / "out").glob("train/**/result.json"))
+    assert all(json.loads(p.read_text())["epochs_run"] for p in results)
+
+
+def test_too_small_a_budget_says_what_the_least_is(
+    monkeypatch, tmp_path, capsys
+):
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="8s"))
+    said = capsys.readouterr().out
+    assert not world.done
+    assert "--budget is too small for one epoch of anything" in said
+    assert re.search(r"Give --budget=\d+s\.", said)
+    assert "Words alone: accuracy " in said
+    least = re.search(r"Give --budget=(\d+s)\.", said)[1]
+    again = fake_runs.World()
+    fake_runs.put_in(monkeypatch, again)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget=least))
+    assert again.done
+
+
+def test_ctrl_c_gives_the_answer_so_far(monkeypatch, tmp_path, capsys):
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+
+    def on_run(run):
+        if len(world.done) == 4:
+            raise Interrupted("stopped")
+
+    world.on_run = on_run
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out"))
+    said = capsys.readouterr().out
+    assert "Stopped: the answer so far." in said and "news: train" in said
+
+
+def test_a_run_that_is_stopped_while_it_goes_on_is_what_it_was(
+    monkeypatch, tmp_path
+):
+    """The result goes when a run goes on; it must not be lost."""
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    continued = []
+
+    def on_run(run):
+        path = run.directory.file("result.json")
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                continued.append((path, file.read()))
+            os.remove(path)
+            raise Interrupted("stopped")
+
+    world.on_run = on_run
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out"))
+    [(result, content)] = continued
+    with open(result, "rb") as file:
+        assert file.read() == content
+    assert not os.path.exists(tmp_path / "out" / ".search" / "kept")
+
+
+def test_the_clock_counts_all_starts():
+    clock = runner_lib.Clock(None, 70.0)
+    assert clock() == 70.0
+
+
+def test_a_damaged_history_says_what_to_do(tmp_path):
+    (tmp_path / ".search").mkdir()
+    (tmp_path / ".search" / "search.json").write_text('{"key": {}}')
+    with pytest.raises(UserError, match="Remove the file") as error:
+        history_lib.History(str(tmp_path), {})
+    assert len(str(error.value).splitlines()) == 2

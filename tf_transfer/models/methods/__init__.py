@@ -1,0 +1,84 @@
+"""What may train inside of the trainable blocks (`--method`), by name.
+
+To add a method, write a subclass of `base.Method` in a file of this folder, and
+give it a row in `METHODS`. One outside of this package is added by `register`.
+Its options are the settings whose names begin with its own.
+
+Needs no TensorFlow, so that runs are named and checked without it.
+"""
+
+import dataclasses
+import importlib
+from typing import Any
+
+from tf_transfer.models.methods.base import Method
+from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
+
+# By name: the module, absolute or relative to this package, and the class.
+METHODS: dict[str, str] = {
+    "full": ".full:Full",
+    "lora": ".lora:LoRA",
+    "bias": ".bias:Bias",
+    "norm": ".norm:Norm",
+    "adapter": ".adapter:Adapter",
+    "ia3": ".ia3:IA3",
+}
+
+
+def register(name: str, path: str) -> None:
+    """Adds a method that lives outside of this package.
+
+    Args:
+        name: its name, as in `--method`.
+        path: its class, such as `my_package.my_method:MyMethod`.
+
+    Raises:
+        ValueError: another method has the name.
+    """
+    registered = METHODS.setdefault(name, path)
+    if registered != path:
+        raise ValueError(f"the method {name!r} is {registered}")
+
+
+def load(name: str) -> type[Method]:
+    """The class of a method.
+
+    Raises:
+        UserError: there is no such method.
+    """
+    if name not in METHODS:
+        raise UserError(
+            f"--method={cut(name)}: there is no such method. Give one of "
+            f"{', '.join(METHODS)}."
+        )
+    module, _, attribute = METHODS[name].partition(":")
+    return getattr(importlib.import_module(module, __name__), attribute)
+
+
+def from_settings(settings: Any) -> Method:
+    """The method that settings ask for, with its options.
+
+    Raises:
+        UserError: there is no such method, an option cannot be, or no block
+            trains.
+    """
+    cls = load(settings.method)
+    method = cls(
+        **{
+            field.name: getattr(settings, f"{settings.method}_{field.name}")
+            for field in dataclasses.fields(cls)
+        }
+    )
+    if settings.method != "full" and settings.trainable_layers in ("0", "head"):
+        raise UserError(
+            f"--method={settings.method}: acts in the blocks that train, and "
+            f"--trainable_layers={settings.trainable_layers} trains none. "
+            "Leave one of them out."
+        )
+    return method
+
+
+def rate_of(settings: Any) -> float | None:
+    """The usual learning rate of the method; None of `full`: the paper's."""
+    return load(settings.method).lr

@@ -1,0 +1,186 @@
+"""Tables and figures of `methods`: what each method scores and costs.
+
+A point is a method in some blocks, at the rate that is best on validation. A
+front joins the points that no other surpasses in both score and cost.
+"""
+
+import math
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import cells
+from tf_transfer.reports import details
+from tf_transfer.reports import measures
+from tf_transfer.reports import plots
+from tf_transfer.reports.overview import Row
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.study import Table
+
+SHARE = 0.99  # of the validation score of training everything
+MB = 2**20
+
+# Name, axis label and cost of a row; nan where it is not known.
+Cost = tuple[str, str, Callable[[Row], float]]
+
+
+def tables(study: Study) -> list[Table]:
+    """What each method costs, and what the methods' papers publish."""
+    found = [
+        Table(
+            "methods",
+            "Each method at its best rate on validation: test score in "
+            "points with its 95 % interval; seconds to the stopping point, "
+            f"and until validation reached {SHARE:.0%} of what training "
+            "everything reaches at its best (in brackets: by how many of the "
+            "runs); highest memory of the process; parameters that train; "
+            "bytes of a checkpoint, which holds their moments, too. A cached "
+            "prefix counts as if each run had built it",
+            pd.DataFrame([_describe(study, row) for row in study.rows]),
+            open=True,
+        )
+    ]
+    for table in study.published.get("tables", ()):
+        frame = pd.DataFrame(table["rows"], columns=table["columns"])
+        found.append(Table(table["name"], table["caption"], frame))
+    return found
+
+
+def figures(study: Study) -> list[Figure]:
+    """Fronts of score against seconds, memory and parameters, by task."""
+    rows = [row for row in study.rows if not row.failed]
+    costs: Sequence[Cost] = (
+        ("seconds", "seconds to the stopping point", _seconds),
+        ("memory", "memory of the process, MB", _memory),
+        ("parameters", "parameters that train", _parameters),
+    )
+    return [
+        _draw_front(rows, *cost)
+        for cost in costs
+        if any(not math.isnan(cost[2](row)) for row in rows)
+    ]
+
+
+def notes(study: Study) -> list[str]:
+    """What a reader must know."""
+    del study
+    return [
+        "With any method but `full` the embeddings are frozen, and the pooler "
+        "is as the method says (docs/methods.md).",
+        "A frozen prefix that is cached has no dropout; a live one has.",
+    ]
+
+
+# === Tables ===
+
+
+def _describe(study: Study, row: Row) -> dict[str, Any]:
+    score = row.score
+    interval = ""
+    if score.has_interval:
+        interval = f" ({score.low:.2f} to {score.high:.2f})"
+    return {
+        "task": row.task,
+        "trains": row.trains + (" (did not train)" if row.failed else ""),
+        "lr": f"{row.lr:g}",
+        "rates tried": len(row.rates),
+        "n": row.n,
+        "score": f"{score.value:.2f}{interval}",
+        "seconds": _show(_seconds(row), "{:.1f}"),
+        f"seconds to {SHARE:.0%}": _seconds_to_share(study, row),
+        "memory, MB": _show(_memory(row), "{:,.0f}"),
+        "trained": _show(_parameters(row), "{:,.0f}"),
+        "trained, %": _show(row.trained, "{:.3g}"),
+        "checkpoint, bytes": _show(
+            _mean(r.get("checkpoint_bytes") for r in row.runs.record),
+            "{:,.0f}",
+        ),
+    }
+
+
+def _seconds_to_share(study: Study, row: Row) -> str:
+    """Mean over the runs that got there, and how many of them did."""
+    base = row if row.is_base else row.base
+    if base is None or row.note:
+        return ""
+    wanted = SHARE * float(base.runs.validation.mean())
+    timed = row.runs[row.runs.timed]
+    reached = [measures.seconds_to_score(r, wanted) for r in timed.record]
+    known = cells.known(reached)
+    if not reached:
+        return ""
+    mean = f"{np.mean(known):.1f} " if known else ""
+    return f"{mean}({len(known)} of {len(reached)})"
+
+
+def _show(value: float, form: str) -> str:
+    return "" if math.isnan(value) else form.format(value)
+
+
+# === Costs ===
+
+
+def _mean(values: Any) -> float:
+    known = cells.known(values)
+    return float(np.mean(known)) if known else math.nan
+
+
+def _seconds(row: Row) -> float:
+    return row.seconds.value
+
+
+def _memory(row: Row) -> float:
+    return _mean(row.runs.memory) / MB
+
+
+def _parameters(row: Row) -> float:
+    return _mean(row.runs.trainable_parameters)
+
+
+# === Figures ===
+
+
+def _draw_front(
+    rows: Sequence[Row], name: str, label: str, cost: Callable[[Row], float]
+) -> Figure:
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    figure, axes = plots.make_panels(len(tasks))
+    handles: plots.Handles = {}
+    for axis, task in zip(axes, tasks):
+        members = sorted(
+            (
+                row
+                for row in rows
+                if row.task == task and not math.isnan(cost(row))
+            ),
+            key=cost,
+        )
+        points = [(cost(row), row.score.value) for row in members]
+        on_front = details.is_on_front(*zip(*points)) if points else []
+        front = [point for point, is_on in zip(points, on_front) if is_on]
+        if front:
+            axis.step(*zip(*front), where="post", color="#7F7F7F", linewidth=1)
+        for row, point in zip(members, points):
+            handles[row.trains] = axis.errorbar(
+                *point,
+                yerr=[[reach] for [reach] in plots.reaches([row.score])],
+                fmt="o" if row.cached else "s",
+                markerfacecolor="white" if row.cached else None,
+                color=plots.colour_of(row.approach),
+                linestyle="none",
+                elinewidth=0.8,
+            )
+        axis.set_xscale("log")
+        metric = members[0].runs.metric.iloc[0] if members else "score"
+        plots.add_frame(axis, f"{metric} on test, points", label, task)
+    return plots.finish(
+        figure,
+        handles,
+        f"score_against_{name}",
+        f"Test score against {label}, with 95 % intervals; hollow where the "
+        "prefix is cached; the line joins what nothing surpasses in both",
+    )

@@ -1,0 +1,517 @@
+"""The best training for your texts, within the time you have.
+
+    python -m tf_transfer.search --task=mine.toml --model=minilm --budget=30m
+    python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \\
+        --max_loss=1
+
+It says what to train and at what rate, what is lost against training
+everything, whether the encoder is worth it beside words alone, and leaves the
+trained model: ten lines on the screen, and OUT/search.html.
+
+Every run is one of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
+epochs, so that it can be continued. The next one is that with the highest
+expected gain per second (tf_transfer/searches/planner.py): what it costs is
+counted beforehand and corrected as measured, with the feature cache in mind.
+Optuna proposes the rates. In the end the best run is trained again with a rate
+that falls to zero, and the best of the first three approaches with other seeds.
+Decisions look at validation alone. The runs record test scores at every epoch,
+as all runs do, and nothing reads them before the answer is chosen.
+
+--budget is the seconds, minutes or hours from the command's start to its
+answer. Ctrl-C gives the answer so far; the same command with a larger budget
+goes on.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import gc
+import os
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tf_transfer import train
+from tf_transfer.config import command_line
+from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.settings import setting
+from tf_transfer.data import task_file
+from tf_transfer.data.task import Examples
+from tf_transfer.models import loading
+from tf_transfer.searches import planner as planner_lib
+from tf_transfer.searches import runner as runner_lib
+from tf_transfer.searches import space as space_lib
+from tf_transfer.searches.costs import Costs
+from tf_transfer.searches.costs import Prior
+from tf_transfer.searches.history import History
+from tf_transfer.searches.planner import Action
+from tf_transfer.searches.space import Approach
+from tf_transfer.sweeps import estimate
+from tf_transfer.sweeps import execute
+from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils import formatting
+from tf_transfer.utils import machine
+from tf_transfer.utils.errors import Interrupted
+from tf_transfer.utils.errors import UserError
+
+UNITS = {"s": 1, "m": 60, "h": 3600}
+OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
+# Of the budget, that the answer takes: reading predictions, drawing, writing.
+ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
+LEAST_SECONDS = 1.0  # that are worth going on for
+FEWEST_VALIDATING = 20  # texts: with fewer, scores say nothing
+# What a search decides itself, or has no use for.
+OF_ONE_RUN = (
+    "trainable_layers",
+    "blocks",
+    "lr",
+    "seed",
+    "schedule",
+    "warmup_fraction",
+    "patience",
+    "min_delta",
+    "select",
+    "features",
+    "baseline",
+    "max_seconds",
+    "rerun",
+    "describe",
+)
+VARIED = {  # flags with several values: the setting of a run
+    "poolings": "pooling",
+    "lengths": "max_length",
+    "batch_sizes": "batch_size",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(train.Settings):
+    """Those of `tf_transfer.train`, and what a search is asked for."""
+
+    budget: str = setting(
+        "",
+        "Time from the start to the answer, such as 90s, 30m, 2h or 1h30m.",
+        hashed=False,
+    )
+    approaches: str = setting(
+        "",
+        "What may be trained, such as 0,1,2,all: numbers of last blocks, and "
+        "`all`. Unset: 0, 1, 2, 4, ... and all.",
+        hashed=False,
+    )
+    poolings: str = setting(
+        "", "Also vary --pooling, such as cls,mean.", hashed=False
+    )
+    lengths: str = setting(
+        "", "Also vary --max_length, such as 64,128.", hashed=False
+    )
+    batch_sizes: str = setting(
+        "", "Also vary --batch_size, such as 16,32.", hashed=False
+    )
+    objective: str = setting(
+        "score",
+        "What the answer is chosen for, of all within --max_loss of the best: "
+        "the highest score, or without it the cheapest to train; the fastest "
+        "to predict; or the fewest trained parameters.",
+        choices=OBJECTIVES,
+        hashed=False,
+    )
+    max_loss: float = setting(
+        None,
+        "Points of validation that the answer may lose against the best. "
+        "Unset: none for `score`, 1 for the others.",
+        hashed=False,
+        at_least=0,
+    )
+    max_epochs: int = setting(
+        16, "Most epochs of a run.", at_least=1, hashed=False
+    )
+    jobs: int = setting(
+        None,
+        "Runs side by side. Unset: one, or one on each GPU.",
+        hashed=False,
+        at_least=1,
+    )
+    out: str = setting(
+        "", "Root of the run directories. Unset: searches/TASK.", hashed=False
+    )
+
+    def unread(self) -> list[str]:
+        """A search decides itself what trains, and how long."""
+        return [*super().unread(), *OF_ONE_RUN]
+
+    def defaults(self) -> dict[str, Any]:
+        """Where it goes; of one run of everything, the rate."""
+        values = super().defaults()
+        file = self.task if task_file.is_task_file(self.task) else self.data
+        # A file that is not there is told of when it is read.
+        if not self.out and (not self.is_own or os.path.isfile(file)):
+            values["out"] = os.path.join("searches", self.task_name)
+        return values
+
+    def check(self) -> None:
+        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        super().check()
+        parse_budget(self.budget)
+        if self.strategy == "multi_worker":
+            raise UserError(
+                "--strategy=multi_worker: a search works on one machine. Leave "
+                "it out; --jobs does several runs at the same time."
+            )
+        for flag in VARIED:
+            split_values(flag, getattr(self, flag))
+        for word in split_values("approaches", self.approaches):
+            if not re.fullmatch(r"all|0|[1-9][0-9]{0,3}", word):
+                raise UserError(
+                    f"--approaches={self.approaches}: give numbers of last "
+                    "blocks, and `all`, such as 0,1,2,all."
+                )
+
+    @property
+    def seconds(self) -> float:
+        """The budget."""
+        return parse_budget(self.budget)
+
+    @property
+    def loss(self) -> float:
+        """Points that the answer may lose."""
+        if self.max_loss is not None:
+            return self.max_loss
+        return 0.0 if self.objective == "score" else 1.0
+
+
+def parse_budget(text: str) -> float:
+    """Seconds of a budget such as `90s`, `30m`, `2h` or `1h30m`.
+
+    Raises:
+        UserError: it is no such thing, or could mean two.
+    """
+    if not text:
+        raise UserError(
+            "--budget: give the time that you have, such as 90s, 30m or 2h."
+        )
+    short = formatting.cut(text)
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        raise UserError(
+            f"--budget={short}: seconds, minutes or hours? Give --budget="
+            f"{short}s, {short}m or {short}h."
+        )
+    pairs = re.findall(r"(\d+(?:\.\d+)?)([smh])", text)
+    seconds = sum(float(number) * UNITS[unit] for number, unit in pairs)
+    is_whole = "".join(map("".join, pairs)) == text
+    units = "".join(unit for _, unit in pairs)
+    if not is_whole or not re.fullmatch("h?m?s?", units) or seconds <= 0:
+        raise UserError(
+            f"--budget={short}: give seconds, minutes or hours, such as 90s, "
+            "30m, 2h or 1h30m."
+        )
+    if seconds > settings_lib.LARGEST_INT:
+        raise UserError(f"--budget={short}: is more than a lifetime.")
+    return seconds
+
+
+def split_values(flag: str, text: str) -> list[str]:
+    """The values of a flag that takes several.
+
+    Raises:
+        UserError: a value is empty, or stands twice.
+    """
+    values = text.split(",") if text else []
+    if len(set(values)) < len(values) or "" in values:
+        raise UserError(
+            f"--{flag}={formatting.cut(text)}: give values with commas "
+            "between, each once."
+        )
+    return values
+
+
+# === What may be tried ===
+
+
+def make_space(settings: Settings, blocks: int) -> list[Approach]:
+    """The approaches of a search.
+
+    Args:
+        settings: resolved.
+        blocks: of the encoder.
+
+    Raises:
+        UserError: more blocks than there are, or a value that a run refuses.
+    """
+    layers = split_values("approaches", settings.approaches)
+    layers = layers or space_lib.numbers_of_blocks(blocks)
+    layers.sort(key=lambda word: space_lib.depth_of(word, blocks))
+    for word in layers:
+        if word != "all" and int(word) > blocks:
+            raise UserError(
+                f"--approaches={settings.approaches}: this encoder has "
+                f"{blocks} blocks. Give 0 to {blocks}, and `all`."
+            )
+    varied = {
+        name: values
+        for flag, name in VARIED.items()
+        if (values := split_values(flag, getattr(settings, flag)))
+    }
+    rates = {word: train.usual_rate(word) for word in layers}
+    return space_lib.make_space(layers, blocks, rates, varied)
+
+
+class Plan:
+    """Makes runs of what a planner asks for.
+
+    Args:
+        settings: resolved.
+        space: the approaches.
+    """
+
+    def __init__(self, settings: Settings, space: list[Approach]) -> None:
+        self._settings = settings
+        self._space = {approach.name: approach for approach in space}
+        own = {f.name for f in dataclasses.fields(Settings)} - {
+            f.name for f in dataclasses.fields(train.Settings)
+        }
+        self._given = settings_lib.given_flags(
+            settings, (*own, *OF_ONE_RUN, "out", "max_epochs")
+        )
+
+    def __call__(self, action: Action, seconds: float | None) -> Planned:
+        """The run of an action.
+
+        Args:
+            action: what is asked for.
+            seconds: that it may take; a run with a falling rate is never cut.
+        """
+        choice = action.choice
+        approach = self._space[choice.approach]
+        values: dict[str, Any] = {
+            **self._given,
+            **dict(approach.flags),
+            "lr": f"{approach.rates[choice.rate]:g}",
+            "max_epochs": choice.linear_epochs or action.epochs,
+            "baseline": False,
+        }
+        if choice.seed:
+            values["seed"] = choice.seed
+        if not choice.linear_epochs:
+            values |= {"schedule": "constant", "warmup_fraction": 0}
+            if seconds is not None:
+                values["max_seconds"] = f"{seconds:.1f}"
+        return self._expand(values)
+
+    def words_alone(self) -> Planned:
+        """The run without an encoder."""
+        names = {*train.SPARSE_READS, "features"}
+        kept = {n: v for n, v in self._given.items() if n in names}
+        return self._expand({**kept, "features": "tfidf"})
+
+    def _expand(self, values: Mapping[str, Any]) -> Planned:
+        [run] = grid_lib.expand(
+            "search",
+            {"experiment": "train", "flags": values},
+            self._settings.out,
+        )
+        return run
+
+
+def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, Prior]:
+    """What approaches cost, counted from operations, texts and this machine.
+
+    Raises:
+        UserError: the encoder cannot be loaded.
+    """
+    estimator = estimate.Estimator()
+    priors = {}
+    for approach in space:
+        choice = space_lib.Choice(approach.name, approach.usual)
+        needs = estimator.estimate(plan(Action(choice, 1, 0.0), None))
+        priors[approach.name] = prior_of(needs)
+    return priors
+
+
+def prior_of(needs: estimate.Estimate) -> Prior:
+    """What an approach costs, by the estimate of a run of one epoch."""
+    return Prior(
+        max(needs.seconds - estimate.RUN_SECONDS, 1e-3),
+        sum(build.seconds for build in needs.builds.values()),
+        " ".join(str(entry) for entry in needs.builds),
+        " ".join(str(entry[:-1]) for entry in needs.builds),
+        needs.predict_seconds,
+    )
+
+
+def check_validation(settings: Settings, validation: Mapping[str, Any]) -> int:
+    """How many texts validate.
+
+    Args:
+        settings: of the search.
+        validation: by split name; see `tasks.read_splits`.
+
+    Raises:
+        UserError: too few do, or all have one label.
+    """
+    texts = validation.get("")
+    count = 0 if texts is None else len(texts)
+    if count < FEWEST_VALIDATING:
+        raise UserError(
+            f"--task={settings.task_name}: {count} texts validate, and a "
+            f"search decides by them: it needs {FEWEST_VALIDATING}. Give a "
+            "larger --validation_fraction, or more labelled texts."
+        )
+    if isinstance(texts, Examples) and texts.labels is not None:
+        labels = texts.labels
+        if labels.ndim == 1 and (labels == labels[0]).all():
+            raise UserError(
+                f"--task={settings.task_name}: all {count} texts that "
+                "validate have one label: nothing can be chosen by them. "
+                "Give another --split_seed, or more labelled texts."
+            )
+    return count
+
+
+# === The search ===
+
+
+class Search:
+    """A search, from its settings to its answer.
+
+    Args:
+        settings: resolved.
+        began: when the command began, by `time.monotonic`.
+
+    Raises:
+        UserError: the task, the data or `--out` cannot be used. Nothing was
+            written.
+    """
+
+    def __init__(self, settings: Settings, began: float) -> None:
+        self.settings = settings
+        experiment = train.Train(settings_lib.pick(train.Settings, settings))
+        if not experiment.reads_without_tensorflow:
+            command_line.import_tensorflow()
+        texts = experiment.examples[experiment.task.name]
+        self.validating = check_validation(settings, texts["validation"])
+        self.training = len(texts["train"][""])
+        self.metric = experiment.metric
+        experiment.forget()
+        self.history = History(settings.out, self._key(experiment))
+        # Without time that is left the answer is given once more.
+        self.end = settings.seconds - self.seconds_for_answer
+        self.is_over = self.history.spent >= self.end - LEAST_SECONDS
+        self.clock = runner_lib.Clock(
+            None if self.is_over else began, self.history.spent
+        )
+        if self.history.blocks is None:
+            command_line.import_tensorflow()  # without its notices
+            self.history.blocks = loading.count_blocks(
+                settings.model, settings.cache_folder
+            )
+        self.space = make_space(settings, self.history.blocks)
+        self.plan = Plan(settings, self.space)
+        # Every combination is one that a run takes.
+        for approach in self.space:
+            self.plan(Action(space_lib.Choice(approach.name, 0), 1, 0.0), None)
+        self.words: Planned | None = None
+        if self.training <= train.MOST_FOR_BASELINE:
+            self.words = self.plan.words_alone()
+        self.planner: planner_lib.Planner | None = None
+
+    def _key(self, experiment: train.Train) -> dict[str, Any]:
+        values = experiment.settings.hashed()
+        for name in (*OF_ONE_RUN, *VARIED.values(), "max_epochs"):
+            values.pop(name, None)
+        for name in ("frozen_prefix", "cache_dtype"):
+            values[name] = getattr(experiment.settings, name)
+        return {**values, **experiment.identities}
+
+    @property
+    def seconds_for_answer(self) -> float:
+        """Seconds of the budget that the answer takes."""
+        return min(ANSWER_SECONDS, ANSWER_SHARE * self.settings.seconds)
+
+    def run(self) -> None:
+        """Searches until the budget is over, or nothing is worth trying."""
+        from tf_transfer.searches import answer  # loads pandas and scipy
+
+        settings = self.settings
+        run_states = RunStates(settings.out, [])
+        with execute.lock(run_states.folder):
+            self.history.bring_back()
+            pool = execute.open_pool(jobs=settings.jobs)
+            runner = runner_lib.Runner(
+                self.plan,
+                pool,
+                run_states,
+                self.history,
+                self.clock,
+                self.end,
+                functools.partial(print, flush=True),
+            )
+            try:
+                with contextlib.closing(pool):
+                    self._work(runner)
+            except Interrupted:
+                print("Stopped: the answer so far.", flush=True)
+            answer.give(
+                answer.Outcome(
+                    settings.task_name,
+                    self.planner,
+                    runner.runs,
+                    self.words,
+                    self.history,
+                    self.clock,
+                    settings.seconds,
+                    settings.objective,
+                    settings.loss,
+                    self.seconds_for_answer,
+                )
+            )
+
+    def _work(self, runner: runner_lib.Runner) -> None:
+        if self.words is not None and self.words.directory.result() is None:
+            runner.do_alone(self.words, meanwhile=self._count_costs)
+        else:
+            self._count_costs()
+        floor = self._floor()
+        if floor:
+            print(f"Words alone: validation {self.metric} {floor:.1f}")
+        self.planner = planner_lib.Planner(
+            self.space,
+            Costs({a.name: self.history.priors[a.name] for a in self.space}),
+            planner_lib.Options(
+                self.settings.seconds, self.settings.max_epochs
+            ),
+            planner_lib.noise_of(self.validating),
+            floor,
+        )
+        runner.recall(self.planner)
+        if not self.is_over:
+            runner.do_all(self.planner)
+
+    def _count_costs(self) -> None:
+        """Estimates what was not counted by an earlier start."""
+        unknown = [a for a in self.space if a.name not in self.history.priors]
+        if unknown:
+            command_line.import_tensorflow()
+            self.history.priors |= estimate_costs(unknown, self.plan)
+            gc.collect()
+
+    def _floor(self) -> float:
+        """What words alone score on validation, in points."""
+        result = self.words.directory.result() if self.words else None
+        if result is None:
+            return 0.0
+        return 100 * result["validation"][self.metric]
+
+
+def main() -> None:
+    """Reads the flags; searches, and prints the answer."""
+    began = time.monotonic() - machine.process_seconds()
+    settings = command_line.from_flags(Settings).resolve()
+    Search(settings, began).run()
+
+
+if __name__ == "__main__":
+    command_line.start(main, Settings)

@@ -1,0 +1,1 @@
+"""A search: what may be tried, what it costs, what is worth trying next."""

@@ -1,0 +1,487 @@
+"""What a search comes to: ten lines on the screen, and a page.
+
+The answer is chosen on validation. Only then are test scores read, of what is
+reported.
+"""
+
+import collections
+import dataclasses
+import math
+import os
+import shlex
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from tf_transfer.reports import answer as reports
+from tf_transfer.searches.history import History
+from tf_transfer.searches.planner import Action
+from tf_transfer.searches.planner import Found
+from tf_transfer.searches.planner import Planner
+from tf_transfer.searches.runner import Clock
+from tf_transfer.searches.space import Choice
+from tf_transfer.searches.space import count_epochs
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import formatting
+
+FEWEST_SEEDS = 3  # for an interval over seeds
+PAGE = "search.html"
+EVERYTHING = "fine_tuning"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A search that is over, for now.
+
+    Attributes:
+        task: its name.
+        planner: knows all runs; None if it never began.
+        runs: that are finished, by choice.
+        words: the run without an encoder, if there is one.
+        history: what was done when.
+        clock: seconds over all starts.
+        budget: seconds.
+        objective, loss: see `search.Settings`.
+        answer_seconds: of the budget, that the answer takes.
+    """
+
+    task: str
+    planner: Planner | None
+    runs: dict[Choice, Planned]
+    words: Planned | None
+    history: History
+    clock: Clock
+    budget: float
+    objective: str
+    loss: float
+    answer_seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """The best setting of an approach, as it is told.
+
+    Attributes:
+        found: its scores on validation.
+        path: of the run directory of its best seed.
+        record: what `result.json` says of that run.
+        interval: of the score on validation, in points; over seeds where there
+            are three, else over texts; None where it has none.
+        seconds: of the search that went into the approach.
+    """
+
+    found: Found
+    path: str
+    record: dict[str, Any]
+    interval: tuple[float, float] | None
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """Of the approach."""
+        return self.found.choice.approach
+
+
+def give(outcome: Outcome) -> None:
+    """Prints the answer, and writes the page."""
+    from tf_transfer.reports import search_page
+
+    rows = tell_approaches(outcome)
+    sentences = write(outcome, rows)
+    path = os.path.join(os.path.dirname(outcome.history.folder), PAGE)
+    page = search_page.SearchPage(
+        f"{outcome.task}: what to train",
+        sentences,
+        search_page.draw_progress(collect_progress(outcome)),
+        search_page.tabulate("approaches", _table_of_approaches(outcome, rows)),
+        search_page.tabulate("runs", _table_of_runs(outcome)),
+    )
+    search_page.write(page, path)
+    print("\n" + "\n".join([*sentences, f"The whole answer: {path}"]))
+
+
+# === Choosing ===
+
+
+def tell_approaches(outcome: Outcome) -> list[Line]:
+    """The best setting of each approach, the answer first.
+
+    Of those within `loss` of the best on validation, the answer is the best
+    by the objective; the others follow by their score.
+    """
+    planner = outcome.planner
+    if planner is None:
+        return []
+    spent: dict[str, float] = collections.defaultdict(float)
+    for step in outcome.history.steps:
+        spent[step.approach] += step.ended - step.began
+    lines = []
+    for found in planner.best_of_approaches():
+        run = outcome.runs[_best_seed(planner, found)]
+        record = run.directory.result()
+        if record is not None:
+            lines.append(
+                Line(
+                    found,
+                    run.directory.path,
+                    record,
+                    _interval(found, run.directory.path),
+                    spent[found.choice.approach],
+                )
+            )
+    if not lines:
+        return []
+    best = max(line.found.score for line in lines)
+    close = [n for n in lines if n.found.score >= best - outcome.loss]
+    chosen = lines[0]
+    if outcome.objective != "score" or outcome.loss:
+        chosen = min(close, key=lambda line: _price(outcome, line))
+    return [chosen, *(line for line in lines if line is not chosen)]
+
+
+def _best_seed(planner: Planner, found: Found) -> Choice:
+    """The run of a setting whose validation score is highest."""
+    seeds = [c for c in planner.curves if c.setting == found.choice]
+    return max(sorted(seeds), key=lambda choice: max(planner.curves[choice]))
+
+
+def _price(outcome: Outcome, line: Line) -> tuple[float, float]:
+    """What is to be little, then what is better where that is equal."""
+    assert outcome.planner is not None
+    costs = outcome.planner.costs
+    prices = {
+        "score": line.found.epochs * costs.epoch_seconds(line.name),
+        "seconds_at_prediction": costs.priors[line.name].predict_seconds,
+        "parameters": line.record["trainable_parameters"],
+    }
+    return prices[outcome.objective], -line.found.score
+
+
+def _interval(found: Found, path: str) -> tuple[float, float] | None:
+    count = len(found.scores)
+    if count < FEWEST_SEEDS:
+        scored = reports.open_scored(path, "validation")
+        return None if scored is None else reports.score_interval(scored)
+    import scipy.stats
+
+    reach = scipy.stats.t.ppf(0.975, count - 1) * statistics.stdev(found.scores)
+    reach /= math.sqrt(count)
+    return found.score - reach, found.score + reach
+
+
+# === Sentences ===
+
+
+def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
+    """The answer in sentences."""
+    words = None
+    if outcome.words is not None:
+        words = reports.open_scored(outcome.words.directory.path)
+    if not rows:
+        return _write_without_runs(outcome, words)
+    planner = outcome.planner
+    assert planner is not None
+    first = rows[0]
+    found, record = first.found, first.record
+    metric = record["metric"]
+    scored = reports.open_scored(first.path)
+    assert scored is not None
+    sentences = [
+        f"{outcome.task}: train {_what(first.name)} at "
+        f"{_rate(planner, found.choice):g}, {_how_long(first)}"
+        f"{_why(outcome, first, rows)}.",
+        f"Validation: {metric} {found.score:.1f}"
+        f"{_between(first.interval, _basis(found))}.{_tell_test(scored)}",
+        _beside_words(outcome, scored, words),
+        *_against_everything(outcome, rows),
+        *_how_sure(planner, scored, rows),
+        _tell_more(outcome),
+        _tell_time(outcome),
+        f"Train it again: {command_of(outcome, first)}",
+        f"To predict: python -m tf_transfer.predict --run={first.path} "
+        f"{_texts(outcome, first)}; or --export=FOLDER.",
+    ]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _write_without_runs(
+    outcome: Outcome, words: reports.Scored | None
+) -> list[str]:
+    sentences = []
+    if outcome.planner is not None:
+        name, seconds = outcome.planner.least_seconds()
+        least = outcome.clock() + outcome.answer_seconds + 1.3 * seconds
+        sentences.append(
+            f"{outcome.task}: --budget is too small for one epoch of anything: "
+            f"the least, {_what(name)}, takes about {seconds:.0f} s here. Give "
+            f"--budget={_round_up(least)}."
+        )
+    else:
+        sentences.append(f"{outcome.task}: no run has finished yet.")
+    if words is not None:
+        sentences.append(
+            f"Words alone: {words.metric} {words.score:.1f}"
+            f"{_between(reports.score_interval(words), 'over texts')} on "
+            f"{words.kind}: {words.path}"
+        )
+    return sentences
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 180 else formatting.duration(seconds)
+
+
+def _round_up(seconds: float) -> str:
+    if seconds < 120:
+        return f"{math.ceil(seconds / 10) * 10}s"
+    return f"{math.ceil(seconds / 60)}m"
+
+
+def _what(name: str) -> str:
+    """An approach in words."""
+    base, comma, rest = name.partition(", ")
+    if base == EVERYTHING:
+        said = "everything"
+    elif base == "last_0":
+        said = "the head alone"
+    else:
+        number = base.removeprefix("last_")
+        blocks = "block" if number == "1" else f"{number} blocks"
+        said = f"the last {blocks}"
+    return f"{said} ({rest})" if comma else said
+
+
+def _rate(planner: Planner, choice: Choice) -> float:
+    return planner.space[choice.approach].rates[choice.rate]
+
+
+def _how_long(line: Line) -> str:
+    epochs = count_epochs(line.found.epochs)
+    if line.found.choice.linear_epochs:
+        return f"{epochs}, the rate falling to 0"
+    return f"{epochs} at a constant rate"
+
+
+def _why(outcome: Outcome, first: Line, rows: Sequence[Line]) -> str:
+    best = max(rows, key=lambda line: line.found.score)
+    if best is first:
+        return ""
+    word = {
+        "score": "the cheapest",
+        "seconds_at_prediction": "the fastest to predict",
+        "parameters": "the fewest trained parameters",
+    }[outcome.objective]
+    return (
+        f" ({word} within {outcome.loss:g} points of {_what(best.name)}, "
+        f"{best.found.score:.1f})"
+    )
+
+
+def _between(interval: tuple[float, float] | None, basis: str) -> str:
+    if interval is None:
+        return ""
+    return f" ({interval[0]:.1f} to {interval[1]:.1f} {basis})"
+
+
+def _basis(found: Found) -> str:
+    count = len(found.scores)
+    return f"over {count} seeds" if count >= FEWEST_SEEDS else "over texts"
+
+
+def _tell_test(scored: reports.Scored) -> str:
+    if scored.kind != "test":
+        return " The task has no test."
+    interval = reports.score_interval(scored)
+    return f" Test: {scored.score:.1f}{_between(interval, 'over texts')}."
+
+
+def _beside_words(
+    outcome: Outcome, scored: reports.Scored, words: reports.Scored | None
+) -> str:
+    commonest = reports.majority(scored)
+    tail = ""
+    if commonest is not None:
+        tail = f" The commonest answer scores {commonest:.1f}."
+    if words is None:
+        return tail.strip()
+    difference = scored.score - words.score
+    interval = reports.difference_interval(scored, words)
+    verdict = ""
+    if interval is not None and interval[1] < 0:
+        verdict = "; words alone are better"
+    elif interval is not None and interval[0] <= 0:
+        verdict = "; that may be chance, so words alone may do"
+    return (
+        f"Beside words alone ({words.score:.1f}): {difference:+.1f} points on "
+        f"{scored.kind}{_between(interval, 'over texts')} for "
+        f"{_duration(outcome.clock())}{verdict}.{tail}"
+    )
+
+
+def _against_everything(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
+    planner = outcome.planner
+    assert planner is not None
+    first, total = rows[0], sum(line.seconds for line in rows)
+    for line in rows:
+        if line.name != EVERYTHING:
+            continue
+        share = f" in {line.seconds / total:.0%} of the time" if total else ""
+        if line is first:
+            others = [other for other in rows if other is not line]
+            if not others:
+                return []
+            second = others[0]
+            loss = line.found.score - second.found.score
+            return [
+                f"Everything is trained{share}; {_what(second.name)} would "
+                f"lose {loss:.1f} points of validation."
+            ]
+        loss = line.found.score - first.found.score
+        epochs = count_epochs(line.found.epochs)
+        return [
+            f"Training everything came to {line.found.score:.1f} on validation"
+            f" ({loss:+.1f}){share}, with {epochs} at "
+            f"{_rate(planner, line.found.choice):g}."
+        ]
+    if EVERYTHING in planner.space:
+        seconds = planner.costs.seconds(EVERYTHING, 1)
+        return [
+            "Training everything was not begun: one epoch takes about "
+            f"{_duration(seconds)}."
+        ]
+    return []
+
+
+def _how_sure(
+    planner: Planner, scored: reports.Scored, rows: Sequence[Line]
+) -> list[str]:
+    """The answer against the best of another approach, on the same texts."""
+    if len(rows) < 2:
+        return []
+    other = rows[1]
+    theirs = reports.open_scored(other.path)
+    if theirs is None:
+        return []
+    interval = reports.difference_interval(scored, theirs)
+    is_sure = interval is not None and (interval[0] > 0 or interval[1] < 0)
+    return [
+        f"Against {_what(other.name)} at "
+        f"{_rate(planner, other.found.choice):g}: "
+        f"{scored.score - theirs.score:+.1f} points on {scored.kind}"
+        f"{_between(interval, 'over texts')}: "
+        f"{'sure' if is_sure else 'not sure'} for these trained models."
+    ]
+
+
+def _tell_more(outcome: Outcome) -> str:
+    planner = outcome.planner
+    assert planner is not None
+    actions = planner.explorations(outcome.budget)
+    if not actions:
+        return "With more time: nothing of this search is left to try."
+    action: Action = actions[0]
+    done = len(planner.curves.get(action.choice, ()))
+    verb = "on to" if done else "for"
+    epochs = count_epochs(action.epochs)
+    return (
+        f"With more time: {_what(action.choice.approach)} at "
+        f"{_rate(planner, action.choice):g} {verb} {epochs} (about "
+        f"{_duration(action.seconds)}; "
+        f"{action.gain or 0:+.1f} points may be expected)."
+    )
+
+
+def _tell_time(outcome: Outcome) -> str:
+    assert outcome.planner is not None
+    tried = len({choice.approach for choice in outcome.runs})
+    known = len(outcome.planner.space)
+    return (
+        f"Tried: {len(outcome.runs)} runs of {tried} of {known} approaches, "
+        f"in {_duration(outcome.clock())} of {_duration(outcome.budget)}."
+    )
+
+
+def command_of(outcome: Outcome, line: Line) -> str:
+    """The command that trains a line's model, and finds it."""
+    assert outcome.planner is not None
+    run = outcome.runs[_best_seed(outcome.planner, line.found)]
+    left_out = ("--max_seconds=", "--max_epochs=", "--baseline=")
+    words = [word for word in run.words if not word.startswith(left_out)]
+    words.append(f"--max_epochs={line.record['epochs_run']}")
+    return shlex.join(["python", "-m", run.experiment.command_module, *words])
+
+
+def _texts(outcome: Outcome, line: Line) -> str:
+    assert outcome.planner is not None
+    run = outcome.runs[_best_seed(outcome.planner, line.found)]
+    return " ".join(["--text=..."] * len(run.experiment.task.texts))
+
+
+# === The page ===
+
+
+def collect_progress(
+    outcome: Outcome,
+) -> dict[str, list[tuple[float, float]]]:
+    """Of each approach, (seconds, best score on validation so far)."""
+    planner = outcome.planner
+    progress: dict[str, list[tuple[float, float]]] = {}
+    if planner is None:
+        return progress
+    for step in outcome.history.steps:
+        choice = Choice(step.approach, step.rate, step.seed, step.linear_epochs)
+        curve = planner.curves.get(choice, ())[: step.epochs]
+        if not curve:
+            continue
+        points = progress.setdefault(step.approach, [])
+        best = max([max(curve), *(score for _, score in points)])
+        points.append((step.ended, best))
+    return progress
+
+
+def _table_of_approaches(
+    outcome: Outcome, rows: Sequence[Line]
+) -> list[dict[str, Any]]:
+    planner = outcome.planner
+    table = []
+    for line in rows:
+        assert planner is not None
+        scored = reports.open_scored(line.path)
+        table.append(
+            {
+                "trains": _what(line.name),
+                "rate": f"{_rate(planner, line.found.choice):g}",
+                "epochs": line.found.epochs,
+                "schedule": "falling"
+                if line.found.choice.linear_epochs
+                else "constant",
+                "seeds": len(line.found.scores),
+                "validation": f"{line.found.score:.2f}"
+                f"{_between(line.interval, _basis(line.found))}",
+                "test": round(scored.score, 2)
+                if scored is not None and scored.kind == "test"
+                else None,
+                "an epoch, s": round(planner.costs.epoch_seconds(line.name), 2),
+                "of the search, s": round(line.seconds),
+                "trained parameters": line.record["trainable_parameters"],
+                "run": line.path,
+            }
+        )
+    return table
+
+
+def _table_of_runs(outcome: Outcome) -> list[dict[str, Any]]:
+    planner = outcome.planner
+    if planner is None:
+        return []
+    return [
+        {
+            "trains": _what(choice.approach),
+            "rate": f"{_rate(planner, choice):g}",
+            "schedule": "falling" if choice.linear_epochs else "constant",
+            "seed": choice.seed,
+            "epochs": len(curve),
+            "validation, by epoch": ", ".join(f"{s:.1f}" for s in curve),
+        }
+        for choice, curve in sorted(planner.curves.items())
+    ]

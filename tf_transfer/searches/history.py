@@ -1,0 +1,202 @@
+"""What a search has done, and when: `OUT/.search/search.json`.
+
+The scores are in the run directories alone. This file says whose search it is,
+how many seconds it has taken over all starts, when each run was done, and what
+was counted beforehand.
+"""
+
+import dataclasses
+import os
+import shutil
+import time
+from typing import Any
+
+from tf_transfer.searches.costs import Prior
+from tf_transfer.sweeps import work
+from tf_transfer.training import records
+from tf_transfer.utils import files
+from tf_transfer.utils import json_files
+from tf_transfer.utils.errors import UserError
+
+FOLDER = ".search"
+SHAPE = {
+    "key": {str: object},
+    "spent": float,
+    "blocks": (int, None),
+    "priors": {
+        str: {
+            "epoch_seconds": float,
+            "build_seconds": float,
+            "cache": str,
+            "family": str,
+            "predict_seconds": float,
+        }
+    },
+    "steps": [
+        {
+            "approach": str,
+            "rate": int,
+            "seed": int,
+            "linear_epochs": int,
+            "epochs": int,
+            "began": float,
+            "ended": float,
+            "path": str,
+        }
+    ],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A run, or its continuation, that a search has done.
+
+    Attributes:
+        approach, rate, seed, linear_epochs: see `space.Choice`.
+        epochs: that the run had afterwards.
+        began, ended: seconds of the search, over all its starts.
+        path: of the run directory, below `--out`.
+    """
+
+    approach: str
+    rate: int
+    seed: int
+    linear_epochs: int
+    epochs: int
+    began: float
+    ended: float
+    path: str
+
+
+class History:
+    """The file; nothing is written before `save`.
+
+    Args:
+        out: root of the run directories.
+        key: what makes the search this search.
+
+    Attributes:
+        spent: seconds, over all starts.
+        blocks: of the encoder, where they are known.
+        priors: what approaches were to cost, by name, as far as was counted.
+        steps: in the order of their ends.
+
+    Raises:
+        UserError: `out` has another search, or its file is damaged.
+    """
+
+    def __init__(self, out: str, key: dict[str, Any]) -> None:
+        self.folder = os.path.join(out, FOLDER)
+        self.path = os.path.join(self.folder, "search.json")
+        self.key = key
+        self.spent = 0.0
+        self.blocks: int | None = None
+        self.priors: dict[str, Prior] = {}
+        self.steps: list[Step] = []
+        try:
+            known = json_files.read(self.path, SHAPE)
+        except FileNotFoundError:
+            return
+        except json_files.Damaged as error:
+            raise UserError(
+                f"{error}\nRemove the file: the runs stay, and are found again."
+            ) from None
+        differing = sorted(
+            name
+            for name in {*known["key"], *key}
+            if known["key"].get(name) != key.get(name)
+        )
+        if differing:
+            raise UserError(
+                f"--out={out}: holds a search with another "
+                f"{', '.join(differing[:3])}. Give another --out; nothing was "
+                "changed."
+            )
+        self.spent, self.blocks = known["spent"], known["blocks"]
+        self.priors = {n: Prior(**p) for n, p in known["priors"].items()}
+        self.steps = [Step(**line) for line in known["steps"]]
+
+    def save(self) -> None:
+        """Writes the file."""
+        os.makedirs(self.folder, exist_ok=True)
+        files.write_json(
+            self.path,
+            {
+                "key": self.key,
+                "spent": self.spent,
+                "blocks": self.blocks,
+                "priors": {
+                    name: dataclasses.asdict(prior)
+                    for name, prior in self.priors.items()
+                },
+                "steps": [dataclasses.asdict(step) for step in self.steps],
+            },
+        )
+
+    # === What a run was before it goes on ===
+    #
+    # A finished run that goes on has no result until it is finished again. What
+    # it was is kept meanwhile, as links: they cost nothing, since all its files
+    # are written anew and renamed.
+
+    def keep(self, run_path: str) -> None:
+        """Keeps what a finished run is.
+
+        Args:
+            run_path: of its directory.
+        """
+        kept = self._kept(run_path)
+        partial = os.path.join(self.folder, "partial")
+        for folder in (kept, partial):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(
+            run_path,
+            partial,
+            copy_function=_link,
+            ignore=shutil.ignore_patterns(".lock"),
+        )
+        os.makedirs(os.path.dirname(kept), exist_ok=True)
+        os.rename(partial, kept)
+
+    def _kept(self, run_path: str) -> str:
+        path = os.path.relpath(run_path, os.path.dirname(self.folder))
+        return os.path.join(self.folder, "kept", path)
+
+    def let_go(self, run_path: str) -> None:
+        """Forgets what a run was: it is finished again."""
+        shutil.rmtree(self._kept(run_path), ignore_errors=True)
+
+    def bring_back(self) -> None:
+        """Makes every run that was stopped while it went on what it was."""
+        root = os.path.join(self.folder, "kept")
+        for kept, folders, names in list(os.walk(root)):
+            if "result.json" not in names:
+                continue
+            folders.clear()
+            path = os.path.join(
+                os.path.dirname(self.folder), os.path.relpath(kept, root)
+            )
+            _wait_for(path)
+            if not os.path.isfile(os.path.join(path, "result.json")):
+                old = os.path.join(self.folder, "old")
+                shutil.rmtree(old, ignore_errors=True)
+                if os.path.isdir(path):
+                    os.rename(path, old)
+                os.rename(kept, path)
+                shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a disk without links
+        shutil.copy2(source, target)
+
+
+def _wait_for(path: str) -> None:
+    """Waits until a worker of a search that was killed has saved its run."""
+    deadline = time.monotonic() + work.SECONDS_TO_SAVE
+    directory = records.RunDirectory(path, None)
+    while directory.is_locked() and time.monotonic() < deadline:
+        time.sleep(work.POLL_SECONDS)

@@ -1,0 +1,389 @@
+"""What a search does next, and what it has found: a pure function of results.
+
+    planner = Planner(space, costs, options, noise, floor)
+    while (action := planner.next(seconds_left)) is not None:
+        ... do it ...
+        planner.tell(action.choice, scores, epoch_seconds, ...)
+
+A run trains at a constant rate up to a rung, 1, 2, 4, ... epochs, and may be
+continued to a later one. The next run, or continuation, is the one with the
+highest expected gain per second (`gains`, `costs`): the rate of a new run is
+proposed by Optuna (`rates`). What would not end in time is not begun.
+
+A share of the budget, CONFIRM_SHARE at most, is kept for the end: the best run
+is trained again with a rate that falls to zero, and the best run of each of
+the FINALISTS approaches with other seeds. Scores are of validation: the planner
+knows no others.
+"""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Collection
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from tf_transfer.searches import gains
+from tf_transfer.searches import rates
+from tf_transfer.searches.costs import Costs
+from tf_transfer.searches.space import Approach
+from tf_transfer.searches.space import Choice
+
+CONFIRM_SHARE = 0.3  # of the budget, at most
+FINALISTS = 3
+MOST_SEEDS = 5
+# A second counts for less while there is much time: otherwise what gains a
+# little in no time would always come before what gains much.
+LEISURE = 0.05  # of the time left
+BUILD_SHARE = 0.3  # of a feature cache's seconds: it serves later runs, too
+LEAST_GAIN = 0.03  # points; what gains less is not tried before the end
+# What a prediction may be wrong by, before and after an approach was measured.
+MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Bounds of a search.
+
+    Attributes:
+        budget: seconds.
+        max_epochs: of a run.
+        seed: of what is drawn.
+    """
+
+    budget: float
+    max_epochs: int
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Action:
+    """What to do next.
+
+    Attributes:
+        choice: the run.
+        epochs: that it has in the end, those it has already among them.
+        seconds: that it is to take.
+        gain: expected, in points; None of what only confirms.
+    """
+
+    choice: Choice
+    epochs: int
+    seconds: float
+    gain: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A setting, and what its runs score on validation.
+
+    Attributes:
+        choice: of its first seed.
+        scores: best of each seed's epochs, in points, by seed.
+        epochs: of the longest of its runs.
+    """
+
+    choice: Choice
+    scores: tuple[float, ...]
+    epochs: int
+
+    @property
+    def score(self) -> float:
+        """The mean over seeds."""
+        return sum(self.scores) / len(self.scores)
+
+
+class Planner:
+    """Decides what a search does next.
+
+    Args:
+        space: the approaches, those that train least first.
+        costs: predicts seconds; it is told what was measured.
+        options: bounds.
+        noise: standard deviation of a score from one seed to the next, in
+            points; see `noise_of`.
+        floor: what words alone, or the commonest answer, score, in points.
+
+    Attributes:
+        curves: validation scores by epoch, in points, of each run.
+    """
+
+    def __init__(
+        self,
+        space: Sequence[Approach],
+        costs: Costs,
+        options: Options,
+        noise: float,
+        floor: float,
+    ) -> None:
+        self.space = {approach.name: approach for approach in space}
+        self.costs = costs
+        self.options = options
+        self.noise = noise
+        self.floor = floor
+        self.curves: dict[Choice, tuple[float, ...]] = {}
+        self._failed: set[Choice] = set()
+
+    # === What is known ===
+
+    def tell(
+        self,
+        choice: Choice,
+        scores: Sequence[float],
+        epoch_seconds: Sequence[float] = (),
+        build_seconds: float = 0.0,
+        seconds: float | None = None,
+    ) -> None:
+        """Takes what a run has come to.
+
+        Args:
+            choice: the run.
+            scores: on validation, in points, of all its epochs.
+            epoch_seconds, build_seconds, seconds: of what is new of it; see
+                `Costs.tell`.
+        """
+        self.curves[choice] = tuple(scores)
+        self._failed.discard(choice)
+        self.costs.tell(choice.approach, epoch_seconds, build_seconds, seconds)
+
+    def fail(self, choice: Choice) -> None:
+        """Takes note that a run has failed: it is not tried again."""
+        self._failed.add(choice)
+
+    def found(self) -> list[Found]:
+        """All settings that have run, the best first.
+
+        Of those with as many seeds, the one with the higher mean is better;
+        one standard error is taken off, so that one lucky run does not win
+        against the mean of several.
+        """
+        groups: dict[Choice, dict[Choice, tuple[float, ...]]] = {}
+        for choice, curve in self.curves.items():
+            groups.setdefault(choice.setting, {})[choice] = curve
+        found = [
+            Found(
+                setting,
+                tuple(max(runs[choice]) for choice in sorted(runs)),
+                max(map(len, runs.values())),
+            )
+            for setting, runs in groups.items()
+        ]
+
+        def rank(one: Found) -> tuple[float, float]:
+            sure = one.score - self.noise / math.sqrt(len(one.scores))
+            return -sure, self.costs.epoch_seconds(one.choice.approach)
+
+        return sorted(found, key=rank)
+
+    def best_of_approaches(self) -> list[Found]:
+        """The best setting of each approach, the best first."""
+        best: dict[str, Found] = {}
+        for one in self.found():
+            best.setdefault(one.choice.approach, one)
+        return list(best.values())
+
+    # === What is next ===
+
+    def next(
+        self, seconds_left: float, busy: Collection[Choice] = ()
+    ) -> Action | None:
+        """What to do next; None where nothing fits, or is worth it.
+
+        Args:
+            seconds_left: until the answer must be there.
+            busy: runs that go on now.
+        """
+        left = seconds_left - self._kept_for_the_end()
+        for action in self.explorations(max(left, 0.0), busy):
+            if action.gain is not None and action.gain < LEAST_GAIN:
+                continue
+            fitting = self._fit(action, left)
+            if fitting is not None:
+                return fitting
+        for action in self._confirmations():
+            if action.choice in busy or action.choice in self._failed:
+                continue
+            if self._takes(action) <= seconds_left:
+                return action
+        return None
+
+    def explorations(
+        self, left: float = 0.0, busy: Collection[Choice] = ()
+    ) -> list[Action]:
+        """All runs and continuations, the highest gain per second first.
+
+        Args:
+            left: seconds that there are for them.
+            busy: runs that go on now.
+        """
+        expected = self._expectation()
+        waiting = {
+            self.costs.priors[choice.approach].cache
+            for choice in busy
+            if self.costs.build_seconds(choice.approach)
+        } - {""}
+        ranked = []
+        for approach in self.space.values():
+            if self.costs.priors[approach.name].cache in waiting:
+                continue  # another run builds what it would read
+            for choice in self._open_choices(approach, expected):
+                if choice not in busy and choice not in self._failed:
+                    ranked.append(self._weigh(choice, expected, left))
+        ranked = [pair for pair in ranked if pair[1] is not None]
+        ranked.sort(key=lambda pair: -pair[0])
+        return [action for _, action in ranked if action is not None]
+
+    def _expectation(self) -> gains.Expectation:
+        points, scores = [], []
+        for choice, curve in self.curves.items():
+            if choice.seed or choice.linear_epochs:
+                continue
+            for epochs in {*self._rungs(len(curve)), len(curve)}:
+                points.append(self._point(choice, epochs))
+                scores.append(max(curve[:epochs]))
+        return gains.Expectation(points, scores, self.noise, self.floor)
+
+    def _point(self, choice: Choice, epochs: int) -> gains.Point:
+        approach = self.space[choice.approach]
+        return gains.Point(
+            approach.depth,
+            choice.rate - approach.usual,
+            epochs,
+            approach.variant,
+        )
+
+    def _rungs(self, most: int) -> list[int]:
+        rungs = [1]
+        while 2 * rungs[-1] <= most:
+            rungs.append(2 * rungs[-1])
+        return rungs
+
+    def _open_choices(
+        self, approach: Approach, expected: gains.Expectation
+    ) -> Iterator[Choice]:
+        """The runs of an approach that can be continued, and a new one."""
+        most = self.options.max_epochs
+        known = {}
+        for choice, curve in self.curves.items():
+            is_plain = not (choice.seed or choice.linear_epochs)
+            if choice.approach == approach.name and is_plain:
+                # What it would reach makes short and long runs comparable.
+                point = self._point(choice, most)
+                known[choice.rate] = float(expected.predict([point])[0][0])
+                if len(curve) < most:
+                    yield choice
+        for choice in self._failed:
+            if choice.approach == approach.name:
+                known[choice.rate] = self.floor
+        rate = rates.propose(
+            len(approach.rates), approach.usual, known, self.options.seed
+        )
+        if rate is not None:
+            yield Choice(approach.name, rate)
+
+    def _weigh(
+        self, choice: Choice, expected: gains.Expectation, left: float
+    ) -> tuple[float, Action | None]:
+        """Gain per second of a run's best rung, and the step towards it."""
+        name = choice.approach
+        done = len(self.curves.get(choice, ()))
+        most = self.options.max_epochs
+        rungs = [r for r in {*self._rungs(most), most} if r > done]
+        if not rungs:
+            return 0.0, None
+        rungs.sort()
+        costs = [self.costs.seconds(name, r - done) for r in rungs]
+        spared = (1 - BUILD_SHARE) * self.costs.build_seconds(name)
+        counted = [cost - spared + LEISURE * left for cost in costs]
+        rises = expected.gains([self._point(choice, r) for r in rungs])
+        value, gain = max(
+            (float(rise) / cost, float(rise))
+            for rise, cost in zip(rises, counted)
+        )
+        return value, Action(choice, rungs[0], costs[0], gain)
+
+    def _takes(self, action: Action) -> float:
+        """Seconds of an action, with what they may be wrong by."""
+        is_measured = self.costs.has_measured(action.choice.approach)
+        return action.seconds * (MARGIN if is_measured else MARGIN_UNMEASURED)
+
+    def _fit(self, action: Action, left: float) -> Action | None:
+        """The action, by as many epochs as there is time for."""
+        if self._takes(action) <= left:
+            return action
+        name, choice = action.choice.approach, action.choice
+        done = len(self.curves.get(choice, ()))
+        for epochs in range(action.epochs - 1, done, -1):
+            seconds = self.costs.seconds(name, epochs - done)
+            shorter = dataclasses.replace(
+                action, epochs=epochs, seconds=seconds
+            )
+            if self._takes(shorter) <= left:
+                return shorter
+        return None
+
+    # === The end ===
+
+    def _confirmations(self) -> Iterator[Action]:
+        """What makes the answer better or surer, in this order."""
+        found = self.found()
+        if not found:
+            return
+        yield from self._linear(found[0])
+        finalists = self.best_of_approaches()[:FINALISTS]
+        for seed in range(1, MOST_SEEDS):
+            for one in finalists:
+                choice = dataclasses.replace(one.choice, seed=seed)
+                done = len(self.curves.get(choice, ()))
+                if done < one.epochs:
+                    yield self._again(choice, one.epochs, done)
+
+    def _linear(self, best: Found) -> Iterator[Action]:
+        if best.choice.linear_epochs:
+            return
+        epochs = best.epochs
+        choice = dataclasses.replace(best.choice, linear_epochs=epochs)
+        has_one = any(
+            known.linear_epochs and known.approach == choice.approach
+            for known in (*self.curves, *self._failed)
+        )
+        if not has_one:
+            yield self._again(choice, epochs, 0)
+
+    def _again(self, choice: Choice, epochs: int, done: int) -> Action:
+        seconds = self.costs.seconds(choice.approach, epochs - done)
+        return Action(choice, epochs, seconds)
+
+    def _kept_for_the_end(self) -> float:
+        """Seconds that are not for exploring."""
+        most, kept = CONFIRM_SHARE * self.options.budget, 0.0
+        done = collections.Counter(
+            choice.approach
+            for choice in self.curves
+            if choice.seed or choice.linear_epochs
+        )
+        most -= sum(
+            count * self.costs.seconds(name, 1) for name, count in done.items()
+        )
+        for action in self._confirmations():
+            if action.choice.seed > 2 or kept + self._takes(action) > most:
+                break
+            kept += self._takes(action)
+        return kept
+
+    def least_seconds(self) -> tuple[str, float]:
+        """The approach with the cheapest epoch, and what a run of it takes."""
+        name = min(self.space, key=lambda name: self.costs.seconds(name, 1))
+        return name, self.costs.seconds(name, 1)
+
+
+def noise_of(examples: int) -> float:
+    """How far a score may be from what it would be, in points.
+
+    Half the standard error of an accuracy of 0.7 on so many examples: runs are
+    compared on the same examples, which they answer alike for the most part.
+
+    Args:
+        examples: that validate.
+    """
+    return max(0.25, 50 * math.sqrt(0.7 * 0.3 / max(examples, 1)))

@@ -1,0 +1,286 @@
+"""Does what a planner asks for, on workers, until the time is over."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tf_transfer.searches.history import History
+from tf_transfer.searches.history import Step
+from tf_transfer.searches.planner import Action
+from tf_transfer.searches.planner import Planner
+from tf_transfer.searches.space import Choice
+from tf_transfer.searches.space import count_epochs
+from tf_transfer.sweeps import work
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates
+from tf_transfer.utils.errors import UserError
+
+# A run that is over its time by so much is stopped, wherever it is.
+GRACE_SECONDS = 2.0
+SAVE_SECONDS = 10.0  # between writings of the time that was spent
+
+
+class OutOfTime(Exception):
+    """A run did not end in time."""
+
+
+@dataclasses.dataclass
+class Clock:
+    """The seconds of a search, over all its starts.
+
+    Args:
+        began: when this start began, by `time.monotonic`; None if it only
+            repeats the answer.
+        before: seconds of the starts before.
+    """
+
+    began: float | None
+    before: float = 0.0
+
+    def __call__(self) -> float:
+        """Seconds so far."""
+        if self.began is None:
+            return self.before
+        return self.before + time.monotonic() - self.began
+
+
+# From an action and the seconds that it may take to the run.
+Plan = Callable[[Action, float], Planned]
+
+
+@dataclasses.dataclass
+class _Going:
+    """A run that goes on: what was asked for, and when."""
+
+    action: Action
+    began: float
+    epochs_before: int
+
+
+class Runner:
+    """Does runs on a pool of workers.
+
+    Args:
+        plan: makes the run of an action.
+        pool: of workers; it stays open.
+        run_states: of the runs.
+        history: is told what was done.
+        clock: says how many seconds the search has taken.
+        end: by that clock, when nothing may run any more.
+        say: prints a line.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        pool: work.Pool,
+        run_states: RunStates,
+        history: History,
+        clock: Clock,
+        end: float,
+        say: Callable[[str], None] = print,
+    ) -> None:
+        self._plan = plan
+        self._pool = pool
+        self._run_states = run_states
+        self._history = history
+        self._clock = clock
+        self._end = end
+        self._say = say
+        self._going: dict[str, _Going] = {}
+        self._saved = 0.0
+        self.runs: dict[Choice, Planned] = {}
+
+    # === What is on disk ===
+
+    def recall(self, planner: Planner) -> None:
+        """Tells a planner of the runs that are finished already."""
+        for choice in self._known_choices(planner):
+            run = self._plan(Action(choice, choice.linear_epochs or 1, 0), 1.0)
+            try:
+                result = run.directory.result()
+                epochs = run.directory.epochs() if result else []
+            except (OSError, UserError):
+                continue  # the run itself says what is wrong, once it is asked
+            if result:
+                self.runs[choice] = run
+                planner.tell(
+                    choice,
+                    _scores(epochs, result["metric"]),
+                    _seconds(epochs),
+                    result["prefix_seconds"] or 0.0,
+                )
+            elif self._run_states.failure(run):
+                planner.fail(choice)
+
+    def _known_choices(self, planner: Planner) -> list[Choice]:
+        choices = [
+            Choice(approach.name, rate)
+            for approach in planner.space.values()
+            for rate in range(len(approach.rates))
+        ]
+        choices += [
+            Choice(step.approach, step.rate, step.seed, step.linear_epochs)
+            for step in self._history.steps
+            if step.approach in planner.space
+        ]
+        return list(dict.fromkeys(choices))
+
+    # === Working ===
+
+    def do_alone(self, run: Planned, meanwhile: Callable[[], None]) -> None:
+        """Does one run; `meanwhile` is called once it has been started."""
+        todo = [meanwhile]
+
+        def poll(running: list[str], examples: int) -> None:
+            del examples
+            while running and todo:
+                todo.pop()()
+            self._tick()
+
+        scheduler = work.Scheduler(self._run_states, self._pool, on_poll=poll)
+        scheduler.add(run)
+        self._work(scheduler)
+        while todo:
+            todo.pop()()
+
+    def do_all(self, planner: Planner) -> None:
+        """Does what the planner asks for, until it asks for nothing.
+
+        Raises:
+            Interrupted: SIGTERM or Ctrl-C.
+        """
+        scheduler = work.Scheduler(
+            self._run_states,
+            self._pool,
+            on_event=lambda event, run, detail, running: self._hear(
+                planner, scheduler, event, run, detail
+            ),
+            on_poll=lambda running, examples: self._tick(),
+        )
+        self._feed(planner, scheduler)
+        self._work(scheduler)
+
+    def _work(self, scheduler: work.Scheduler) -> None:
+        try:
+            scheduler.work()
+        except OutOfTime:
+            self._say("A run took longer than expected, and was stopped.")
+        finally:
+            self._going = {}
+            self._history.bring_back()
+            self._save()
+
+    @property
+    def _out(self) -> str:
+        return os.path.dirname(self._history.folder)
+
+    @property
+    def left(self) -> float:
+        """Seconds that there are."""
+        return self._end - self._clock()
+
+    def _tick(self) -> None:
+        if self.left < -GRACE_SECONDS:
+            raise OutOfTime
+        if self._clock() - self._saved > SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        self._history.spent = self._saved = self._clock()
+        self._history.save()
+
+    def _feed(self, planner: Planner, scheduler: work.Scheduler) -> None:
+        """Gives the workers what is worth most."""
+        while len(self._going) < self._pool.jobs:
+            busy = [going.action.choice for going in self._going.values()]
+            action = planner.next(self.left, busy)
+            if action is None:
+                return
+            run = self._plan(action, max(self.left, 1.0))
+            done = len(planner.curves.get(action.choice, ()))
+            if done:
+                self._history.keep(run.directory.path)
+            self._going[run.name] = _Going(action, self._clock(), done)
+            scheduler.add(run)
+
+    def _hear(
+        self,
+        planner: Planner,
+        scheduler: work.Scheduler,
+        event: work.Event,
+        run: Planned,
+        detail: dict[str, Any] | None,
+    ) -> None:
+        if event not in ("finished", "failed"):
+            return
+        going = self._going.pop(run.name)
+        choice = going.action.choice
+        if event == "failed":
+            planner.fail(choice)
+            reason = (detail or {}).get("reason", "")
+            log = self._run_states.log_file(run)
+            self._say(
+                f"{self._label(planner, choice)}: failed ({reason}); {log}"
+            )
+        else:
+            assert detail is not None
+            self._note(planner, going, run, detail)
+        self._history.let_go(run.directory.path)
+        self._feed(planner, scheduler)
+
+    def _note(
+        self,
+        planner: Planner,
+        going: _Going,
+        run: Planned,
+        result: dict[str, Any],
+    ) -> None:
+        """Tells the planner, the history and the screen of a finished run."""
+        choice, now = going.action.choice, self._clock()
+        epochs = run.directory.epochs()
+        scores = _scores(epochs, result["metric"])
+        is_new = not going.epochs_before
+        planner.tell(
+            choice,
+            scores,
+            _seconds(epochs[going.epochs_before :]),
+            (result["prefix_seconds"] or 0.0) if is_new else 0.0,
+            now - going.began,
+        )
+        self.runs[choice] = run
+        self._history.steps.append(
+            Step(
+                **dataclasses.asdict(choice),
+                epochs=len(epochs),
+                began=going.began,
+                ended=now,
+                path=os.path.relpath(run.directory.path, self._out),
+            )
+        )
+        self._save()
+        title = f"{time.strftime('%T')} {self._label(planner, choice)}"
+        self._say(
+            f"{title}, {count_epochs(len(epochs))}: validation "
+            f"{result['metric']} {max(scores):.1f}  "
+            f"({now - going.began:.0f} s)"
+        )
+
+    @staticmethod
+    def _label(planner: Planner, choice: Choice) -> str:
+        rate = planner.space[choice.approach].rates[choice.rate]
+        more = f", seed {choice.seed}" if choice.seed else ""
+        more += ", rate falling to 0" if choice.linear_epochs else ""
+        return f"{choice.approach} at {rate:g}{more}"
+
+
+def _scores(epochs: list[dict[str, Any]], metric: str) -> list[float]:
+    """Of validation, in points: a search reads no other."""
+    return [100 * line["validation"][metric] for line in epochs]
+
+
+def _seconds(epochs: list[dict[str, Any]]) -> list[float]:
+    """Training and evaluation of each epoch."""
+    return [line["train_seconds"] + line["eval_seconds"] for line in epochs]

@@ -1,0 +1,137 @@
+"""What a search may try: approaches, each with its rates."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+# Rates are 1, 2 and 5 times a power of ten: so many below and above the usual
+# one of an approach.
+STEPS = (1.0, 2.0, 5.0)
+RATES_BESIDE = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Approach:
+    """What trains, and every other setting that a search varies but the rate.
+
+    Attributes:
+        name: as answers call it, such as `last_2`.
+        flags: of its runs, such as `(("trainable_layers", "2"),)`.
+        depth: how much trains, on the scale of the expected gain: doubling the
+            trained blocks is one step.
+        rates: rising; the usual one is in the middle.
+        variant: number of the combination of all other flags.
+    """
+
+    name: str
+    flags: tuple[tuple[str, str], ...]
+    depth: float
+    rates: tuple[float, ...]
+    variant: int = 0
+
+    @property
+    def usual(self) -> int:
+        """Index of the usual rate."""
+        return len(self.rates) // 2
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Choice:
+    """A run of a search, but for how long it trains.
+
+    Attributes:
+        approach: its name.
+        rate: index of its rate.
+        seed: of the run.
+        linear_epochs: the epochs of a run whose rate falls to zero; 0 where
+            the rate is constant, so that the run can be continued.
+    """
+
+    approach: str
+    rate: int
+    seed: int = 0
+    linear_epochs: int = 0
+
+    @property
+    def setting(self) -> "Choice":
+        """The same of the first seed: what runs of several seeds share."""
+        return dataclasses.replace(self, seed=0)
+
+
+def count_epochs(number: int) -> str:
+    """`1 epoch`, `2 epochs`."""
+    return "1 epoch" if number == 1 else f"{number} epochs"
+
+
+def rates_around(usual: float, beside: int = RATES_BESIDE) -> tuple[float, ...]:
+    """Rates 1, 2 and 5 times a power of ten around the usual one.
+
+    Args:
+        usual: the rate in the middle.
+        beside: how many there are on each side.
+    """
+    ladder = [
+        float(f"{step:g}e{exponent}")
+        for exponent in range(-9, 2)
+        for step in STEPS
+    ]
+    middle = min(
+        range(len(ladder)), key=lambda i: abs(math.log(ladder[i] / usual))
+    )
+    return tuple(ladder[middle - beside : middle + beside + 1])
+
+
+def numbers_of_blocks(blocks: int) -> list[str]:
+    """0, 1, 2, 4, ... below an encoder's blocks, and `all`."""
+    numbers = [0]
+    number = 1
+    while number < blocks:
+        numbers.append(number)
+        number *= 2
+    return [*map(str, numbers), "all"]
+
+
+def depth_of(trainable_layers: str, blocks: int) -> float:
+    """How much trains; see `Approach.depth`."""
+    if trainable_layers == "all":
+        return math.log2(1 + blocks) + 0.5
+    return math.log2(1 + int(trainable_layers))
+
+
+def make_space(
+    layers: Sequence[str],
+    blocks: int,
+    usual_rate: Mapping[str, float],
+    varied: Mapping[str, Sequence[str]],
+) -> list[Approach]:
+    """The approaches of a search.
+
+    Args:
+        layers: what `--trainable_layers` may be.
+        blocks: of the encoder.
+        usual_rate: of each of `layers`.
+        varied: values of further flags, by name; the first of each is not
+            named by the approach.
+    """
+    approaches = []
+    for variant, values in enumerate(itertools.product(*varied.values())):
+        others = tuple(zip(varied, values))
+        named = [
+            f"{name}={value}"
+            for name, value in others
+            if value != varied[name][0]
+        ]
+        for number in layers:
+            base = "fine_tuning" if number == "all" else f"last_{number}"
+            approaches.append(
+                Approach(
+                    ", ".join([base, *named]),
+                    (("trainable_layers", number), *others),
+                    depth_of(number, blocks),
+                    rates_around(usual_rate[number]),
+                    variant,
+                )
+            )
+    return approaches

@@ -1,0 +1,341 @@
+"""Workers on the nodes of a Ray cluster.
+
+An actor on a node starts the process of a worker there and passes on what both
+say. So a worker is the same everywhere: asked to stop, its run saves first; and
+where its actor or the sweep dies, its input ends, and it ends, too.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import math
+import os
+import re
+import secrets
+import socket
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from tf_transfer.sweeps import local
+from tf_transfer.sweeps import states
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import machine
+from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
+
+SECONDS_TO_CONNECT = 10
+SECONDS_TO_ANSWER = 60  # that a node has at the start, to load Python
+# Ray would kill a worker together with its actor; it saves and ends by itself.
+ENVIRONMENT = {"RAY_kill_child_processes_on_worker_exit": "false"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """What of the cluster each worker has.
+
+    Attributes:
+        jobs: how many workers there are.
+        on_node: how many of them share a node at most.
+        cpus, gpus: of a node; fractions where they are shared.
+        memory: bytes of a node; None where Ray does not say.
+    """
+
+    jobs: int
+    on_node: int
+    cpus: float
+    gpus: float
+    memory: float | None = None
+
+
+def divide(
+    nodes: Sequence[Mapping[str, float]],
+    jobs: int | None = None,
+    runs_per_gpu: int = 1,
+    needs_all: bool = False,
+) -> Share:
+    """Divides the nodes among workers; those with GPUs, where there are any.
+
+    Args:
+        nodes: the resources of each, as `ray.nodes()` has them.
+        jobs: how many workers; None for one a GPU (and a place on it), or one
+            a node.
+        runs_per_gpu: how many workers may share a GPU.
+        needs_all: whether a run spreads over all GPUs of its node.
+
+    Raises:
+        UserError: no node has room for a worker, or there are too few GPUs.
+    """
+    with_gpus = [node for node in nodes if node.get("GPU", 0) >= 1]
+    nodes = with_gpus or [node for node in nodes if node.get("CPU", 0) >= 1]
+    if not nodes:
+        raise UserError("--engine=ray: no node of the cluster has free CPUs.")
+    gpus = 0.0
+    if with_gpus and needs_all:
+        places, gpus = len(nodes), min(int(node["GPU"]) for node in nodes)
+        on_node = 1
+    elif with_gpus:
+        of_node = [int(node["GPU"]) * runs_per_gpu for node in nodes]
+        places, gpus, on_node = sum(of_node), 1 / runs_per_gpu, max(of_node)
+    else:
+        places = jobs or len(nodes)
+        on_node = math.ceil(places / len(nodes))
+    jobs = jobs or places
+    if jobs > places:
+        raise UserError(
+            f"--jobs={jobs}: the cluster has room for {places} workers on its "
+            f"GPUs. Give a larger --runs_per_gpu, or --jobs={places}."
+        )
+    cpus = min(node.get("CPU", 0) for node in nodes) / on_node
+    memory = min(node.get("memory", math.inf) for node in nodes) / on_node
+    return Share(
+        jobs,
+        min(on_node, jobs),
+        math.floor(cpus) if cpus > 1 else cpus,  # Ray wants whole numbers
+        gpus,
+        memory if memory < math.inf else None,
+    )
+
+
+# === Workers ===
+
+
+class Relay:
+    """Runs on a node: a local worker, and what it says.
+
+    Args:
+        log: of the worker's first run.
+        folder: that the sweep was started in.
+        jobs: how many workers may share the node.
+    """
+
+    def __init__(self, log: str, folder: str, jobs: int) -> None:
+        os.chdir(folder)
+        # Ray has chosen its GPUs; its cores it shares with the others.
+        environment = {machine.JOBS_VARIABLE: str(jobs)}
+        self._worker = local.LocalWorker(0, 1, log, environment)
+
+    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+        """What the worker has reported, and how it ended, if it has."""
+        exit_code = self._worker.exit_code()
+        return self._worker.receive(), exit_code
+
+    def send(self, order: dict[str, Any]) -> None:
+        """Gives the worker a run to do."""
+        self._worker.send_order(order)
+
+    def call(self, name: str) -> None:
+        """Calls `stop`, `kill` or `close` of the worker."""
+        getattr(self._worker, name)()
+
+
+class RayWorker:
+    """A worker on some node; see `work.Handle`.
+
+    Ray starts it where there is room, which may be later.
+
+    Args:
+        share: what it has of the cluster.
+        log: of its first run.
+    """
+
+    def __init__(self, share: Share, log: str) -> None:
+        import ray
+
+        self._ray = ray
+        self._log = os.path.abspath(log)
+        actor: Any = ray.remote(Relay)
+        self._relay = actor.options(
+            num_cpus=share.cpus,
+            num_gpus=share.gpus,
+            scheduling_strategy="SPREAD",
+            runtime_env={"env_vars": ENVIRONMENT},
+        ).remote(self._log, os.getcwd(), share.on_node)
+        self._answer = self._relay.receive.remote()
+        self._is_ready = False
+        self._exit_code: int | None = None
+        self._messages: list[dict[str, Any]] = []
+
+    def is_ready(self) -> bool:
+        """Whether it has started."""
+        return self._is_ready
+
+    def send(self, run: Planned, log: str) -> None:
+        """Gives it a run to do."""
+        self._log = os.path.abspath(log)
+        self._relay.send.remote(local.make_order(run, self._log))
+
+    def receive(self) -> list[dict[str, Any]]:
+        """What it has reported since the last time; does not wait."""
+        self._hear()
+        messages, self._messages = self._messages, []
+        return messages
+
+    def exit_code(self) -> int | None:
+        """How it ended; None while it lives, or was not heard to the end."""
+        return None if self._messages else self._exit_code
+
+    def _hear(self) -> None:
+        if self._exit_code is not None:
+            return
+        ready, _ = self._ray.wait([self._answer], timeout=0)
+        if not ready:
+            return
+        try:
+            messages, exit_code = self._ray.get(self._answer)
+            self._is_ready = True
+        except self._ray.exceptions.RayError as error:
+            with open(self._log, "a", encoding="utf-8") as file:
+                file.write(f"{error}\n")
+            self._end(states.LOST)
+            return
+        self._messages += messages
+        if exit_code is None:
+            self._answer = self._relay.receive.remote()
+        else:
+            self._end(exit_code)
+
+    def _end(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        self._ray.kill(self._relay)  # others may have its room
+
+    def _call(self, name: str) -> None:
+        if self._is_ready:
+            self._relay.call.remote(name)
+        else:  # it waits for room
+            self._end(0)
+
+    def stop(self) -> None:
+        """Asks it to save the state of its run, and to end."""
+        self._call("stop")
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        self._call("kill")
+
+    def close(self) -> None:
+        """Lets it end."""
+        self._call("close")
+
+
+# === The cluster ===
+
+
+@contextlib.contextmanager
+def connect(address: str, out: str) -> Iterator[list[dict[str, float]]]:
+    """Joins a cluster, and checks that its nodes can work below `out`.
+
+    Args:
+        address: `auto`, or HOST:PORT.
+        out: root of the run directories; exists.
+
+    Returns:
+        A context with the resources of each node that is alive.
+
+    Raises:
+        UserError: Ray is missing, nothing answers, or a node does not see
+            `out` or has other packages.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise UserError(
+            "--engine=ray: Ray is not installed here. Give "
+            "pip install 'tf_transfer[cluster]', or leave --engine out."
+        ) from None
+    _probe(address)
+    try:
+        ray.init(
+            address=address, log_to_driver=False, logging_level=logging.ERROR
+        )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise _unreachable(address, str(error)) from None
+    try:
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        _check_nodes(ray, nodes, out)
+        yield [node["Resources"] for node in nodes]
+    finally:
+        ray.shutdown()
+
+
+def _probe(address: str) -> None:
+    """Raises `UserError` where nothing answers; Ray would take minutes."""
+    if address == "auto":
+        return
+    match = re.fullmatch(r"\[?([^\s/\[\]]+)\]?:(\d{1,5})", address, re.ASCII)
+    if not match:
+        raise UserError(
+            f"--ray_address={cut(address)}: give `auto`, for the cluster of "
+            "this machine, or HOST:PORT of its head, such as head:6379."
+        )
+    try:
+        place = match[1], int(match[2])
+        socket.create_connection(place, SECONDS_TO_CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise _unreachable(address, str(error)) from None
+
+
+def _unreachable(address: str, reason: str) -> UserError:
+    first_line, *_ = [*reason.splitlines(), "no answer"]
+    return UserError(
+        f"--ray_address={address}: {cut(first_line)}\nStart the cluster "
+        "with `ray start --head`, and `ray start --address=HOST:6379` on "
+        "other nodes."
+    )
+
+
+def _check_nodes(ray: Any, nodes: list[dict[str, Any]], out: str) -> None:
+    """Raises `UserError` where a node cannot work below `out`."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    path = os.path.join(os.path.abspath(out), f".seen-{secrets.token_hex(4)}")
+    with open(path, "x"):
+        pass
+    try:
+        answers = [
+            ray.remote(look)
+            .options(
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(
+                    node["NodeID"], soft=False
+                ),
+            )
+            .remote([path, os.getcwd()])
+            for node in nodes
+        ]
+        for node, answer in zip(nodes, answers):
+            host = node["NodeManagerAddress"]
+            try:
+                missing, versions = ray.get(answer, timeout=SECONDS_TO_ANSWER)
+            except ray.exceptions.RayError as error:
+                reason = cut(str(error).strip().splitlines()[-1])
+                raise UserError(
+                    f"--engine=ray: the node {host} cannot work: {reason}\n"
+                    "Install tf_transfer there, as here."
+                ) from None
+            if missing:
+                where = f"--out={out}" if path in missing else missing[0]
+                raise UserError(
+                    f"{where}: the node {host} does not see it. All nodes need "
+                    "it under the same path: give a folder that they share."
+                )
+            if versions != machine.versions():
+                name = min(
+                    name
+                    for name, version in machine.versions().items()
+                    if versions.get(name) != version
+                )
+                raise UserError(
+                    f"--engine=ray: the node {host} has {name} "
+                    f"{versions.get(name)}, here is {machine.versions()[name]}."
+                    "\nNumbers might differ: install the same on all nodes."
+                )
+    finally:
+        os.remove(path)
+
+
+def look(paths: list[str]) -> tuple[list[str], dict[str, str | None]]:
+    """Runs on a node: which paths do not exist there, and what is installed."""
+    missing = [path for path in paths if not os.path.exists(path)]
+    return missing, machine.versions()
