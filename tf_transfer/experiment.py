@@ -138,10 +138,9 @@ class Experiment:
     @functools.cached_property
     def tasks(self) -> dict[str, Task]:
         """Its tasks, by the names of their heads."""
-        task = self.source.task
-        if not self.settings.is_sparse:
-            loss_head = getattr(self.settings, "loss_head", task.loss_head)
-            task = dataclasses.replace(task, loss_head=loss_head)
+        settings = self.settings
+        loss_head = "sigmoid" if settings.is_sparse else settings.loss_head
+        task = self.source.task.with_loss_head(loss_head)
         return {task.name: task}
 
     @property
@@ -675,13 +674,11 @@ class Experiment:
         recalled = {}
         for name, record in tasks.items():
             recalled[name] = Task.from_record(name, record)
-            if name not in glue.TASKS:
-                continue
-            known = dataclasses.replace(
-                glue.TASKS[name], loss_head=recalled[name].loss_head
-            )
-            if known.record == recalled[name].record:
-                recalled[name] = known  # with what a submission needs
+            known = glue.TASKS.get(name)
+            if known is not None:
+                known = known.with_loss_head(recalled[name].loss_head)
+                if known.record == recalled[name].record:
+                    recalled[name] = known  # with what a submission needs
         return recalled
 
     def prepare_text(self, text: str) -> str:

@@ -347,6 +347,11 @@ class Settings:
         return False
 
     @property
+    def loss_head(self) -> str:
+        """What tells two classes apart: `sigmoid` or `softmax`."""
+        return "sigmoid"
+
+    @property
     def idle_heads(self) -> str:
         """What other tasks' heads do meanwhile; see `optimizer.BertAdam`."""
         return "still"

@@ -84,6 +84,10 @@ class Task:
             return 1
         return len(self.labels)
 
+    def with_loss_head(self, loss_head: str) -> "Task":
+        """The same task, whose two classes are told apart in another way."""
+        return dataclasses.replace(self, loss_head=loss_head)
+
     @property
     def label_dtype(self) -> type[np.generic]:
         """The type of labels as numbers: float32 scores, int64 label ids."""
