@@ -11,6 +11,7 @@ import pytest
 from tests import commands
 from tests import cs224n_runs
 from tests import stacking_data
+from tf_transfer.data import glue as glue_data
 from tf_transfer.reports import claims
 from tf_transfer.sweeps import grid as grid_lib
 
@@ -114,6 +115,7 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
 def _write_data(folder):
     """Files such as the grids ask for, with other content; and `flags`."""
     os.symlink(os.path.join(commands.ROOT, "flags"), "flags")
+    os.symlink(glue_data.SAMPLE, "glue")
     _write_tweets(folder / "tweets")
     for name in ("cs224n", "conll2003", "yahoo_answers"):
         (folder / name).mkdir()
