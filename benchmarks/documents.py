@@ -1,5 +1,11 @@
 """Puts what was measured into a document, between its marks."""
 
+import json
+import os
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -26,3 +32,37 @@ def fill(path: str, name: str, text: str) -> None:
         )
     text = f"{before}{begin}\n\n{text}\n\n{end}{after}"
     files.write_atomically(path, text.encode())
+
+
+def as_markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A table, of which the second row is the rule below the first."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def measure_or_fill(
+    measure: Callable[[str], list[dict[str, Any]]],
+    make_table: Callable[[list[dict[str, Any]]], str],
+    out: str,
+    document: str,
+    name: str,
+) -> None:
+    """Measures and prints a table; or puts what was measured into a document.
+
+    Args:
+        measure: function from `out` to what was measured, which is kept there.
+        make_table: function from that to Markdown.
+        out: folder.
+        document: its path; empty to measure.
+        name: of the marks in it.
+
+    Raises:
+        UserError: see `fill`.
+    """
+    path = os.path.join(out, "measured.json")
+    if not document:
+        cases = measure(out)
+        files.write_json(path, cases)
+        print(make_table(cases))
+        return
+    with open(path, encoding="utf-8") as file:
+        fill(document, name, make_table(json.load(file)))

@@ -27,7 +27,6 @@ from tf_transfer.config import command_line
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 MARK = "measured"
@@ -165,21 +164,16 @@ def make_table(cases: Sequence[dict[str, Any]]) -> str:
                 f"{case['load']:.1f}",
             )
         )
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return documents.as_markdown(rows)
 
 
 def main(argv: list[str]) -> None:
     """Measures; or puts what was measured into a document."""
     del argv
     values = flags.FLAGS
-    path = os.path.join(values.out, "measured.json")
-    if not values.document:
-        cases = measure(values.out)
-        files.write_json(path, cases)
-        print(make_table(cases))
-        return
-    with open(path, encoding="utf-8") as file:
-        documents.fill(values.document, MARK, make_table(json.load(file)))
+    documents.measure_or_fill(
+        measure, make_table, values.out, values.document, MARK
+    )
 
 
 if __name__ == "__main__":

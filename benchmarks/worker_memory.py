@@ -115,7 +115,7 @@ def make_table(memory: Sequence[int], peak: Sequence[int]) -> str:
         for number in TOLD
         if number <= len(memory)
     ]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return documents.as_markdown(rows)
 
 
 def main(argv: list[str]) -> None:

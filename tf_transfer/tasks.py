@@ -488,8 +488,7 @@ def make_head(
     from tf_transfer.models import heads
     from tf_transfer.models.heads import pooled
 
-    # Not every experiment has the flag.
-    is_deep = getattr(settings, "head", "linear") == "mlp"
+    is_deep = settings.head == "mlp"
     name = f"head_{task.name}"
     shared = settings.head_dropout, settings.seed, settings.precision
     if task.is_tagging:
@@ -507,7 +506,7 @@ def make_head(
         settings.pooling,
         *shared,
         texts_per_example=texts_per_row,
-        pooler_dropout=getattr(settings, "pooler_dropout", 0.0),
+        pooler_dropout=settings.pooler_dropout,
         inner_units=encoder.hidden if is_deep else 0,
         name=name,
     )

@@ -357,6 +357,16 @@ class Settings:
         return "still"
 
     @property
+    def head(self) -> str:
+        """What is on the pooled vector; see `tasks.TaskSettings`."""
+        return "linear"
+
+    @property
+    def pooler_dropout(self) -> float:
+        """Dropout rate in front of the pooler; see `freezing.Settings`."""
+        return 0.0
+
+    @property
     def drop_last(self) -> bool:
         """Whether the last batch of an epoch is left out where it is short."""
         return False

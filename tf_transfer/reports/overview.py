@@ -205,12 +205,12 @@ def _tell_apart(recipes: pd.Series) -> list[str]:
         return [""]
     groups = [json.loads(text) for text in recipes]
     names = dict.fromkeys(name for settings in groups for name in settings)
-    told = [""] * len(groups)
+    words = [""] * len(groups)
     for name in names:
         values = [str(plain(settings.get(name, ""))) for settings in groups]
         if len({*values}) > 1:
-            told = [f"{t}, {name} {v}" for t, v in zip(told, values)]
-    return told
+            words = [f"{w}, {name} {v}" for w, v in zip(words, values)]
+    return words
 
 
 def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:

@@ -105,8 +105,8 @@ class Costs:
         measured = [name for name in self.priors if self.has_measured(name)]
         if not measured:
             return 1.0
-        place = self._order[approach]
-        nearest = min(measured, key=lambda n: abs(self._order[n] - place))
+        position = self._order[approach]
+        nearest = min(measured, key=lambda n: abs(self._order[n] - position))
         return self.epoch_seconds(nearest) / self.priors[nearest].epoch_seconds
 
     def build_seconds(self, approach: str) -> float:

@@ -270,8 +270,8 @@ def _probe(address: str) -> None:
             "this machine, or HOST:PORT of its head, such as head:6379."
         )
     try:
-        place = match[1], int(match[2])
-        socket.create_connection(place, SECONDS_TO_CONNECT).close()
+        address_and_port = match[1], int(match[2])
+        socket.create_connection(address_and_port, SECONDS_TO_CONNECT).close()
     except (OSError, OverflowError) as error:
         raise _unreachable(address, str(error)) from None
 

@@ -85,8 +85,8 @@ class FinishedDurations:
         """
         known = self._known()
         seconds = [_median_of_similar(known, run) for run in runs]
-        told = [value for value in seconds if value is not None]
-        return sum(told) / jobs, len(seconds) - len(told)
+        measured = [value for value in seconds if value is not None]
+        return sum(measured) / jobs, len(seconds) - len(measured)
 
 
 def _median_of_similar(
