@@ -169,10 +169,11 @@ def test_claims_that_name_no_method_take_none():
     ]
     runs = frames.runs_frame(records)
     paper = claims.read(claims.find_file(FOLDER, "glue"))
-    [side] = sides.choose_sides(runs, paper, [{"trainable_layers": "all"}])
-    assert set(side.approach) == {"fine_tuning"}
+    repeats = sides.list_repeats(runs)
+    [side] = sides.choose_sides(repeats, paper, [{"trainable_layers": "all"}])
+    assert set(sides.take_rows(runs, side).approach) == {"fine_tuning"}
     with pytest.raises(sides.NotFound):
-        sides.choose_sides(runs, paper, [{"trainable_layers": "2"}])
+        sides.choose_sides(repeats, paper, [{"trainable_layers": "2"}])
 
 
 def test_a_grid_gives_each_method_equally_many_rates(tmp_path):

@@ -38,9 +38,12 @@ def compare(
         `low`, `high`, `p` of the difference in their metric; see
         `Paired`.
     """
+    runs = frames.runs_frame(records)
+    if runs.group.value_counts().min() >= FEWEST_SEEDS:
+        return []
     pairs = [
         (row, row.base)
-        for row in overview.match_rows(frames.runs_frame(records))
+        for row in overview.match_rows(runs)
         if row.base is not None
         and not row.note
         and not row.failed

@@ -125,7 +125,8 @@ def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         fits = [_fits(few, shared) for few in baselines.shared]
         fitting = baselines[np.array(fits, dtype=bool)]
         fitting = fitting[fitting.task.isin(members.task)]
-        yield str(name), pd.concat([members, fitting])
+        # A copy has columns of a type together, as in `runs_frame`.
+        yield str(name), pd.concat([members, fitting]).copy()
 
 
 def _make_row(record: Record) -> dict[str, Any]:
@@ -227,13 +228,13 @@ def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:
     """
     return pd.DataFrame(
         [
-            {
-                "path": path,
-                "epoch": number,
-                "validation": points(epoch["validation"]),
-                "test": points(epoch["test"]),
-                "seconds": _number(epoch["seconds"]) + unpaid,
-            }
+            (
+                path,
+                number,
+                points(epoch["validation"]),
+                points(epoch["test"]),
+                _number(epoch["seconds"]) + unpaid,
+            )
             for path, unpaid, record in zip(
                 runs.path, runs.unpaid_seconds, runs.record
             )

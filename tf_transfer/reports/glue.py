@@ -506,7 +506,7 @@ def _draw_rates(study: Study) -> Iterator[Figure]:
     if runs.empty:
         return
     tasks = list(dict.fromkeys(runs.text))
-    figure, axes = plots.make_panels(len(tasks), has_names=True)
+    figure, axes = plots.make_panels(len(tasks), height=3.9)
     handles: plots.Handles = {}
     rates = sorted(set(runs.lr))
     for axis, task in zip(axes, tasks):
@@ -526,7 +526,7 @@ def _draw_rates(study: Study) -> Iterator[Figure]:
                 capsize=3,
                 elinewidth=1,
             )
-        axis.set_xticks(range(len(names)), names, rotation=20, ha="right")
+        plots.name_ticks(axis, names)
         metric = members.metric.iloc[0]
         plots.add_frame(axis, f"{metric} on test, points", "", task)
     yield plots.finish(
@@ -535,6 +535,7 @@ def _draw_rates(study: Study) -> Iterator[Figure]:
         "rates",
         "Test score of every approach at each learning rate (the paper's "
         "figure 2), mean and standard deviation over seeds",
+        below=plots.NAMES_HEIGHT,
     )
 
 

@@ -31,6 +31,7 @@ MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 FAILED, TOO_FEW = "did not train", "too few seeds"
 # What a cell begins with that a spreadsheet computes, but for plain numbers.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
 NUMBERS = re.compile(r"[-+\d.,%()± to]*")
 MARKS = {  # beside the word, for those who do not see its colour
     verdicts.AGREES: "✓",
@@ -579,8 +580,7 @@ def show_cell(value: Any) -> str:
 def _split_interval(value: Any) -> markupsafe.Markup:
     """A cell as HTML; an interval goes to a line of its own where it must."""
     text = show_cell(value)
-    match = re.fullmatch(r"([-+\d.,]+) (\([-+\d., to]+\))", text)
-    if match:
+    if match := INTERVAL.fullmatch(text):
         return markupsafe.Markup("{} <small>{}</small>").format(*match.groups())
     return markupsafe.escape(text)
 
@@ -589,8 +589,9 @@ def _find_numbers(frame: pd.DataFrame) -> list[bool]:
     """Of each column, whether its cells begin with numbers."""
     return [
         pd.api.types.is_numeric_dtype(column)
-        or bool(
-            column.head(MOST_SHOWN).map(show_cell).str.match(r"[-+]?\d|$").all()
+        or all(
+            re.match(r"[-+]?\d|$", show_cell(value))
+            for value in column.head(MOST_SHOWN)
         )
         for _, column in frame.items()
     ]

@@ -28,6 +28,8 @@ APPROACH_COLOURS = {
 OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
 PALETTE = (*APPROACH_COLOURS.values(), *OTHERS)
 DPI = 130
+MOST_IN_TICK = 28  # characters
+NAMES_HEIGHT = 0.5  # inches of so many, rotated by 20 degrees, less the usual
 
 Handles = dict[str, Any]  # what a legend shows, by its label
 
@@ -48,8 +50,8 @@ def make_panels(
     Args:
         count: of panels.
         height: of each, in inches.
-        has_names: whether ticks are words: their width has to be measured,
-            which takes as long as drawing.
+        has_names: whether ticks at the side are words: their width has to be
+            measured, which takes as long as drawing.
     """
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)
@@ -75,6 +77,16 @@ def add_frame(
     axis.spines[["top", "right"]].set_visible(False)
 
 
+def name_ticks(axis: Axes, names: Sequence[str]) -> None:
+    """Words at 0, 1, ... below a panel, which take up `NAMES_HEIGHT`."""
+    axis.set_xticks(
+        range(len(names)),
+        [n if len(n) <= MOST_IN_TICK else f"{n[:26]}…" for n in names],
+        rotation=20,
+        ha="right",
+    )
+
+
 def use_whole_numbers(axis: Axes) -> None:
     """Ticks on the horizontal axis only at whole numbers."""
     locator = matplotlib.ticker.AutoLocator()
@@ -91,9 +103,20 @@ def reaches(values: Sequence[overview.Ranged]) -> list[list[float]]:
 
 
 def finish(
-    figure: matplotlib.figure.Figure, handles: Handles, name: str, caption: str
+    figure: matplotlib.figure.Figure,
+    handles: Handles,
+    name: str,
+    caption: str,
+    below: float = 0.0,
 ) -> study.Figure:
-    """The part of the report, with a legend below the panels."""
+    """The part of the report, with a legend below the panels.
+
+    Args:
+        figure: from `make_panels`.
+        handles: what the legend shows.
+        name, caption: see `study.Figure`.
+        below: inches between panels and what is below them, for tall ticks.
+    """
     for axis in figure.axes:
         for artist in (*axis.lines, *axis.collections):
             artist.set_in_layout(False)  # inside its panel; hundreds take long
@@ -111,7 +134,7 @@ def finish(
             frameon=False,
         )
     if layout is None:
-        _set_margins(figure, rows)
+        _set_margins(figure, rows, below)
     else:
         # Once; `savefig` would do it for every file, and draw it for nothing.
         layout.execute(figure)
@@ -119,21 +142,24 @@ def finish(
     return study.Figure(name, caption, functools.partial(_render, figure, name))
 
 
-def _set_margins(figure: matplotlib.figure.Figure, legend_rows: int) -> None:
+def _set_margins(
+    figure: matplotlib.figure.Figure, legend_rows: int, below: float
+) -> None:
     """Room for ticks, labels and titles, the same around every panel."""
     width, height = figure.get_size_inches()
     grid = figure.axes[0].get_gridspec()
     assert grid is not None
     rows, columns = grid.get_geometry()
-    bottom = 0.65 + 0.23 * legend_rows
-    inner = (height - 0.4 - bottom - 0.95 * (rows - 1)) / rows
+    bottom = 0.65 + below + 0.23 * legend_rows
+    gap = 0.95 + below
+    inner = (height - 0.4 - bottom - gap * (rows - 1)) / rows
     across = (width - 0.9 - 0.8 * (columns - 1)) / columns
     figure.subplots_adjust(
         left=0.75 / width,
         right=1 - 0.15 / width,
         bottom=bottom / height,
         top=1 - 0.4 / height,
-        hspace=0.95 / inner,
+        hspace=gap / inner,
         wspace=0.8 / across,
     )
 

@@ -98,9 +98,11 @@ def read_run(folder: str, path: str) -> Record:
     """
     directory = records.RunDirectory(folder, None)
     try:
-        config, result = directory.config(REPORTED), directory.result()
+        config = directory.config(REPORTED)
         if config is None:
             raise LeftOut("has no config.json")
+        directory.key = config["key"]  # what the result has to belong to
+        result = directory.result()
         if result is None:
             raise LeftOut("is not finished")
         epochs = directory.epochs()

@@ -30,7 +30,7 @@ class Repeats:
     Choosing among these, not among rows of a frame, is ten times as fast.
 
     Attributes:
-        group: its number.
+        rows: their positions in the frame.
         model, blocks: of the encoder.
         lr: learning rate.
         settings: see `frames.runs_frame`.
@@ -40,7 +40,7 @@ class Repeats:
             is validated.
     """
 
-    group: int
+    rows: tuple[int, ...]
     model: str
     blocks: int
     lr: float
@@ -50,10 +50,12 @@ class Repeats:
     validations: tuple[float, ...]
 
 
-def _repeats(runs: pd.DataFrame) -> list[Repeats]:
+def list_repeats(runs: pd.DataFrame) -> list[Repeats]:
+    """The runs of a frame by group."""
     rows: dict[int, list[Any]] = {}
     for row in zip(
         runs.group,
+        range(len(runs)),
         runs.model,
         runs.blocks,
         runs.lr,
@@ -65,24 +67,32 @@ def _repeats(runs: pd.DataFrame) -> list[Repeats]:
         rows.setdefault(row[0], []).append(row)
     repeats = []
     for members in rows.values():
-        group, model, blocks, lr, settings, sizes, *_ = members[0]
-        *_, seeds, validations = zip(*members)
+        _, _, model, blocks, lr, settings, sizes, *_ = members[0]
+        _, positions, *_, seeds, validations = zip(*members)
         train = sizes.get("train", 0)
         repeats.append(
             Repeats(
-                group, model, blocks, lr, settings, train, seeds, validations
+                positions,
+                model,
+                blocks,
+                lr,
+                settings,
+                train,
+                seeds,
+                validations,
             )
         )
     return repeats
 
 
+def take_rows(runs: pd.DataFrame, side: Iterable[Repeats]) -> pd.DataFrame:
+    """The rows of a frame that some of its `list_repeats` stand for."""
+    return runs.take(sorted(row for repeats in side for row in repeats.rows))
+
+
 def select(runs: pd.DataFrame, wanted: Group) -> pd.DataFrame:
     """The runs that have some settings; a setting that a run lacks differs."""
-    return _rows_of(runs, _filter(_repeats(runs), wanted))
-
-
-def _rows_of(runs: pd.DataFrame, side: Iterable[Repeats]) -> pd.DataFrame:
-    return runs[runs.group.isin([repeats.group for repeats in side])]
+    return take_rows(runs, _filter(list_repeats(runs), wanted))
 
 
 def _filter(side: Iterable[Repeats], wanted: Group) -> list[Repeats]:
@@ -109,8 +119,8 @@ class NotFound(Exception):
 
 
 def choose_sides(
-    runs: pd.DataFrame, paper: Paper, groups: Sequence[Group]
-) -> tuple[pd.DataFrame, ...]:
+    repeats: Sequence[Repeats], paper: Paper, groups: Sequence[Group]
+) -> list[list[Repeats]]:
     """The runs of each side of a comparison on one task.
 
     Runs at the paper's settings come first. Otherwise all sides take the
@@ -120,7 +130,7 @@ def choose_sides(
     each side. Runs with live frozen blocks come before cached ones.
 
     Args:
-        runs: of a study, on one task.
+        repeats: of a study's runs on one task.
         paper: see there.
         groups: settings of each side.
 
@@ -129,7 +139,6 @@ def choose_sides(
     """
     sides = []
     asked = set().union(*groups)
-    repeats = _repeats(runs)
     for wanted in groups:
         side = [
             member
@@ -159,7 +168,7 @@ def choose_sides(
     sides = _agree_on(sides, paper, [{*group} | ignored for group in groups])
     if chooses:
         sides = _choose_rates(sides, paper)
-    return tuple(_rows_of(runs, side) for side in sides)
+    return sides
 
 
 def _dtype(repeats: Repeats) -> str:

@@ -116,9 +116,10 @@ def to_json(summary: Summary) -> str:
 
     lines = []
     for name, value in summary.items():
-        body = dump(value)
         if name == "runs":
             body = "[\n" + ",\n".join(map(dump, value)) + "\n]"
+        else:
+            body = dump(value)
         lines.append(f"{dump(name)}:{body}")
     text = ",\n".join(lines) + "\n}\n"
     return f'{{\n"sha256":"{_hash(text)}",\n{text}'

@@ -20,6 +20,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,7 +39,10 @@ from tf_transfer.reports.claims import SIZES_ALIKE
 from tf_transfer.reports.claims import unlike_sizes
 from tf_transfer.reports.sides import choose_sides
 from tf_transfer.reports.sides import describe
+from tf_transfer.reports.sides import list_repeats
 from tf_transfer.reports.sides import NotFound
+from tf_transfer.reports.sides import Repeats
+from tf_transfer.reports.sides import take_rows
 
 AGREES, IN_SIGN = "agrees", "agrees in sign"
 CONTRADICTS = "contradicts"
@@ -94,10 +98,11 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     """
     verdicts = []
     for study, members in frames.studies(runs):
+        tasks = split_tasks(members, paper)
         judged = [
             verdict
             for claim in paper.claims
-            if (verdict := judge_claim(members, paper, claim)) is not None
+            if (verdict := judge_claim(tasks, paper, claim)) is not None
         ]
         verdicts += [
             dataclasses.replace(verdict, study=study)
@@ -166,21 +171,43 @@ class Comparison:
         )
 
 
+TaskRuns = tuple[pd.DataFrame, list[Repeats]]
+
+
+def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
+    """A study's runs by task, with their `list_repeats`.
+
+    Where a task was run on several files, those that count.
+    """
+    tasks = {}
+    for task, members in runs.groupby("task"):
+        if members.data_identity.nunique() > 1:
+            members = _choose_files(members, paper.sizes.get(str(task)))
+        tasks[str(task)] = members, list_repeats(members)
+    return tasks
+
+
 def judge_claim(
-    runs: pd.DataFrame, paper: Paper, claim: Claim
+    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
 ) -> Verdict | None:
     """What the runs of a study say of a claim; None if they are not for it.
 
     The word is not yet corrected for other claims.
+
+    Args:
+        tasks: see `split_tasks`.
+        paper: whose claim it is.
+        claim: what is judged.
     """
-    if claim.encoder and claim.encoder not in set(runs.model):
+    models = {r.model for _, repeats in tasks.values() for r in repeats}
+    if claim.encoder and claim.encoder not in models:
         # Another of the paper's encoders; on one that it does not have, what
         # it says of its first one is told.
-        if set(runs.model) & {*paper.encoders}:
+        if models & {*paper.encoders}:
             return None
         if claim.encoder != paper.encoders[0]:
             return None
-    comparisons, missing = _compare(runs, paper, claim)
+    comparisons, missing = _compare(tasks, paper, claim)
     if not comparisons:
         return None
     fewest = min(comparison.fewest for comparison in comparisons)
@@ -213,26 +240,25 @@ def judge_claim(
 
 
 def _compare(
-    runs: pd.DataFrame, paper: Paper, claim: Claim
+    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
 ) -> tuple[list[Comparison], list[str]]:
     """The claim's comparisons, and what is missing for others, in words."""
     comparisons, missing = [], []
     for task in claim.tasks:
-        of_task = runs[runs.task == task]
-        if of_task.empty:
+        if task not in tasks:
             missing.append(f"no runs on {task}")
             continue
-        if of_task.data_identity.nunique() > 1:
-            of_task = _choose_files(of_task, paper.sizes.get(task))
+        runs, repeats = tasks[task]
         for pair in _pairs(claim):
             wanted = tuple(
                 {**claim.both, **group} for group in pair if group is not None
             )
             try:
-                sides = choose_sides(of_task, paper, wanted)
+                chosen = choose_sides(repeats, paper, wanted)
             except NotFound as error:
                 missing.append(f"{error} on {task}")
                 continue
+            sides = tuple(take_rows(runs, side) for side in chosen)
             for at in claim.at or (0.0,):
                 values = measures.measure_sides(claim.measure, sides, at)
                 comparisons.append(Comparison(task, sides, wanted, values, at))

@@ -18,6 +18,7 @@ from typing import Any
 from tf_transfer.utils.errors import UserError
 
 MOST_QUOTED = 40  # characters of a value that a message quotes
+QUICK = (str, bool, int)  # types that any value of fits; a float may be nan
 
 
 class Damaged(UserError):
@@ -67,22 +68,21 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"holds {name}")
 
 
-def check(value: Any, shape: Any, field: str = "") -> None:
+def check(value: Any, shape: Any) -> None:
     """Raises `ValueError`, naming the field, where a value has another shape.
 
     Args:
         value: what `json.loads` returned.
         shape: see above.
-        field: the path to the value, such as `phases.0.lr`.
     """
     shapes = shape if isinstance(shape, tuple) else (shape,)
     for one in shapes:
         if isinstance(value, dict) and isinstance(one, dict):
-            _check_object(value, one, field)
+            _check_object(value, one)
             return
         if isinstance(value, list) and isinstance(one, list):
             for number, element in enumerate(value):
-                check(element, one[0], _join(field, number))
+                _check_field(number, element, one[0])
             return
         if _is_plain(value, one):
             return
@@ -90,22 +90,47 @@ def check(value: Any, shape: Any, field: str = "") -> None:
     if len(quoted) > MOST_QUOTED:
         quoted = f"{quoted[:MOST_QUOTED]} ..."
     expected = " or ".join(map(_describe, shapes))
-    raise ValueError(f"{field or 'it'}: is {quoted}, not {expected}")
+    raise _Misfit(f"is {quoted}, not {expected}")
 
 
-def _check_object(
-    value: dict[str, Any], shape: dict[Any, Any], field: str
-) -> None:
+class _Misfit(ValueError):
+    """What is wrong with a value.
+
+    Attributes:
+        path: to the value, from the innermost field outwards.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.path: list[str] = []
+
+    def __str__(self) -> str:
+        return f"{'.'.join(reversed(self.path)) or 'it'}: {self.args[0]}"
+
+
+def _check_field(name: str | int, value: Any, shape: Any) -> None:
+    if type(value) is shape and shape in QUICK:
+        return
+    try:
+        check(value, shape)
+    except _Misfit as error:
+        error.path.append(str(name))
+        raise
+
+
+def _check_object(value: dict[str, Any], shape: dict[Any, Any]) -> None:
     if str in shape:
         for name, element in value.items():
-            check(element, shape[str], _join(field, name))
+            _check_field(name, element, shape[str])
         return
     for key, element_shape in shape.items():
         name = key.removesuffix("?")
         if name in value:
-            check(value[name], element_shape, _join(field, name))
+            _check_field(name, value[name], element_shape)
         elif name == key:
-            raise ValueError(f"{_join(field, name)}: is missing")
+            missing = _Misfit("is missing")
+            missing.path.append(name)
+            raise missing
 
 
 def _is_plain(value: Any, shape: Any) -> bool:
@@ -119,10 +144,6 @@ def _is_plain(value: Any, shape: Any) -> bool:
     if isinstance(value, float):
         return shape is float and math.isfinite(value)  # 1e999 is not
     return isinstance(value, int if shape is float else shape)
-
-
-def _join(field: str, name: str | int) -> str:
-    return f"{field}.{name}" if field else str(name)
 
 
 def _describe(shape: Any) -> str:
