@@ -12,6 +12,7 @@ from tests.reports import synthetic
 from tests.sweeps import fakes
 from tf_transfer import freezing
 from tf_transfer.config import command_line
+from tf_transfer.models import freezing as models_freezing
 from tf_transfer.models import tiny
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import work
@@ -123,6 +124,43 @@ def test_the_output_is_the_authors():
     assert "pooler_dropout" not in bert.hashed()
     mean = parsed("--model=roberta_base_en", "--pooling=mean")
     assert mean.pooler_dropout == 0.0
+
+
+def test_biases_and_norms_may_be_left_out_where_everything_trains(monkeypatch):
+    monkeypatch.setattr(tiny, "BLOCKS", 2)
+    words = ("--model=tiny", "--data=sample", "--trial", "--lr=1e-3")
+    left_out = "--untrained=bias,norm"
+
+    def trained(*more):
+        trial = freezing.Freezing(parsed(*words, *more))
+        network = trial.build_network(trial.set_up_devices())
+        weights = models_freezing.freeze(network, trial.trainable(2))
+        rest = models_freezing.frozen_weights(network, trial.trainable(2))
+        assert all(weight.trainable for weight in weights)
+        assert not any(weight.trainable for weight in rest)
+        return {weight.path for weight in weights}, {w.path for w in rest}
+
+    everything, nothing = trained()
+    matrices, left = trained(left_out)
+    assert not nothing and matrices | left == everything
+    assert {path.split("/")[-1] for path in left} == {"bias", "beta", "gamma"}
+    assert {path.split("/")[-1] for path in matrices} == {
+        "kernel",
+        "embeddings",
+    }
+    assert any("rte" in path for path in left)  # the head's
+    # Runs that freeze blocks are the same runs with and without it.
+    for layers in ("1", "0"):
+        last = f"--trainable_layers={layers}"
+        frozen = parsed(*words, last, left_out)
+        assert frozen.hashed() == parsed(*words, last).hashed()
+        assert "untrained" in frozen.unread()
+        assert trained(last, left_out) == trained(last)
+    whole = parsed(*words, left_out)
+    assert whole.hashed() == {
+        **parsed(*words).hashed(),
+        "untrained": "bias,norm",
+    }
 
 
 def test_dropout_before_the_pooler_is_that_of_training_alone(monkeypatch):

@@ -17,7 +17,9 @@ Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
 and 10 for RoBERTa, rates from 1e-5 to 5e-5, five trials, Adam with bias
 correction and epsilon 1e-8, no decay, linear decay of the rate without warm-up,
 clipping at 1.0, the state after the last epoch, CoLA scored by Matthews, pooler
-and head always trained, N from L/2 to L and 0.
+and head always trained, N from L/2 to L and 0. Since October 2019 their code
+trains no biases and no LayerNorm where it trains everything else, of which the
+paper says nothing: `--untrained=bias,norm`.
 
 Output and dropout are as in the authors' code: two units with a softmax for
 two classes, and for RoBERTa a second dropout, before the pooler.
@@ -36,6 +38,7 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
+from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -53,7 +56,12 @@ from tf_transfer.reports import operating
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 
+if TYPE_CHECKING:
+    from tf_transfer.models.freezing import Trainable
+
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
+# Weights that `--untrained` leaves out; LayerNorm's are gamma and beta.
+UNTRAINED = {"bias,norm": ("bias", "beta", "gamma")}
 HEADLINES = {"cola": "matthews"}  # where it is not that of the task's row
 SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
 
@@ -65,6 +73,7 @@ class Settings(experiment.TaskSettings):
     UNNAMED: ClassVar[dict[str, Any]] = {
         **experiment.TaskSettings.UNNAMED,
         "pooler_dropout": 0.0,
+        "untrained": "",
     }
 
     lr: float = setting(
@@ -123,6 +132,13 @@ class Settings(experiment.TaskSettings):
         "in its classifier; none for BERT.",
         at_least=0,
         below=1,
+    )
+    untrained: str = setting(
+        "",
+        "What does not train where everything does: `bias,norm`, no bias and "
+        "no weight of a LayerNorm, as in the authors' code from October 2019 "
+        "on. Unset: all of it trains. Runs that freeze blocks do not read it.",
+        choices=("", *UNTRAINED),
     )
     trial: bool = setting(
         False,
@@ -191,8 +207,16 @@ class Settings(experiment.TaskSettings):
         if self.pooling != "cls":
             names.append("pooler_dropout")
         if self.trial:
-            return names
+            return [*names, *self._unread_by_trial()]
         return [name for name in names if not name.startswith("cache_")]
+
+    def _unread_by_trial(self) -> list[str]:
+        return [] if self.trains_everything else ["untrained"]
+
+    def hashed(self) -> dict[str, Any]:
+        """The settings that can change a number, by name."""
+        unread = self._unread_by_trial()
+        return {n: v for n, v in super().hashed().items() if n not in unread}
 
     def defaults(self) -> dict[str, Any]:
         """Epochs and the pooler's dropout, by the family of the encoder."""
@@ -244,6 +268,14 @@ class Freezing(experiment.Experiment):
         ):
             source.task = task_of(self.settings.task)
         return source
+
+    def trainable(self, blocks: int) -> "Trainable":
+        """What trains, of an encoder of so many blocks."""
+        trainable = super().trainable(blocks)
+        if not self.settings.trains_everything:
+            return trainable
+        untrained = UNTRAINED.get(self.settings.untrained, ())
+        return dataclasses.replace(trainable, untrained=untrained)
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
         """The directory of the run; see `Experiment.find_run`.

@@ -33,6 +33,7 @@ class Trainable:
         method: what trains inside of blocks and pooler.
         new_pooler: whether the pooler is as new as a head: then all of it
             trains, or nothing.
+        untrained: names of weights that train nowhere, such as `bias`.
     """
 
     first: int
@@ -41,6 +42,7 @@ class Trainable:
     pooler: bool = True
     method: Method = FULL
     new_pooler: bool = False
+    untrained: tuple[str, ...] = ()
 
     @classmethod
     def everything(
@@ -89,11 +91,10 @@ class Trainable:
         name = component.name
         if not self.includes(name):
             return []
+        own = [w for w in component.own if w.name not in self.untrained]
         is_new = name == "pooler" and self.new_pooler
-        if is_new or not (name == "pooler" or name.startswith("block ")):
-            return list(component.weights)
-        trains = self.method.trains
-        own = [weight for weight in component.own if trains(weight.name)]
+        if not is_new and (name == "pooler" or name.startswith("block ")):
+            own = [w for w in own if self.method.trains(w.name)]
         return [*own, *component.added]
 
 

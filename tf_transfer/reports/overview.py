@@ -209,7 +209,9 @@ def _tell_apart(recipes: pd.Series) -> list[str]:
     for name in names:
         values = [str(plain(settings.get(name, ""))) for settings in groups]
         if len({*values}) > 1:
-            words = [f"{w}, {name} {v}" for w, v in zip(words, values)]
+            words = [
+                f"{w}, {name} {v}" if v else w for w, v in zip(words, values)
+            ]
     return words
 
 

@@ -20,7 +20,7 @@ from tf_transfer.reports.claims import plain
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
 # What a claim means where it says nothing else.
-UNLESS_NAMED = {"method": "full", "freeze_schedule": "none"}
+UNLESS_NAMED = {"method": "full", "freeze_schedule": "none", "untrained": ""}
 
 
 @dataclasses.dataclass(frozen=True)
