@@ -294,6 +294,23 @@ def test_too_small_a_budget_says_what_the_least_is(
     assert again.done
 
 
+def test_a_run_that_was_stopped_for_its_time_is_told(
+    monkeypatch, tmp_path, capsys
+):
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+
+    def on_run(run):
+        raise runner_lib.OutOfTime
+
+    world.on_run = on_run
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="60s"))
+    said = capsys.readouterr().out
+    assert "no run ended an epoch in time" in said
+    assert "Give --budget=2m." in said
+
+
 def test_ctrl_c_gives_the_answer_so_far(monkeypatch, tmp_path, capsys):
     world = fake_runs.World()
     fake_runs.put_in(monkeypatch, world)

@@ -211,10 +211,14 @@ def _write_without_runs(
     if outcome.planner is not None:
         name, seconds = outcome.planner.least_seconds()
         least = outcome.clock() + outcome.answer_seconds + 1.3 * seconds
+        if least > outcome.budget:
+            why = "--budget is too small for one epoch of anything"
+        else:
+            why = "no run ended an epoch in time, or runs failed"
+            least = 2 * outcome.budget
         sentences.append(
-            f"{outcome.task}: --budget is too small for one epoch of anything: "
-            f"the least, {_what(name)}, takes about {seconds:.0f} s here. Give "
-            f"--budget={_round_up(least)}."
+            f"{outcome.task}: {why}: the least, {_what(name)}, takes about "
+            f"{seconds:.0f} s here. Give --budget={_round_up(least)}."
         )
     else:
         sentences.append(f"{outcome.task}: no run has finished yet.")
