@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import os
 import random
 
@@ -52,6 +53,12 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(slow)
         if "shared" in item.keywords and not os.path.isdir(SHARED):
             item.add_marker(shared)
+
+
+def pytest_collection_finish():
+    """Every run collects garbage: what is loaded by now need not be searched."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
