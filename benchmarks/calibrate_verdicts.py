@@ -167,11 +167,11 @@ def simulate(
     """Percent of simulations that end in each word; of families, in any."""
     paper = make_paper(scenario, simulations.value)
     runs = make_runs(scenario, paper, seeds, random)
-    by_task = dict(list(runs.groupby("task")))
+    by_task = verdicts.split_by_task(runs, paper)
     judged = []
     for claim in paper.claims:
-        members = pd.concat([by_task[task] for task in claim.tasks])
-        verdict = verdicts.judge_claim(members, paper, claim)
+        of_claim = {task: by_task[task] for task in claim.tasks}
+        verdict = verdicts.judge_claim(of_claim, paper, claim)
         assert verdict is not None
         judged.append(verdict)
     families = [

@@ -71,7 +71,7 @@ def shared(family):
 
 
 def spell(encoder, texts):
-    """Ids of the letters of each text; a byte-pair tokeniser traces for long."""
+    """Ids of letters, where the tokeniser would take seconds to trace."""
     if encoder.family == "bert":
         return encoder.tokenize(texts)
     ids = roberta_tokenizer().vocabulary

@@ -20,6 +20,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,10 +95,11 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     """
     verdicts = []
     for study, members in frames.studies(runs):
+        by_task = split_by_task(members, paper)
         judged = [
             verdict
             for claim in paper.claims
-            if (verdict := judge_claim(members, paper, claim)) is not None
+            if (verdict := judge_claim(by_task, paper, claim)) is not None
         ]
         verdicts += [
             dataclasses.replace(verdict, study=study)
@@ -166,21 +168,37 @@ class Comparison:
         )
 
 
+def split_by_task(runs: pd.DataFrame, paper: Paper) -> dict[str, pd.DataFrame]:
+    """The runs of a study on each task, all of them on the same files."""
+    return {
+        str(task): _choose_files(members, paper.sizes.get(str(task)))
+        if members.data_identity.nunique() > 1
+        else members
+        for task, members in runs.groupby("task")
+    }
+
+
 def judge_claim(
-    runs: pd.DataFrame, paper: Paper, claim: Claim
+    by_task: Mapping[str, pd.DataFrame], paper: Paper, claim: Claim
 ) -> Verdict | None:
     """What the runs of a study say of a claim; None if they are not for it.
 
     The word is not yet corrected for other claims.
+
+    Args:
+        by_task: the runs, see `split_by_task`.
+        paper: what claims it.
+        claim: what is judged.
     """
-    if claim.encoder and claim.encoder not in set(runs.model):
+    models = {model for runs in by_task.values() for model in runs.model}
+    if claim.encoder and claim.encoder not in models:
         # Another of the paper's encoders; on one that it does not have, what
         # it says of its first one is told.
-        if set(runs.model) & {*paper.encoders}:
+        if models & {*paper.encoders}:
             return None
         if claim.encoder != paper.encoders[0]:
             return None
-    comparisons, missing = _compare(runs, paper, claim)
+    comparisons, missing = _compare(by_task, paper, claim)
     if not comparisons:
         return None
     fewest = min(comparison.fewest for comparison in comparisons)
@@ -213,17 +231,15 @@ def judge_claim(
 
 
 def _compare(
-    runs: pd.DataFrame, paper: Paper, claim: Claim
+    by_task: Mapping[str, pd.DataFrame], paper: Paper, claim: Claim
 ) -> tuple[list[Comparison], list[str]]:
     """The claim's comparisons, and what is missing for others, in words."""
     comparisons, missing = [], []
     for task in claim.tasks:
-        of_task = runs[runs.task == task]
-        if of_task.empty:
+        of_task = by_task.get(task)
+        if of_task is None:
             missing.append(f"no runs on {task}")
             continue
-        if of_task.data_identity.nunique() > 1:
-            of_task = _choose_files(of_task, paper.sizes.get(task))
         for pair in _pairs(claim):
             wanted = tuple(
                 {**claim.both, **group} for group in pair if group is not None
