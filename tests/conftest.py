@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import os
 import random
 
@@ -33,6 +34,18 @@ def pytest_addoption(parser):
     )
 
 
+def runs_slow(config):
+    """Whether slow tests run."""
+    return any(map(config.getoption, ("--run_slow", "--only_slow", "--attack")))
+
+
+def pytest_configure(config):
+    """Of two workers on two cores, each has one; slow tests have them all."""
+    if not runs_slow(config):
+        for name in ("TF_NUM_INTRAOP", "OMP_NUM", "OPENBLAS_NUM"):
+            os.environ.setdefault(f"{name}_THREADS", "1")
+
+
 def pytest_collection_modifyitems(config, items):
     slow = pytest.mark.skip(reason="slow: give --run_slow")
     shared = pytest.mark.skip(reason="needs the data beside the checkout")
@@ -44,14 +57,17 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [i for i in items if str(i.path).startswith(attack)]
     if config.getoption("--only_slow"):
         items[:] = [item for item in items if "slow" in item.keywords]
-    runs_slow = any(
-        map(config.getoption, ("--run_slow", "--only_slow", "--attack"))
-    )
     for item in items:
-        if "slow" in item.keywords and not runs_slow:
+        if "slow" in item.keywords and not runs_slow(config):
             item.add_marker(slow)
         if "shared" in item.keywords and not os.path.isdir(SHARED):
             item.add_marker(shared)
+
+
+def pytest_collection_finish():
+    """Every run collects garbage, but need not search what is loaded by now."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

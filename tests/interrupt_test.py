@@ -1,8 +1,10 @@
 """What stops a run loses nothing, and the same command goes on."""
 
+import contextlib
 import dataclasses
 import errno
 import glob
+import io
 import json
 import os
 import shutil
@@ -25,7 +27,6 @@ from tf_transfer.training import records
 from tf_transfer.training import steps
 from tf_transfer.training import trainer
 from tf_transfer.utils import files
-from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 
 # Three epochs of four steps.
@@ -90,36 +91,79 @@ def undisturbed(left_alone):
     return losses(left_alone[0])
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory, small_and_eager):
-    """Where a run lies that SIGTERM stopped in its second epoch."""
-    settings = settings_in(tmp_path_factory.mktemp("stopped"))
+def command_that_is_stopped(out, number, step):
+    """Runs the command of `settings_in`, here, and sends a signal at a step.
+
+    Returns:
+        Its exit code, and what it says on stderr.
+    """
     original = trainer.Trainer._after_chunk
     chunks = []
 
     def after_chunk(self, *arguments):
         chunks.append(1)
-        if len(chunks) == 6:
-            os.kill(os.getpid(), signal.SIGTERM)
+        if len(chunks) == step:
+            os.kill(os.getpid(), number)
         return original(self, *arguments)
 
-    with pytest.MonkeyPatch.context() as patch:
+    said = io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stderr(said),
+    ):
         patch.setattr(steps, "LONGEST_CHUNK", 1)
         patch.setattr(trainer.Trainer, "_after_chunk", after_chunk)
-        with pytest.raises(Interrupted):
-            glue.run(settings)
-    return settings.out
+        code = commands.call(
+            commands.run_glue,
+            commands.define_glue,
+            "--task=rte",
+            "--data=sample",
+            "--model=tiny",
+            "--lr=1e-3",
+            *(f"--{name}={value}" for name, value in OPTIONS.items()),
+            f"--out={out}",
+        )
+    return code, said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory, small_and_eager):
+    """A command that SIGTERM stopped in its second epoch.
+
+    Returns:
+        Where its run lies, its exit code, and what it said on stderr.
+    """
+    out = tmp_path_factory.mktemp("stopped")
+    return out, *command_that_is_stopped(out, signal.SIGTERM, 6)
 
 
 @pytest.fixture
 def begun(stopped, tmp_path):
     """A copy of the run that was stopped: settings and folder."""
     settings = settings_in(tmp_path / "runs")
-    shutil.copytree(stopped, settings.out)
+    shutil.copytree(stopped[0], settings.out)
     return settings, run_folder(settings)
 
 
 # === Signals ===
+
+
+def assert_says_that_it_saved(code, err, out):
+    assert code == 130
+    line = err.splitlines()[-1]
+    assert line.startswith("Stopped and saved. The same command continues at")
+    assert line.endswith(run_folder(settings_in(out)))
+
+
+def test_sigterm_saves_and_ends_the_command_with_a_line(stopped):
+    out, code, err = stopped
+    assert_says_that_it_saved(code, err, out)
+
+
+def test_so_does_ctrl_c(tmp_path):
+    code, err = command_that_is_stopped(tmp_path, signal.SIGINT, 1)
+    assert_says_that_it_saved(code, err, tmp_path)
+    assert checkpoints(run_folder(settings_in(tmp_path)))
 
 
 @pytest.fixture(scope="module")
@@ -155,22 +199,23 @@ def signalled(forks, tmp_path_factory):
     return out, ends
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_from_its_last_checkpoint(signalled):
     _, ends = signalled
     assert ends[signal.SIGKILL][0] == -signal.SIGKILL
     assert "Continuing at epoch" in ends[signal.SIGTERM][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_saves_and_ends_the_command_with_a_line(number, signalled):
     out, ends = signalled
     code, _, err = ends[number]
-    assert code == 130
-    [line] = err.splitlines()
-    assert line.startswith("Stopped and saved. The same command continues at")
-    assert line.endswith(run_folder(settings_in(out)))
+    assert len(err.splitlines()) == 1
+    assert_says_that_it_saved(code, err, out)
 
 
+@pytest.mark.slow
 def test_a_command_that_was_stopped_goes_on(signalled, capsys):
     out, _ = signalled
     folder = run_folder(settings_in(out))

@@ -54,7 +54,7 @@ def mixed(folder):
     with quick.eagerly():
         return multitask.run(
             multitask.Settings(
-                **SMALL,
+                **{**SMALL, "batch_size": 32},
                 tasks=f"{tasks},sst2",
                 data="sample",
                 train="all",

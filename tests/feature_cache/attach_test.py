@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import quick
 from tests.feature_cache import small
 from tests.feature_cache.small import attach
 from tests.feature_cache.small import entries
@@ -19,6 +20,8 @@ from tf_transfer.utils import files
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 
+# Most of the time of a build goes into tracing it.
+pytestmark = pytest.mark.usefixtures("eager")
 TEXTS = small.TRAIN + small.TEST - 2  # distinct ones
 
 
@@ -30,7 +33,8 @@ def cut_at(cut, output="tokens", dtype="float16"):
 def whole(tmp_path_factory):
     """A cache of all texts, and what attaching them did."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, attach(folder)
+    with quick.eagerly(blocks=2):
+        return folder, attach(folder)
 
 
 # === Nothing is done twice ===
@@ -134,7 +138,11 @@ def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(tmp_path):
     "output", ["tokens", pytest.param("cls_blocks", marks=pytest.mark.slow)]
 )
 def test_the_way_states_are_made_changes_no_bit(output, tmp_path):
-    """From the text at once; from two cuts and the text, each for some."""
+    """From the text at once; from two cuts and the text, each for some.
+
+    Traced, as in a user's run.
+    """
+    tf.config.run_functions_eagerly(False)
     deep = FrozenPrefix(2, output, "float16", 1 if output != "tokens" else 0)
     encoder = small.encoder(3 if output == "tokens" else 2)
     whole = attach(tmp_path / "whole", deep, encoder_used=encoder)

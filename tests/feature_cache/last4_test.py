@@ -9,6 +9,7 @@ from tf_transfer.models import freezing
 from tf_transfer.models.heads import pooled
 from tf_transfer.utils.errors import UserError
 
+pytestmark = pytest.mark.usefixtures("eager")
 BLOCKS = 5  # so that a cut may lie among the last four
 
 

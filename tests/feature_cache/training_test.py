@@ -23,6 +23,7 @@ def assert_same(one, other, tolerance=1e-5):
     np.testing.assert_allclose(one[1], other[1], atol=10 * tolerance)
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     "layers, blocks, pooling, per_example, options",
     [
@@ -73,6 +74,7 @@ def test_half_precision_moves_the_losses_by_its_rounding_only(
     assert found != live
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("layers", "01")
 def test_dropout_is_off_in_the_frozen_blocks_and_on_above(layers, tmp_path):
     network, split = (
@@ -98,6 +100,7 @@ def test_dropout_is_off_in_the_frozen_blocks_and_on_above(layers, tmp_path):
 # === The limit and the disk ===
 
 
+@pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize(
     "layers, pooling, dtype",
     [
@@ -131,6 +134,7 @@ def test_numbers_do_not_depend_on_the_limit(
             np.testing.assert_allclose(found, expected, atol=3e-5)
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_deeper_cut_without_room_continues_from_the_same_states(tmp_path):
     network = small.network(small.encoder())
     shallow, deep = (
@@ -152,6 +156,7 @@ def test_a_deeper_cut_without_room_continues_from_the_same_states(tmp_path):
         )
 
 
+@pytest.mark.usefixtures("eager")
 def test_a_full_disk_is_treated_like_the_limit(monkeypatch, tmp_path, capsys):
     def full(*arguments):
         raise store_lib.DiskFull

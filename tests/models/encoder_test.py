@@ -128,7 +128,7 @@ def test_the_layers_hold_every_weight_once(encoder):
 
 
 def test_special_tokens_are_those_of_the_family(encoder):
-    batch = batch_of(encoder, [["dog"], ["the"]])
+    batch = batch_of(encoder, [["dog"], ["the"]], tokenize=encoder.tokenize)
     ids = batch["ids"][0].numpy()[batch["mask"][0]]
     words = [encoder.tokenizer.id_to_token(int(i)) for i in ids]
     first, second = words.index("dog"), len(words) - 2

@@ -35,7 +35,7 @@ def network(request):
 
 def logits_of(network, texts=TEXTS):
     encoder = network.encoder
-    batch = encoders.batch_of(encoder, [texts])
+    batch = encoders.batch_of(encoder, [texts], tokenize=encoder.tokenize)
     return network.logits("mine", batch, training=False).numpy()
 
 

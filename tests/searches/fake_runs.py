@@ -9,6 +9,7 @@ from tests import own_data
 from tests import run_files
 from tests.sweeps import fakes
 from tf_transfer import search
+from tf_transfer.baselines import usual
 from tf_transfer.searches.costs import Prior
 from tf_transfer.training import records
 from tf_transfer.utils import files
@@ -172,6 +173,9 @@ def put_in(monkeypatch, world, jobs=1):
         lambda jobs=None: fakes.make_pool(world.do, jobs or 1),
     )
     monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
+    # Words alone are fitted once, not for each of a grid of settings.
+    monkeypatch.setattr(usual, "STRENGTHS", usual.STRENGTHS[-1:])
+    monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
 
 
 def write_task(folder, count=300, **keys):

@@ -364,7 +364,8 @@ class FeatureCache:
             reduce_retracing=True,
             autograph=False,
         )
-        if replicas == 1:  # one trace for all lengths, in place of two
+        # One trace for all lengths, in place of two.
+        if replicas == 1 and not tf.config.functions_run_eagerly():
             program.get_concrete_function(dataset.element_spec)
         with tqdm.tqdm(
             total=int(split.tokens.lengths.sum()),

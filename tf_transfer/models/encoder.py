@@ -101,13 +101,7 @@ class Encoder:
             tokenizer.pad_token_id,
             between,
         )
-        self._tokenize = tf.function(
-            lambda texts: tokenizer.tokenize(texts),
-            input_signature=[tf.TensorSpec([None], tf.string)],
-            # To look for control flow takes seconds, and there is none that
-            # the tokenizers do not convert themselves.
-            autograph=False,
-        )
+        self._tokenize = _tokenizing(tokenizer)
 
     @property
     def layers(self) -> list[keras.layers.Layer]:
@@ -223,6 +217,18 @@ class Encoder:
         Stored states are of use only to the code that computed them.
         """
         return _hash_code()
+
+
+@functools.lru_cache(2)
+def _tokenizing(tokenizer: Any) -> Any:
+    """The program from texts to ragged ids; traced once for a tokenizer."""
+    return tf.function(
+        lambda texts: tokenizer.tokenize(texts),
+        input_signature=[tf.TensorSpec([None], tf.string)],
+        # To look for control flow takes seconds, and there is none that
+        # the tokenizers do not convert themselves.
+        autograph=False,
+    )
 
 
 @functools.lru_cache

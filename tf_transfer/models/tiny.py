@@ -4,6 +4,7 @@ Three blocks of width 32 and a vocabulary of letters and common short words,
 so that any English text has ids. It is not pretrained: its scores mean nothing.
 """
 
+import functools
 import string
 
 import keras
@@ -37,6 +38,12 @@ def vocabulary() -> list[str]:
     ]
 
 
+@functools.cache
+def tokenizer() -> keras_nlp.models.BertTokenizer:
+    """One for all encoders of a process: it takes longest to trace."""
+    return keras_nlp.models.BertTokenizer(vocabulary(), lowercase=True)
+
+
 def build(
     dropout: float, dtype: str = "float32"
 ) -> tuple[keras_nlp.models.BertBackbone, keras_nlp.models.BertTokenizer]:
@@ -46,9 +53,8 @@ def build(
         dropout: rate in every layer.
         dtype: Keras dtype policy.
     """
-    words = vocabulary()
     backbone = keras_nlp.models.BertBackbone(
-        vocabulary_size=len(words),
+        vocabulary_size=len(vocabulary()),
         num_layers=BLOCKS,
         num_heads=2,
         hidden_dim=HIDDEN,
@@ -66,5 +72,4 @@ def build(
                     weight.shape, stddev=0.1, seed=seeds, dtype="float32"
                 )
             )
-    tokenizer = keras_nlp.models.BertTokenizer(words, lowercase=True)
-    return backbone, tokenizer
+    return backbone, tokenizer()
