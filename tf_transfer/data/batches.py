@@ -352,6 +352,9 @@ def pipeline(
     # Its thread sleeps for longer and longer, up to a minute, and the end of
     # an iterator waits until it wakes: longer than many an epoch.
     options.autotune.enabled = False
+    # There is nothing to rewrite, and to find that out takes longer than the
+    # rest of what an iterator does before its first batch.
+    options.experimental_optimization.apply_default_optimizations = False
     return (
         dataset.map(
             _gatherer(split, pad),

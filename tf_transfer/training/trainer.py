@@ -642,7 +642,7 @@ class Trainer:
         for weight in self.network.weights:
             if weight.path not in self._moving_weights[-1]:
                 digest.update(weight.path.encode())
-                digest.update(_value(weight).tobytes())
+                digest.update(_value(weight).data)
         return digest.hexdigest()
 
     # === The end of the run ===
