@@ -216,7 +216,8 @@ def describe(run_states: RunStates, jobs: int) -> str:
     runs, states = run_states.runs, run_states.read()
     pending = [run for run in runs if states[run.name] == State.PENDING]
     durations = estimate.FinishedDurations(run_states)
-    seconds = {run.name: durations.seconds(run) for run in runs}
+    names = [run.name for run in runs]
+    seconds = dict(zip(names, durations.seconds(runs)))
     basis = "from similar runs that are finished here"
     builds: dict[tuple, estimate.Build] = {}
     saved = estimate.START_SECONDS * max(len(pending) - jobs, 0) / jobs

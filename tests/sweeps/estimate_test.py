@@ -114,7 +114,8 @@ def test_a_run_takes_as_long_as_the_finished_runs_most_similar_to_it(tmp_path):
             finish(run)
             run_states.measured_seconds[run.name] = seconds
     predicted = {
-        tuple(run.axes.values()): durations.seconds(run) for run in runs
+        tuple(run.axes.values()): seconds
+        for run, seconds in zip(runs, durations.seconds(runs), strict=True)
     }
     assert predicted["rte", "all", "1"] == 100.0
     assert predicted["rte", "1", "1"] == 40.0
@@ -136,5 +137,5 @@ def test_a_run_of_another_approach_is_no_measure(tmp_path):
     finish(runs["0"])
     run_states.measured_seconds[runs["0"].name] = 60.0
     durations = estimate.FinishedDurations(run_states)
-    assert durations.seconds(runs["1"]) is None
+    assert durations.seconds([runs["1"]]) == [None]
     assert durations.remaining([runs["1"], runs["all"]], 1) == (0, 2)

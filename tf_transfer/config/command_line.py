@@ -1,6 +1,7 @@
 """What every command has: flags from its settings, errors a person can read."""
 
 import dataclasses
+import functools
 import importlib
 import os
 import sys
@@ -64,8 +65,8 @@ def parse(cls: type, words: Sequence[str]) -> Any:
     Raises:
         UserError: a flag or value that does not exist.
     """
-    values = flags.FlagValues()
-    define_flags(cls, cls.__module__, values)
+    values = _own_flags(cls)
+    values.unparse_flags()
     try:
         strays = values(["command", *words])[1:]
     except flags.UnrecognizedFlagError as error:
@@ -76,6 +77,13 @@ def parse(cls: type, words: Sequence[str]) -> Any:
     if strays:
         raise UserError(f"{cut(strays[0])!r} is not a flag.")
     return from_flags(cls, values)
+
+
+@functools.cache  # a sweep parses hundreds of commands
+def _own_flags(cls: type) -> flags.FlagValues:
+    values = flags.FlagValues()
+    define_flags(cls, cls.__module__, values)
+    return values
 
 
 def start(main: Callable[[], None], cls: type | None = None) -> None:

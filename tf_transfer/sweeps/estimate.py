@@ -8,6 +8,8 @@ the speed of matrix products on this machine.
 import dataclasses
 import statistics
 from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
 
@@ -53,15 +55,15 @@ SHARED_SETTINGS: dict[str, Any] = {
 
 
 class FinishedDurations:
-    """Predicts the duration of a run from those that are finished."""
+    """Predicts the durations of runs from those that are finished."""
 
     def __init__(self, run_states: RunStates) -> None:
         self.run_states = run_states
         self._seconds: dict[str, float | None] = {}
 
-    def _known(self) -> list[tuple[settings_lib.Settings, float]]:
-        """Settings and seconds of the finished runs."""
-        known = []
+    def _known(self) -> dict[tuple, list[float]]:
+        """Seconds of the finished runs, by what they are alike in."""
+        known: dict[tuple, list[float]] = {}
         for run in self.run_states.runs:
             if run.name not in self._seconds:
                 if self.run_states.result(run) is None:
@@ -69,12 +71,24 @@ class FinishedDurations:
                 self._seconds[run.name] = self.run_states.seconds(run)
             seconds = self._seconds[run.name]
             if seconds is not None:
-                known.append((run.settings, seconds))
+                for likeness in _likenesses(run):
+                    known.setdefault(likeness, []).append(seconds)
         return known
 
-    def seconds(self, run: Planned) -> float | None:
-        """Returns the median of the most similar runs; None without any."""
-        return _median_of_similar(self._known(), run)
+    def seconds(self, runs: Sequence[Planned]) -> list[float | None]:
+        """Returns, for each run, the median of those most similar, or None."""
+        known = self._known()
+        return [
+            next(
+                (
+                    statistics.median(known[likeness])
+                    for likeness in _likenesses(run)
+                    if likeness in known
+                ),
+                None,
+            )
+            for run in runs
+        ]
 
     def remaining(self, runs: list[Planned], jobs: int) -> tuple[float, int]:
         """What runs will take, `jobs` at the same time.
@@ -83,29 +97,18 @@ class FinishedDurations:
             Seconds, and how many runs they leave out: none like them is
             finished yet.
         """
-        known = self._known()
-        seconds = [_median_of_similar(known, run) for run in runs]
+        seconds = self.seconds(runs)
         measured = [value for value in seconds if value is not None]
         return sum(measured) / jobs, len(seconds) - len(measured)
 
 
-def _median_of_similar(
-    known: list[tuple[settings_lib.Settings, float]], run: Planned
-) -> float | None:
-    for depth in range(len(SIMILAR_BY), -1, -1):
-        names = (*ALIKE_BY, *SIMILAR_BY[:depth])
-        similar = [
-            seconds
-            for settings, seconds in known
-            if all(
-                getattr(settings, name, None)
-                == getattr(run.settings, name, None)
-                for name in names
-            )
-        ]
-        if similar:
-            return statistics.median(similar)
-    return None
+def _likenesses(run: Planned) -> Iterator[tuple]:
+    """What similar runs agree in, the most similar first."""
+    values = [
+        getattr(run.settings, name, None) for name in (*ALIKE_BY, *SIMILAR_BY)
+    ]
+    for count in range(len(values), len(ALIKE_BY) - 1, -1):
+        yield tuple(values[:count])
 
 
 @dataclasses.dataclass(frozen=True)

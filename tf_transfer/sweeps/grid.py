@@ -13,6 +13,7 @@ experiment may be a module of your own, such as `my_paper`.
 """
 
 import dataclasses
+import functools
 import itertools
 import json
 import math
@@ -53,7 +54,7 @@ class Planned:
         """The resolved settings."""
         return self.experiment.settings
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """Its path below `--out`, as a single word."""
         path = os.path.relpath(self.directory.path, self.settings.out)
