@@ -11,9 +11,11 @@ from tests import commands
 from tests import forks as forks_lib
 from tf_transfer import glue
 from tf_transfer import report
+from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.utils import network
 from tf_transfer.utils import wheels
+from tf_transfer.utils.errors import UserError
 
 ENTRIES = (
     "cache",
@@ -400,3 +402,15 @@ def test_a_report_on_no_finished_run_says_so(tmp_path, capfd):
     assert f"error: {tmp_path}: holds no finished run" in (
         capfd.readouterr().err
     )
+
+
+def test_words_are_parsed_apart_from_those_before(capfd):
+    def parse(*words):
+        return command_line.parse(glue.Settings, words)
+
+    usual = parse("--task=rte")
+    assert parse("--lr=0.1", "--deterministic").lr == 0.1
+    with pytest.raises(UserError, match="no_such_flag"):
+        parse("--lr=0.2", "--no_such_flag=1")
+    assert parse("--task=rte") == usual
+    assert capfd.readouterr() == ("", "")

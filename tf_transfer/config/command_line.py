@@ -66,7 +66,8 @@ def parse(cls: type, words: Sequence[str]) -> Any:
         UserError: a flag or value that does not exist.
     """
     values = _own_flags(cls)
-    values.unparse_flags()
+    for name in values:
+        values[name].unparse()
     try:
         strays = values(["command", *words])[1:]
     except flags.UnrecognizedFlagError as error:
