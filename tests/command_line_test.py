@@ -405,7 +405,7 @@ def test_a_report_on_no_finished_run_says_so(tmp_path, capfd):
 
 
 def test_words_are_parsed_apart_from_those_before(caplog):
-    caplog.set_level("DEBUG", "absl")
+    caplog.set_level("INFO")
 
     def parse(*words):
         return command_line.parse(glue.Settings, words)
