@@ -11,12 +11,15 @@ import importlib.util
 import os
 from collections.abc import Callable
 from typing import Any
+from typing import TYPE_CHECKING
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
 from tf_transfer.models import cost
-from tf_transfer.models import encoder as encoder_lib
 from tf_transfer.models import freezing
+
+if TYPE_CHECKING:  # a process of PyTorch's does without TensorFlow
+    from tf_transfer.models import encoder as encoder_lib
 
 
 def is_installed() -> bool:
@@ -41,7 +44,7 @@ def product(
 
 
 def build(
-    encoder: encoder_lib.Encoder,
+    encoder: "encoder_lib.Encoder",
     trainable: freezing.Trainable,
     classes: int,
     settings: settings_lib.Settings,
@@ -66,15 +69,7 @@ def build(
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
     model = transformers.BertForSequenceClassification(config).train()
-    frozen = [
-        block
-        for number, block in enumerate(model.bert.encoder.layer, 1)
-        if not trainable.includes(f"block {number}")
-    ]
-    if not trainable.embeddings:
-        frozen.append(model.bert.embeddings)
-    for module in frozen:
-        module.requires_grad_(False)
+    freeze(model, trainable)
     optimizer = torch.optim.AdamW(
         [p for p in model.parameters() if p.requires_grad],
         lr=settings.lr,
@@ -84,10 +79,23 @@ def build(
     return model, optimizer
 
 
+def freeze(model: Any, trainable: freezing.Trainable) -> None:
+    """Leaves the blocks and embeddings of a classifier still that must be."""
+    frozen = [
+        block
+        for number, block in enumerate(model.bert.encoder.layer, 1)
+        if not trainable.includes(f"block {number}")
+    ]
+    if not trainable.embeddings:
+        frozen.append(model.bert.embeddings)
+    for module in frozen:
+        module.requires_grad_(False)
+
+
 def make_epoch(
     model: Any,
     optimizer: Any,
-    encoder: encoder_lib.Encoder,
+    encoder: "encoder_lib.Encoder",
     split: batches.EncodedSplit,
     plan: batches.BatchPlan,
     settings: settings_lib.Settings,
