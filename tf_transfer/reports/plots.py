@@ -81,7 +81,10 @@ def name_ticks(axis: Axes, names: Sequence[str]) -> None:
     """Words at 0, 1, ... below a panel, which take up `NAMES_HEIGHT`."""
     axis.set_xticks(
         range(len(names)),
-        [n if len(n) <= MOST_IN_TICK else f"{n[:26]}…" for n in names],
+        [
+            n if len(n) <= MOST_IN_TICK else f"{n[: MOST_IN_TICK - 1]}…"
+            for n in names
+        ],
         rotation=20,
         ha="right",
     )
