@@ -4,6 +4,7 @@ Batches are ours grouped by length, each padded to its own longest text, as
 `group_by_length` and a padding collator make them. The loop is PyTorch's
 leanest: fused AdamW, scaled-dot-product attention, no Trainer, and nothing is
 logged. Weights are random in the encoder's shape: time does not depend on them.
+LoRA is peft's.
 """
 
 import contextlib
@@ -11,12 +12,28 @@ import importlib.util
 import os
 from collections.abc import Callable
 from typing import Any
+from typing import TYPE_CHECKING
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.data import batches
 from tf_transfer.models import cost
-from tf_transfer.models import encoder as encoder_lib
 from tf_transfer.models import freezing
+from tf_transfer.models.methods import base
+from tf_transfer.models.methods.lora import LoRA
+
+if TYPE_CHECKING:  # both load TensorFlow
+    from tf_transfer.data.batches import BatchPlan
+    from tf_transfer.data.batches import EncodedSplit
+    from tf_transfer.models.encoder import Encoder
+
+# Their names of the dense layers of a block.
+LAYERS = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "attention_output": "attention.output.dense",
+    "inner": "intermediate.dense",
+    "outer": "output.dense",
+}
 
 
 def is_installed() -> bool:
@@ -41,12 +58,19 @@ def product(
 
 
 def build(
-    encoder: encoder_lib.Encoder,
+    encoder: "Encoder",
     trainable: freezing.Trainable,
     classes: int,
     settings: settings_lib.Settings,
 ) -> tuple[Any, Any]:
-    """Returns (model, optimizer) of the encoder's shape, the same frozen."""
+    """Returns (model, optimizer) of the encoder's shape, the same frozen.
+
+    Args:
+        encoder: ours.
+        trainable: what trains: every weight of some blocks, or LoRA in them.
+        classes: how many answers there are.
+        settings: dropout, rate, decay and seed.
+    """
     import torch
     import transformers
 
@@ -66,15 +90,10 @@ def build(
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
     model = transformers.BertForSequenceClassification(config).train()
-    frozen = [
-        block
-        for number, block in enumerate(model.bert.encoder.layer, 1)
-        if not trainable.includes(f"block {number}")
-    ]
-    if not trainable.embeddings:
-        frozen.append(model.bert.embeddings)
-    for module in frozen:
-        module.requires_grad_(False)
+    if isinstance(trainable.method, LoRA):
+        model = _add_lora(model, trainable, trainable.method)
+    else:
+        _freeze(model, trainable)
     optimizer = torch.optim.AdamW(
         [p for p in model.parameters() if p.requires_grad],
         lr=settings.lr,
@@ -84,12 +103,44 @@ def build(
     return model, optimizer
 
 
+def _freeze(model: Any, trainable: freezing.Trainable) -> None:
+    frozen = [
+        block
+        for number, block in enumerate(model.bert.encoder.layer, 1)
+        if not trainable.includes(f"block {number}")
+    ]
+    if not trainable.embeddings:
+        frozen.append(model.bert.embeddings)
+    for module in frozen:
+        module.requires_grad_(False)
+
+
+def _add_lora(model: Any, trainable: freezing.Trainable, lora: LoRA) -> Any:
+    """The model with peft's LoRA as ours is; all else but its head frozen."""
+    import peft
+
+    every = lora.targets == "all"
+    names = base.DENSE if every else lora.targets.split(",")
+    config = peft.LoraConfig(
+        task_type=peft.TaskType.SEQ_CLS,  # its head trains
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=0.0,  # ours has none either
+        target_modules=[
+            f"bert.encoder.layer.{number - 1}.{LAYERS[name]}"
+            for number in range(trainable.first, trainable.last + 1)
+            for name in names
+        ],
+    )
+    return peft.get_peft_model(model, config)
+
+
 def make_epoch(
     model: Any,
     optimizer: Any,
-    encoder: encoder_lib.Encoder,
-    split: batches.EncodedSplit,
-    plan: batches.BatchPlan,
+    encoder: "Encoder",
+    split: "EncodedSplit",
+    plan: "BatchPlan",
     settings: settings_lib.Settings,
 ) -> Callable[[], None]:
     """Returns a function that trains the model for one epoch.
@@ -102,6 +153,8 @@ def make_epoch(
         settings: precision and clipping.
     """
     import torch
+
+    from tf_transfer.data import batches
 
     longest = split.lengths[plan.rows].max(axis=1)
     plan = batches.BatchPlan(plan.rows, plan.counts, longest.astype("int32"))
