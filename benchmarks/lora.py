@@ -10,12 +10,12 @@ PyTorch, with peft's LoRA in every block, and every weight (`pip install -e
 same; batches of PyTorch are grouped by length and padded to their longest.
 
 Their epochs alternate in one process, after a warm-up epoch that is not
-counted. Memory is measured in a new process for each, of steps with one batch
-of all lengths, beyond the network and the texts. Traced programs and the
-libraries' own buffers, which the first step leaves behind and which do not grow
-with the batch, are told apart from it. Large blocks of memory go back to the
-system as soon as they are free there (glibc's mmap threshold): measured is what
-lives, and not what an allocator keeps.
+counted. Memory is measured in a new process for each: what steps with one
+batch, of all lengths, take at most beyond what the process had before the
+first, the network and the texts among it. The first itself, which makes the
+optimizer and traces, is not looked at; what it leaves behind counts, since
+libraries keep buffers from step to step. A traced program is some tens of MB
+of it.
 """
 
 import concurrent.futures
@@ -120,7 +120,8 @@ def measure(settings: LoraSettings) -> dict[str, Any]:
     memory = []
     for contestant in contestants:
         memory.append(_call_in_process(measure_memory, settings, contestant))
-        print(f"memory: {contestant.name} {memory[-1]}", flush=True)
+        name = contestant.name.format(layers=settings.trainable_layers)
+        print(f"memory: {name} {memory[-1]}", flush=True)
     return {
         "settings": dataclasses.asdict(settings),
         "versions": {**machine.versions(), **_peers()},
@@ -184,10 +185,8 @@ def measure_memory(
         contestant: who trains. To be called in a process of its own.
 
     Returns:
-        `measured`, the most that a step takes, Adam's moments among it, which
-        stay; `programs`, what else stays behind the first step; and in theory,
-        `optimizer` (gradient and moments of what trains) and `activations`
-        (what backpropagation reads).
+        `measured`; and in theory, `optimizer` (gradient and two moments of
+        what trains) and `activations` (what backpropagation reads).
     """
     command_line.import_tensorflow()
     from benchmarks.contestants import Contestants
@@ -198,17 +197,15 @@ def measure_memory(
     train = contestant.make_epoch(contestants)
     before = _memory_at_rest()
     train()  # makes the optimizer and traces
-    after = _memory_at_rest()
+    _memory_at_rest()
     with sampled_memory() as samples:
         for _ in range(STEPS):
             train()
-    moments = 2 * 4 * contestants.trained_parameters
     is_theirs = contestant.epoch == "hugging_face"
     lengths = contestants.objective.train.lengths
     return {
-        "measured": max(samples) - after + moments,
-        "programs": after - before - moments,
-        "optimizer": moments * 3 // 2,
+        "measured": max(samples) - before,
+        "optimizer": 3 * 4 * contestants.trained_parameters,
         "activations": count_activation_bytes(
             contestants.shape,
             contestants.trainable,
@@ -314,9 +311,8 @@ def make_table(result: dict[str, Any]) -> str:
             "times row 2",
             "memory of a step, MB",
             "in theory, MB",
-            "programs, MB",
         ),
-        ("---",) * 7,
+        ("---",) * 6,
     ]
     contestants = result["contestants"]
     reference = statistics.median(contestants[REFERENCE]["seconds"])
@@ -332,7 +328,6 @@ def make_table(result: dict[str, Any]) -> str:
                 f"{memory['measured'] / 1e6:,.0f}",
                 f"{memory['optimizer'] / 1e6:,.0f} + "
                 f"{memory['activations'] / 1e6:,.0f}",
-                f"{memory['programs'] / 1e6:,.0f}",
             )
         )
     settings, cache = result["settings"], result["cache"]
