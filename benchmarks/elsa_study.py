@@ -1,28 +1,33 @@
-"""The frozen half of an Elsa study: warm workers, or a process a run.
+"""The frozen half of an Elsa study: warm workers, and a process a run.
 
     python -m benchmarks.elsa_study --data=glue
     python -m benchmarks.elsa_study --document=docs/sweeps.md
 
 Trains every N of frozen blocks from half of them to all, several trials each,
 from the start of the first command to the report, with the feature cache built
-anew: in one worker, and with a process a run, of which --own trials of each N
-are done and the others are counted like the last. Where transformers and
-PyTorch are installed (`pip install -e '.[peers]'`), it also times an epoch of
-theirs for each N, batches grouped by length and padded to their longest, and
-counts it for every trial and epoch: training alone, without the processes'
-start, reading, tokenising and evaluation, which a user would pay as well.
+anew: in one worker; with a process a run; and, where transformers and PyTorch
+are installed (`pip install -e '.[peers]'`), with the script that a user of
+theirs would write (`benchmarks.transformers_trial`), a process a run, too. Of
+processes --own trials of each N are done, and the others are counted like the
+last. Theirs has no report.
+
+`--shape=12x768` studies a BERT of BERT-base's shape with random weights and the
+vocabulary of `--model`: time does not depend on the weights.
 """
 
 import contextlib
-import dataclasses
+import functools
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from absl import app
 from absl import flags
 
@@ -30,7 +35,6 @@ from benchmarks import documents
 from benchmarks import hugging_face
 from tf_transfer import freezing
 from tf_transfer.config import command_line
-from tf_transfer.data import batches
 from tf_transfer.models import loading
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
@@ -49,15 +53,19 @@ def define_flags() -> None:
     flags.DEFINE_integer("trials", 5, "Trials of each N.", 1)
     flags.DEFINE_integer("own", 2, "Trials of N in their own process.", 1)
     flags.DEFINE_integer("max_epochs", 3, "Epochs of a trial.", 1)
+    flags.DEFINE_integer(
+        "max_train_examples", 0, "Of the training texts, at most (0: all).", 0
+    )
+    flags.DEFINE_string("shape", "", "Blocks x width, in place of --model's.")
     flags.DEFINE_string("out", "runs/elsa_study", "Where the runs go.")
     flags.DEFINE_string("document", "", "Put the table of --out into this.")
 
 
-def plan_runs(task: str, out: str) -> list[Planned]:
+def plan_runs(task: str, model: str, out: str) -> list[Planned]:
     """The trials of a task, the largest cache first."""
     values = flags.FLAGS
-    settings = freezing.Settings(model=values.model).resolve()
-    blocks = loading.count_blocks(values.model, settings.cache_folder)
+    settings = freezing.Settings(model=model).resolve()
+    blocks = loading.count_blocks(model, settings.cache_folder)
     numbers = freezing.numbers_of_frozen_blocks(settings, blocks)
     grid = {
         "experiment": "freezing",
@@ -65,9 +73,10 @@ def plan_runs(task: str, out: str) -> list[Planned]:
             "trial": True,
             "task": task,
             "data": values.data,
-            "model": values.model,
+            "model": model,
             "lr": values.lr,
             "max_epochs": values.max_epochs,
+            "max_train_examples": values.max_train_examples,
             "frozen_prefix": "cached",
         },
         "axes": {
@@ -83,139 +92,177 @@ def measure(out: str) -> list[dict[str, Any]]:
     cases = []
     for task in flags.FLAGS.tasks:
         folder = os.path.join(out, task)
-        runs = plan_runs(task, os.path.join(folder, "warm"))
-        if any(run.directory.result() for run in runs):
+        if os.path.exists(folder):
             raise UserError(
-                f"--out={out}: has finished runs, which would take no time. "
+                f"--out={out}: has runs of {task}, which would take no time. "
                 "Remove them, or give another folder."
             )
-        cases.append(
-            {
-                "task": task,
-                "runs": len(runs),
-                "warm": _time_warm(runs, os.path.join(folder, "warm")),
-                "own": _time_own(
-                    plan_runs(task, os.path.join(folder, "own")),
-                    os.path.join(folder, "own"),
-                ),
-                "transformers": _time_transformers(runs),
-                "load": os.getloadavg()[1],
-            }
-        )
+        cases.append(_measure_task(task, folder))
         print(json.dumps(cases[-1]), flush=True)
     return cases
 
 
-def _time_warm(runs: list[Planned], out: str) -> float:
-    """Seconds of all runs in one worker, and their report."""
-    began = time.perf_counter()
-    with contextlib.closing(execute.open_pool(runs)) as pool:
-        execute.collect_results(runs, out, pool)
-    _report(out)
-    return time.perf_counter() - began
+def _measure_task(task: str, out: str) -> dict[str, Any]:
+    values = flags.FLAGS
+    encoder = os.path.join(out, "encoder")
+    save_encoder(
+        freezing.Settings(task=task, data=values.data, model=values.model),
+        values.shape,
+        encoder,
+    )
+    model = encoder if values.shape else values.model
+    warm_out, own_out = os.path.join(out, "warm"), os.path.join(out, "own")
+    warm = plan_runs(task, model, warm_out)
+    own = plan_runs(task, model, own_out)
+    case = {
+        "task": task,
+        "model": values.shape or values.model,
+        "runs": len(warm),
+        "warm": _time_warm(warm, warm_out),
+        "own": _time_processes(own, _our_command, own_out),
+        "transformers": None,
+    }
+    if hugging_face.is_installed():
+        case["transformers"] = _time_processes(
+            own, lambda run: _their_command(run, encoder)
+        )
+    return {**case, "load": os.getloadavg()[1]}
 
 
-def _time_own(runs: list[Planned], out: str) -> float:
-    """Seconds of all runs in processes of their own, and their report."""
-    seconds: dict[str, list[float]] = {}
-    for run in runs:
-        few = seconds.setdefault(run.axes["trainable_layers"], [])
-        if len(few) < flags.FLAGS.own:
-            few.append(_time([sys.executable, *run.command[1:]]))
-    return count_all(seconds, flags.FLAGS.trials) + _report(out)
-
-
-def count_all(seconds: dict[str, list[float]], trials: int) -> float:
-    """The seconds of all trials, those not done like the last that was.
+def save_encoder(settings: Any, shape: str, folder: str) -> None:
+    """Writes the encoder with a new head, for transformers and for us.
 
     Args:
-        seconds: of the trials that were done, for each number of blocks.
-        trials: how many each has.
+        settings: of a trial.
+        shape: see `--shape`.
+        folder: where to.
     """
-    return sum(
-        sum(few) + (trials - len(few)) * few[-1] for few in seconds.values()
+    command_line.import_tensorflow()
+    from tf_transfer.models import exports
+
+    trial = freezing.Freezing(settings)
+    settings, task = trial.settings, trial.task
+    encoder = trial.load_encoder()
+    if shape:
+        blocks, hidden = map(int, shape.split("x"))
+        options = (settings.dropout, settings.precision, settings.seed)
+        encoder = loading.build_random(encoder, blocks, hidden, *options)
+    exports.hugging_face(
+        trial.build_network(trial.set_up_devices(), encoder),
+        task.name,
+        folder,
+        task.kind,
+        task.labels or (),
+        encoder.max_positions,
     )
 
 
-def _report(out: str) -> float:
-    words = ["-m", "tf_transfer.report", out]
-    return _time([sys.executable, *words])
+def _time_warm(runs: list[Planned], out: str) -> list[float]:
+    """What all runs in one worker take, and their report; see `_time`."""
+
+    def study() -> None:
+        with contextlib.closing(execute.open_pool(runs)) as pool:
+            execute.collect_results(runs, out, pool)
+        _report(out)
+
+    return _time(study).tolist()
 
 
-def _time(command: Sequence[str]) -> float:
-    began = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.perf_counter() - began
+def _our_command(run: Planned) -> list[str]:
+    return [sys.executable, *run.command[1:]]
 
 
-def _time_transformers(runs: Sequence[Planned]) -> float | None:
-    """Seconds that transformers train for; None where it is missing."""
-    if not hugging_face.is_installed():
-        return None
-    command_line.import_tensorflow()
-    total = 0.0
+def _their_command(run: Planned, encoder: str) -> list[str]:
+    module = "benchmarks.transformers_trial"
+    return [sys.executable, "-m", module, encoder, *run.words]
+
+
+def _time_processes(
+    runs: list[Planned],
+    command: Callable[[Planned], list[str]],
+    out: str = "",
+) -> list[float]:
+    """What all runs in processes of their own take, and a report of `out`."""
+    spent: dict[str, list[np.ndarray]] = {}
     for run in runs:
-        if run.axes["seed"] != "0":
-            continue
-        settings: Any = dataclasses.replace(run.settings, frozen_prefix="live")
-        trial = freezing.Freezing(settings)
-        network, [phase], _ = trial.build(trial.set_up_devices())
-        train = phase.objectives[0].train
-        plan = batches.plan_epoch(
-            train.lengths,
-            settings.batch_size,
-            "grouped",
-            settings.seed,
-            1,
-            1,
-            batches.buckets_up_to(settings.max_length),
-        )
-        model, optimizer = hugging_face.build(
-            network.encoder,
-            phase.trainable,
-            len(trial.task.labels or ()),
-            settings,
-        )
-        train_epoch = hugging_face.make_epoch(
-            model, optimizer, network.encoder, train, plan, settings
-        )
-        began = time.perf_counter()
-        train_epoch()
-        seconds = time.perf_counter() - began
-        total += seconds * settings.max_epochs * flags.FLAGS.trials
-    return total
+        few = spent.setdefault(run.axes["trainable_layers"], [])
+        if len(few) < flags.FLAGS.own:
+            few.append(_time(functools.partial(_start, command(run))))
+    total = count_all(spent, flags.FLAGS.trials)
+    if out:
+        total += _time(lambda: _report(out))
+    return total.tolist()
+
+
+def count_all(spent: dict[str, list[np.ndarray]], trials: int) -> np.ndarray:
+    """What all trials take, those not done like the last that was.
+
+    Args:
+        spent: by the trials that were done, for each number of blocks.
+        trials: how many each has.
+    """
+    return sum(
+        (sum(few) + (trials - len(few)) * few[-1] for few in spent.values()),
+        np.zeros(2),
+    )
+
+
+def _report(out: str) -> None:
+    _start([sys.executable, "-m", "tf_transfer.report", out])
+
+
+def _start(command: Sequence[str]) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _time(work: Callable[[], None]) -> np.ndarray:
+    """Seconds by the clock, and of CPU in the processes that it starts."""
+
+    def now() -> np.ndarray:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return np.array([time.perf_counter(), used.ru_utime + used.ru_stime])
+
+    began = now()
+    work()
+    return now() - began
 
 
 def make_table(cases: Sequence[dict[str, Any]]) -> str:
-    """The measurement as Markdown."""
+    """The measurement as Markdown; of CPU what stands in brackets."""
     rows = [
         (
-            "task",
+            "encoder, task",
             "trials",
             "warm worker, s",
             "a process a run, s",
             "times",
-            "transformers, training alone, s",
+            "transformers, a process a run, s",
             "times",
             "load",
         ),
         ("---",) * 8,
     ]
     for case in cases:
+        warm, own = np.array(case["warm"]), np.array(case["own"])
         theirs = case["transformers"]
         rows.append(
             (
-                case["task"],
+                f"{case['model']}, {case['task']}",
                 str(case["runs"]),
-                f"{case['warm']:.0f}",
-                f"{case['own']:.0f}",
-                f"{case['own'] / case['warm']:.1f}",
-                "-" if theirs is None else f"{theirs:.0f}",
-                "-" if theirs is None else f"{theirs / case['warm']:.1f}",
+                _in_cell(warm, 0),
+                _in_cell(own, 0),
+                _in_cell(own / warm, 1),
+                "-" if theirs is None else _in_cell(theirs, 0),
+                "-" if theirs is None else _in_cell(np.array(theirs) / warm, 1),
                 f"{case['load']:.1f}",
             )
         )
     return documents.as_markdown(rows)
+
+
+def _in_cell(spent: Any, digits: int) -> str:
+    by_clock, of_cpu = spent
+    return f"{by_clock:.{digits}f} ({of_cpu:.{digits}f})"
 
 
 def main(argv: list[str]) -> None:

@@ -15,15 +15,15 @@ from typing import Any
 from typing import TYPE_CHECKING
 
 from tf_transfer.config import settings as settings_lib
+from tf_transfer.data import batches
 from tf_transfer.models import cost
 from tf_transfer.models import freezing
 from tf_transfer.models.methods import base
 from tf_transfer.models.methods.lora import LoRA
 
-if TYPE_CHECKING:  # both load TensorFlow
-    from tf_transfer.data.batches import BatchPlan
-    from tf_transfer.data.batches import EncodedSplit
-    from tf_transfer.models.encoder import Encoder
+if TYPE_CHECKING:  # a process of PyTorch's does without TensorFlow
+    from tf_transfer.models import encoder as encoder_lib
+
 
 # Their names of the dense layers of a block.
 LAYERS = {
@@ -58,7 +58,7 @@ def product(
 
 
 def build(
-    encoder: "Encoder",
+    encoder: "encoder_lib.Encoder",
     trainable: freezing.Trainable,
     classes: int,
     settings: settings_lib.Settings,
@@ -93,7 +93,7 @@ def build(
     if isinstance(trainable.method, LoRA):
         model = _add_lora(model, trainable, trainable.method)
     else:
-        _freeze(model, trainable)
+        freeze(model, trainable)
     optimizer = torch.optim.AdamW(
         [p for p in model.parameters() if p.requires_grad],
         lr=settings.lr,
@@ -103,7 +103,8 @@ def build(
     return model, optimizer
 
 
-def _freeze(model: Any, trainable: freezing.Trainable) -> None:
+def freeze(model: Any, trainable: freezing.Trainable) -> None:
+    """Leaves the blocks and embeddings of a classifier still that must be."""
     frozen = [
         block
         for number, block in enumerate(model.bert.encoder.layer, 1)
@@ -138,9 +139,9 @@ def _add_lora(model: Any, trainable: freezing.Trainable, lora: LoRA) -> Any:
 def make_epoch(
     model: Any,
     optimizer: Any,
-    encoder: "Encoder",
-    split: "EncodedSplit",
-    plan: "BatchPlan",
+    encoder: "encoder_lib.Encoder",
+    split: batches.EncodedSplit,
+    plan: batches.BatchPlan,
     settings: settings_lib.Settings,
 ) -> Callable[[], None]:
     """Returns a function that trains the model for one epoch.
@@ -153,8 +154,6 @@ def make_epoch(
         settings: precision and clipping.
     """
     import torch
-
-    from tf_transfer.data import batches
 
     longest = split.lengths[plan.rows].max(axis=1)
     plan = batches.BatchPlan(plan.rows, plan.counts, longest.astype("int32"))

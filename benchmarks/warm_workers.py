@@ -103,6 +103,7 @@ def measure(out: str) -> list[dict[str, Any]]:
                     ),
                     "first": beyond[0],
                     "next": statistics.median(beyond[1:]),
+                    "evaluation": statistics.median(map(_evaluation, many[1:])),
                     "runs": len(many),
                     "wall": wall,
                     "training": training,
@@ -128,6 +129,10 @@ def _training(run: Planned) -> float:
     return (run.directory.result() or {})["train_seconds"]
 
 
+def _evaluation(run: Planned) -> float:
+    return sum(line["eval_seconds"] for line in run.directory.epochs())
+
+
 def _numbers(run: Planned) -> Any:
     return [
         (line["train_loss"], line["validation"], line["test"])
@@ -146,11 +151,12 @@ def make_table(cases: Sequence[dict[str, Any]]) -> str:
             "a process a run, s",
             "worker, first run, s",
             "worker, next runs, s",
+            "of it evaluation, s",
             "times less",
             "sweep: runs, s, of it training",
             "load",
         ),
-        ("---",) * 7,
+        ("---",) * 8,
     ]
     for case in cases:
         rows.append(
@@ -159,6 +165,7 @@ def make_table(cases: Sequence[dict[str, Any]]) -> str:
                 f"{case['own']:.1f}",
                 f"{case['first']:.1f}",
                 f"{case['next']:.2f}",
+                f"{case['evaluation']:.2f}",
                 f"{case['own'] / case['next']:.0f}",
                 f"{case['runs']}, {case['wall']:.0f}, {case['training']:.0f}",
                 f"{case['load']:.1f}",

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from benchmarks import elsa_study
 from benchmarks import hugging_face
 from benchmarks import keras_fit
+from benchmarks import transformers_trial
 from tests.conftest import tiny_settings
+from tf_transfer import freezing as elsa
 from tf_transfer import glue
 from tf_transfer.data import batches
 from tf_transfer.models import freezing
@@ -167,3 +170,24 @@ def test_an_epoch_of_peft_changes_lora_and_head_alone(settings, ours, encoder):
         moved = (parameter.detach() != before[name]).any()
         assert moved == parameter.requires_grad, name
         assert moved == ("lora_" in name or "modules_to_save" in name), name
+
+
+@pytest.mark.slow
+def test_a_trial_of_transformers_trains_and_is_scored_every_epoch(tmp_path):
+    pytest.importorskip("accelerate")
+    settings = elsa.Settings(
+        task="rte",
+        data="sample",
+        model="tiny",
+        trainable_layers="1",
+        lr=1e-3,
+        max_epochs=2,
+        max_train_examples=16,
+        trial=True,
+        out=str(tmp_path),
+    )
+    folder = str(tmp_path / "encoder")
+    elsa_study.save_encoder(settings, "", folder)
+    log = transformers_trial.train(folder, settings)
+    first, second = (line["eval_loss"] for line in log if "eval_loss" in line)
+    assert first != second

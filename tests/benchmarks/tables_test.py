@@ -113,18 +113,27 @@ def test_the_table_of_measurements_has_ratios_to_the_best_of_ours(tmp_path):
 
 
 def test_trials_that_were_not_done_count_like_the_last():
-    seconds = {"1": [20.0, 12.0], "0": [9.0]}
-    assert elsa_study.count_all(seconds, 5) == 20 + 4 * 12 + 5 * 9
+    spent = {
+        "1": [np.array([20.0, 30.0]), np.array([12.0, 18.0])],
+        "0": [np.array([9.0, 11.0])],
+    }
+    assert elsa_study.count_all(spent, 5).tolist() == [
+        20 + 4 * 12 + 5 * 9,
+        30 + 4 * 18 + 5 * 11,
+    ]
 
 
 def test_a_study_is_compared_with_what_was_measured():
-    case = {"task": "rte", "runs": 20, "warm": 50.0, "own": 400.0, "load": 1}
+    case = {"task": "rte", "model": "minilm", "runs": 20, "load": 1}
+    case |= {"warm": [50.0, 80.0], "own": [400.0, 480.0]}
     table = elsa_study.make_table(
-        [{**case, "transformers": None}, {**case, "transformers": 300.0}]
+        [{**case, "transformers": None}, {**case, "transformers": [300, 560]}]
     )
     _, _, without, with_theirs = table.splitlines()
-    assert without == "| rte | 20 | 50 | 400 | 8.0 | - | - | 1.0 |"
-    assert "| 300 | 6.0 |" in with_theirs
+    assert without == (
+        "| minilm, rte | 20 | 50 (80) | 400 (480) | 8.0 (6.0) | - | - | 1.0 |"
+    )
+    assert "| 300 (560) | 6.0 (7.0) |" in with_theirs
 
 
 def test_tables_of_workers_go_between_the_marks_of_a_document(tmp_path):
@@ -132,10 +141,11 @@ def test_tables_of_workers_go_between_the_marks_of_a_document(tmp_path):
     mark = warm_workers.MARK
     path.write_text(f"A\n<!-- begin: {mark} -->\nold\n<!-- end: {mark} -->\nB")
     case = {"task": "rte", "approach": "last 0", "own": 12.0, "first": 9.0}
-    case |= {"next": 0.5, "runs": 20, "wall": 30, "training": 12, "load": 1}
+    case |= {"next": 0.5, "evaluation": 0.2, "runs": 20, "wall": 30}
+    case |= {"training": 12, "load": 1}
     table = warm_workers.make_table([case])
     documents.fill(str(path), mark, table)
-    assert "| last 0, rte | 12.0 | 9.0 | 0.50 | 24 |" in table
+    assert "| last 0, rte | 12.0 | 9.0 | 0.50 | 0.20 | 24 |" in table
     text = path.read_text()
     assert table in text and "old" not in text
     assert text[:2] == "A\n" and text[-2:] == "\nB"
