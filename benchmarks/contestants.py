@@ -1,6 +1,7 @@
-"""What `benchmarks.frameworks` measures: ours, and the others beside us."""
+"""What trains in a benchmark: ours, and the others beside us."""
 
 import dataclasses
+import functools
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,13 +39,17 @@ if TYPE_CHECKING:
 class Contestants:
     """The data of one measurement, our network, and all who train on it.
 
+    Each `make_` method returns a function that trains one epoch. Optimizers
+    and programs are made in its first call, as PyTorch's moments are.
+
     Args:
         settings: resolved.
 
     Attributes:
         plan: the batches of an epoch of ours.
-        cache_build: seconds and bytes of the cache that `CACHED` reads, as
-            `build_seconds` and `bytes`; None where nothing is frozen.
+        cache_build: seconds and bytes of the cache that `make_cached_epoch`
+            has built, as `build_seconds` and `bytes`; None before that.
+        trained_parameters: scalars that train in the epoch made last.
     """
 
     def __init__(self, settings: "BenchmarkSettings") -> None:
@@ -66,14 +71,15 @@ class Contestants:
         self.shape = cost.Shape.from_encoder(self.network.encoder)
         self.classes = len(self.task.labels or ())
         self.cache_build: dict[str, float] | None = None
-        self._live_epoch, self.plan = self._make_our_epoch(self.objective)
+        self.trained_parameters = 0
+        self.plan = self._plan(settings.batching, self.devices.replicas)
 
     def epochs(self) -> dict[str, Callable[[], object]]:
         """Returns a dict from each name to a function that trains one epoch."""
         longest = self.settings.max_length
-        epochs = {LIVE: self._live_epoch}
+        epochs = {LIVE: self.make_live_epoch()}
         if not self.trainable.embeddings:
-            epochs[CACHED] = self._make_cached_epoch()
+            epochs[CACHED] = self.make_cached_epoch()
         epochs["keras-nlp fit, padded to longest"] = self._make_keras_epoch(
             self.objective.train.lengths[self.plan.rows].max(axis=1)
         )
@@ -81,7 +87,7 @@ class Contestants:
             longest
         )
         if hugging_face.is_installed():
-            epochs[HUGGING_FACE] = self._make_hugging_face_epoch()
+            epochs[HUGGING_FACE] = self.make_hugging_face_epoch()
         else:
             print("Hugging Face is left out: pip install -e '.[peers]'.")
         return epochs
@@ -105,34 +111,53 @@ class Contestants:
         blocks, hidden = map(int, settings.shape.split("x"))
         return loading.build_random(encoder, blocks, hidden, *options)
 
+    def _plan(self, batching: str, replicas: int = 1) -> batches.BatchPlan:
+        settings = self.settings
+        return batches.plan_epoch(
+            self.objective.train.lengths,
+            settings.batch_size,
+            batching,
+            settings.seed,
+            1,
+            replicas,
+            batches.buckets_up_to(settings.max_length),
+        )
+
+    def make_live_epoch(self) -> Callable[[], object]:
+        """Ours, the frozen blocks run at every step."""
+        return self._make_our_epoch(self.objective)
+
     def _make_our_epoch(
         self, objective: Objective, prefix: FrozenPrefix | None = None
-    ) -> tuple[Callable[[], object], batches.BatchPlan]:
-        settings = self.settings
-        adam = settings_lib.pick(AdamOptions, settings)
-        weights = freezing.freeze(self.network, self.trainable)
-        with self.devices.strategy.scope():
-            optimizer = BertAdam(
-                weights, lambda step: tf.constant(settings.lr), adam
-            )
-        program = steps.ObjectiveProgram(
-            self.network,
-            objective,
-            prefix,
-            self.devices,
-            optimizer,
-            self.seeds,
-            settings_lib.pick(TrainingOptions, settings, adam=adam),
+    ) -> Callable[[], object]:
+        self.trained_parameters = freezing.count_trained(
+            self.network, self.trainable
         )
-        one_pass = steps.Pass(self.devices, optimizer, [program])
-        plan = one_pass.plan(1, 0.0)
 
-        def train_epoch() -> None:
-            one_pass.train(plan, lambda *chunk: False)
+        @functools.cache
+        def build() -> steps.Pass:
+            settings = self.settings
+            adam = settings_lib.pick(AdamOptions, settings)
+            weights = freezing.freeze(self.network, self.trainable)
+            with self.devices.strategy.scope():
+                optimizer = BertAdam(
+                    weights, lambda step: tf.constant(settings.lr), adam
+                )
+            program = steps.ObjectiveProgram(
+                self.network,
+                objective,
+                prefix,
+                self.devices,
+                optimizer,
+                self.seeds,
+                settings_lib.pick(TrainingOptions, settings, adam=adam),
+            )
+            return steps.Pass(self.devices, optimizer, [program])
 
-        return train_epoch, plan
+        return lambda: build().train(self.plan, lambda *chunk: False)
 
-    def _make_cached_epoch(self) -> Callable[[], object]:
+    def make_cached_epoch(self) -> Callable[[], object]:
+        """Ours, the output of the frozen blocks read: it is built here."""
         folder = tempfile.TemporaryDirectory(prefix="tf_transfer-benchmark-")
         settings = self.settings
         start = time.perf_counter()
@@ -156,8 +181,7 @@ class Contestants:
         [entry] = cache.store.entries()
         self.cache_build = {"build_seconds": seconds, "bytes": entry.num_bytes}
         self._folder = folder  # lives as long as it is read
-        train_epoch, _ = self._make_our_epoch(objective, prefix)
-        return train_epoch
+        return self._make_our_epoch(objective, prefix)
 
     def _make_keras_epoch(
         self, lengths: int | np.ndarray
@@ -170,23 +194,24 @@ class Contestants:
             classifier, encoder, self.objective.train, self.plan, lengths
         )
 
-    def _make_hugging_face_epoch(self) -> Callable[[], object]:
+    def make_hugging_face_epoch(self) -> Callable[[], object]:
+        """Transformers on PyTorch; with peft where the method is `lora`."""
         settings, encoder = self.settings, self.network.encoder
-        train = self.objective.train
         model, optimizer = hugging_face.build(
             encoder, self.trainable, self.classes, settings
         )
-        plan = batches.plan_epoch(
-            train.lengths,
-            settings.batch_size,
-            "grouped",
-            settings.seed,
-            1,
-            1,
-            batches.buckets_up_to(settings.max_length),
+        self.trained_parameters = sum(
+            weight.numel()
+            for weight in model.parameters()
+            if weight.requires_grad
         )
         return hugging_face.make_epoch(
-            model, optimizer, encoder, train, plan, settings
+            model,
+            optimizer,
+            encoder,
+            self.objective.train,
+            self._plan("grouped"),
+            settings,
         )
 
 

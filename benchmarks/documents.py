@@ -40,8 +40,8 @@ def as_markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def measure_or_fill(
-    measure: Callable[[str], list[dict[str, Any]]],
-    make_table: Callable[[list[dict[str, Any]]], str],
+    measure: Callable[[str], Any],
+    make_table: Callable[[Any], str],
     out: str,
     document: str,
     name: str,
@@ -49,7 +49,8 @@ def measure_or_fill(
     """Measures and prints a table; or puts what was measured into a document.
 
     Args:
-        measure: function from `out` to what was measured, which is kept there.
+        measure: function from `out` to what was measured, which is kept there
+            as JSON.
         make_table: function from that to Markdown.
         out: folder.
         document: its path; empty to measure.
@@ -61,6 +62,7 @@ def measure_or_fill(
     path = os.path.join(out, "measured.json")
     if not document:
         cases = measure(out)
+        os.makedirs(out, exist_ok=True)
         files.write_json(path, cases)
         print(make_table(cases))
         return

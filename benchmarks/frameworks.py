@@ -88,12 +88,17 @@ class BenchmarkSettings(glue.Settings):
 def run(settings: BenchmarkSettings) -> dict[str, Any]:
     """Measures; returns the content of the JSON file."""
     settings = settings.resolve()
+    if settings.method != "full":
+        raise UserError(
+            f"--method={settings.method}: the others train whole blocks. Leave "
+            "it out; `benchmarks.lora` measures LoRA."
+        )
     from benchmarks import contestants as contestants_lib
 
     contestants = contestants_lib.Contestants(settings)
     epochs = contestants.epochs()
     peak = _measure_peaks(settings.precision)
-    seconds = _time_epochs(epochs, settings.rounds)
+    seconds = time_epochs(epochs, settings.rounds)
     again = _measure_peaks(settings.precision)
     peak = {name: max(peak[name], again[name]) for name in peak}
     if settings.profile:
@@ -141,7 +146,7 @@ def _measure_peaks(precision: str) -> dict[str, float]:
     return peaks
 
 
-def _time_epochs(
+def time_epochs(
     epochs: dict[str, Callable[[], object]], rounds: int
 ) -> dict[str, list[float]]:
     """Seconds of each contestant's epochs, a warm-up epoch left out."""

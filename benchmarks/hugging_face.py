@@ -4,6 +4,7 @@ Batches are ours grouped by length, each padded to its own longest text, as
 `group_by_length` and a padding collator make them. The loop is PyTorch's
 leanest: fused AdamW, scaled-dot-product attention, no Trainer, and nothing is
 logged. Weights are random in the encoder's shape: time does not depend on them.
+LoRA is peft's.
 """
 
 import contextlib
@@ -17,9 +18,22 @@ from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
 from tf_transfer.models import cost
 from tf_transfer.models import freezing
+from tf_transfer.models.methods import base
+from tf_transfer.models.methods.lora import LoRA
 
 if TYPE_CHECKING:  # a process of PyTorch's does without TensorFlow
     from tf_transfer.models import encoder as encoder_lib
+
+
+# Their names of the dense layers of a block.
+LAYERS = {
+    "query": "attention.self.query",
+    "key": "attention.self.key",
+    "value": "attention.self.value",
+    "attention_output": "attention.output.dense",
+    "inner": "intermediate.dense",
+    "outer": "output.dense",
+}
 
 
 def is_installed() -> bool:
@@ -49,7 +63,14 @@ def build(
     classes: int,
     settings: settings_lib.Settings,
 ) -> tuple[Any, Any]:
-    """Returns (model, optimizer) of the encoder's shape, the same frozen."""
+    """Returns (model, optimizer) of the encoder's shape, the same frozen.
+
+    Args:
+        encoder: ours.
+        trainable: what trains: every weight of some blocks, or LoRA in them.
+        classes: how many answers there are.
+        settings: dropout, rate, decay and seed.
+    """
     import torch
     import transformers
 
@@ -69,7 +90,10 @@ def build(
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     torch.manual_seed(settings.seed)
     model = transformers.BertForSequenceClassification(config).train()
-    freeze(model, trainable)
+    if isinstance(trainable.method, LoRA):
+        model = _add_lora(model, trainable, trainable.method)
+    else:
+        freeze(model, trainable)
     optimizer = torch.optim.AdamW(
         [p for p in model.parameters() if p.requires_grad],
         lr=settings.lr,
@@ -90,6 +114,26 @@ def freeze(model: Any, trainable: freezing.Trainable) -> None:
         frozen.append(model.bert.embeddings)
     for module in frozen:
         module.requires_grad_(False)
+
+
+def _add_lora(model: Any, trainable: freezing.Trainable, lora: LoRA) -> Any:
+    """The model with peft's LoRA as ours is; all else but its head frozen."""
+    import peft
+
+    every = lora.targets == "all"
+    names = base.DENSE if every else lora.targets.split(",")
+    config = peft.LoraConfig(
+        task_type=peft.TaskType.SEQ_CLS,  # its head trains
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=0.0,  # ours has none either
+        target_modules=[
+            f"bert.encoder.layer.{number - 1}.{LAYERS[name]}"
+            for number in range(trainable.first, trainable.last + 1)
+            for name in names
+        ],
+    )
+    return peft.get_peft_model(model, config)
 
 
 def make_epoch(

@@ -182,6 +182,7 @@ def test_the_examples_are_of_all_lengths_in_proportion():
         ({"shape": "12x100"}, "--shape=12x100"),
         ({"shape": "0x64"}, "--shape=0x64"),
         ({"task": "stsb"}, "--task=stsb"),
+        ({"method": "lora"}, "--method=lora"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(changes, message):

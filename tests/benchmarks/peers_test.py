@@ -13,6 +13,10 @@ from tf_transfer import glue
 from tf_transfer.data import batches
 from tf_transfer.models import freezing
 from tf_transfer.models import loading
+from tf_transfer.models.methods import added
+from tf_transfer.models.methods import base
+from tf_transfer.models.methods.lora import LoRA
+from tf_transfer.models.network import Network
 from tf_transfer.training import strategy
 
 LAYERS = ["0", "2", "all"]
@@ -107,6 +111,65 @@ def test_an_epoch_of_hugging_face_changes_trainable_weights_alone(
     for name, parameter in model.named_parameters():
         moved = not torch.equal(parameter.detach(), before[name])
         assert moved == parameter.requires_grad, name
+
+
+def lora_beside(settings, encoder, layers, lora):
+    """What trains, and peft's model of the encoder with it."""
+    pytest.importorskip("peft")
+    trainable = freezing.parse(layers, "", 3, lora)
+    return trainable, *hugging_face.build(encoder, trainable, 2, settings)
+
+
+@pytest.mark.parametrize(
+    "layers, targets", [("all", "query,value"), ("2", "query"), ("1", "all")]
+)
+def test_peft_trains_as_many_parameters_as_our_lora(
+    layers, targets, settings, ours, encoder
+):
+    lora = LoRA(rank=4, targets=targets)
+    trainable, model, _ = lora_beside(settings, encoder, layers, lora)
+    names = base.DENSE if targets == "all" else targets.split(",")
+    expected = {
+        f"{number - 1}.{hugging_face.LAYERS[name]}.lora_{side}"
+        for number in range(trainable.first, trainable.last + 1)
+        for name in names
+        for side in "AB"
+    }
+    trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    blocks = {
+        name.partition("encoder.layer.")[2].removesuffix(".default.weight")
+        for name, _ in trained
+    }
+    assert blocks == {*expected, ""}  # and the head, beside the blocks
+    encoder.added = added.build(encoder, trainable, 0)
+    network = Network(encoder, ours[0].heads)
+    assert (
+        sum(parameter.numel() for _, parameter in trained)
+        == freezing.count_trained(network, trainable) + encoder.hidden + 1
+    )
+
+
+def test_peft_adds_the_product_that_ours_adds(settings, encoder):
+    lora = LoRA(rank=4, alpha=12.0)
+    _, model, _ = lora_beside(settings, encoder, "all", lora)
+    layers = [m for m in model.modules() if hasattr(m, "lora_A")]
+    assert len(layers) == 3 * 2
+    for layer in layers:
+        assert layer.scaling == {"default": 12 / 4}
+        assert type(layer.lora_dropout["default"]).__name__ == "Identity"
+
+
+def test_an_epoch_of_peft_changes_lora_and_head_alone(settings, ours, encoder):
+    _, split = ours
+    _, model, optimizer = lora_beside(settings, encoder, "all", LoRA())
+    before = {n: p.detach().clone() for n, p in model.named_parameters()}
+    hugging_face.make_epoch(
+        model, optimizer, encoder, split, plan_epoch(split), settings
+    )()
+    for name, parameter in model.named_parameters():
+        moved = (parameter.detach() != before[name]).any()
+        assert moved == parameter.requires_grad, name
+        assert moved == ("lora_" in name or "modules_to_save" in name), name
 
 
 @pytest.mark.slow
