@@ -51,7 +51,7 @@ def define_flags() -> None:
     flags.DEFINE_list("tasks", ["rte", "mrpc"], "The tasks.")
     flags.DEFINE_float("lr", 1e-4, "The rate.", 0)
     flags.DEFINE_integer("trials", 5, "Trials of each N.", 1)
-    flags.DEFINE_integer("own", 2, "Trials of N in their own process.", 1)
+    flags.DEFINE_integer("own", 1, "Trials of N in their own process.", 1)
     flags.DEFINE_integer("max_epochs", 3, "Epochs of a trial.", 1)
     flags.DEFINE_integer(
         "max_train_examples", 0, "Of the training texts, at most (0: all).", 0
