@@ -5,12 +5,12 @@ import functools
 import tempfile
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from benchmarks import CACHED
+from benchmarks import frameworks
 from benchmarks import HUGGING_FACE
 from benchmarks import hugging_face
 from benchmarks import keras_fit
@@ -32,9 +32,6 @@ from tf_transfer.training.optimizer import AdamOptions
 from tf_transfer.training.optimizer import BertAdam
 from tf_transfer.training.trainer import TrainingOptions
 
-if TYPE_CHECKING:
-    from benchmarks.frameworks import BenchmarkSettings
-
 
 class Contestants:
     """The data of one measurement, our network, and all who train on it.
@@ -52,13 +49,13 @@ class Contestants:
         trained_parameters: scalars that train in the epoch made last.
     """
 
-    def __init__(self, settings: "BenchmarkSettings") -> None:
+    def __init__(self, settings: frameworks.BenchmarkSettings) -> None:
         self.settings = settings
         self.experiment = glue.Glue(settings)
         self.task = self.experiment.task
         self.devices = self.experiment.set_up_devices()
         self.network, [phase], _ = self.experiment.build(
-            self.devices, self._load_encoder()
+            self.devices, load_encoder(settings, settings.shape)
         )
         [objective] = phase.objectives
         self.objective = dataclasses.replace(
@@ -101,15 +98,6 @@ class Contestants:
             self.settings.pooling == "cls",
             cached,
         )
-
-    def _load_encoder(self) -> encoder_lib.Encoder:
-        settings = self.settings
-        options = (settings.dropout, settings.precision, settings.seed)
-        encoder = loading.load(settings.model, settings.cache_folder, *options)
-        if not settings.shape:
-            return encoder
-        blocks, hidden = map(int, settings.shape.split("x"))
-        return loading.build_random(encoder, blocks, hidden, *options)
 
     def _plan(self, batching: str, replicas: int = 1) -> batches.BatchPlan:
         settings = self.settings
@@ -186,7 +174,7 @@ class Contestants:
     def _make_keras_epoch(
         self, lengths: int | np.ndarray
     ) -> Callable[[], object]:
-        encoder = self._load_encoder()
+        encoder = load_encoder(self.settings, self.settings.shape)
         classifier = keras_fit.build(
             encoder, self.trainable, self.classes, self.settings
         )
@@ -213,6 +201,23 @@ class Contestants:
             self._plan("grouped"),
             settings,
         )
+
+
+def load_encoder(
+    settings: settings_lib.Settings, shape: str
+) -> encoder_lib.Encoder:
+    """The encoder of a run; or a random one with its vocabulary.
+
+    Args:
+        settings: resolved.
+        shape: blocks and width, such as 12x768; empty for that of the model.
+    """
+    options = (settings.dropout, settings.precision, settings.seed)
+    encoder = loading.load(settings.model, settings.cache_folder, *options)
+    if not shape:
+        return encoder
+    blocks, hidden = frameworks.parse_shape(shape)
+    return loading.build_random(encoder, blocks, hidden, *options)
 
 
 def sample_all_lengths(

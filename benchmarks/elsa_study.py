@@ -32,6 +32,7 @@ from absl import app
 from absl import flags
 
 from benchmarks import documents
+from benchmarks import frameworks
 from benchmarks import hugging_face
 from tf_transfer import freezing
 from tf_transfer.config import command_line
@@ -89,6 +90,8 @@ def plan_runs(task: str, model: str, out: str) -> list[Planned]:
 
 def measure(out: str) -> list[dict[str, Any]]:
     """Measures each task; returns a dict for each."""
+    if flags.FLAGS.shape:
+        frameworks.parse_shape(flags.FLAGS.shape)
     cases = []
     for task in flags.FLAGS.tasks:
         folder = os.path.join(out, task)
@@ -138,15 +141,12 @@ def save_encoder(settings: Any, shape: str, folder: str) -> None:
         folder: where to.
     """
     command_line.import_tensorflow()
+    from benchmarks import contestants
     from tf_transfer.models import exports
 
     trial = freezing.Freezing(settings)
-    settings, task = trial.settings, trial.task
-    encoder = trial.load_encoder()
-    if shape:
-        blocks, hidden = map(int, shape.split("x"))
-        options = (settings.dropout, settings.precision, settings.seed)
-        encoder = loading.build_random(encoder, blocks, hidden, *options)
+    task = trial.task
+    encoder = contestants.load_encoder(trial.settings, shape)
     exports.hugging_face(
         trial.build_network(trial.set_up_devices(), encoder),
         task.name,

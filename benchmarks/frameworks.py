@@ -74,15 +74,26 @@ class BenchmarkSettings(glue.Settings):
             raise UserError(
                 "--examples must fill a batch, and --rounds be 1 or more."
             )
-        shape = re.fullmatch(r"(\d+)x(\d+)", self.shape)
-        if self.shape and (not shape or int(shape[2]) % 64 or "0x" in shape[0]):
-            raise UserError(
-                f"--shape={self.shape}: give blocks x width, the width a "
-                "multiple of 64, such as 12x768."
-            )
+        if self.shape:
+            parse_shape(self.shape)
         if glue_data.TASKS[self.task].labels is None:
             raise UserError(f"--task={self.task}: give a task with classes.")
         return settings
+
+
+def parse_shape(shape: str) -> tuple[int, int]:
+    """Blocks and width of `--shape`.
+
+    Raises:
+        UserError: it is not of that form.
+    """
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", shape)
+    if not match or int(match[2]) % 64:
+        raise UserError(
+            f"--shape={shape}: give blocks x width, the width a multiple of "
+            "64, such as 12x768."
+        )
+    return int(match[1]), int(match[2])
 
 
 def run(settings: BenchmarkSettings) -> dict[str, Any]:

@@ -103,7 +103,7 @@ CONTESTANTS = (
     ),
     Contestant("transformers, everything", "hugging_face", "full", True),
 )
-REFERENCE = 1  # in CONTESTANTS; times are told in its
+REFERENCE = 1  # in CONTESTANTS; the table has times in multiples of its
 
 
 def measure(settings: LoraSettings) -> dict[str, Any]:

@@ -181,6 +181,7 @@ def test_the_examples_are_of_all_lengths_in_proportion():
         ({"shape": "12"}, "--shape=12"),
         ({"shape": "12x100"}, "--shape=12x100"),
         ({"shape": "0x64"}, "--shape=0x64"),
+        ({"shape": "2x0"}, "--shape=2x0"),
         ({"task": "stsb"}, "--task=stsb"),
         ({"method": "lora"}, "--method=lora"),
     ],
@@ -188,3 +189,7 @@ def test_the_examples_are_of_all_lengths_in_proportion():
 def test_what_cannot_be_measured_is_refused(changes, message):
     with pytest.raises(UserError, match=message):
         frameworks.run(settings(**changes))
+
+
+def test_a_shape_may_have_ten_blocks():
+    assert frameworks.parse_shape("10x64") == (10, 64)

@@ -1,4 +1,4 @@
-"""The benchmark of LoRA measures what it says, and tells it."""
+"""The benchmark of LoRA measures what it says, and its table shows it."""
 
 import dataclasses
 import json
@@ -126,16 +126,16 @@ def test_all_are_measured(monkeypatch):
     )
     result = json.loads(json.dumps(lora.measure(settings())))
     assert result["examples"] == 8 and result["cache"]["bytes"] > 0
-    told = result["contestants"]
-    assert len(told) == (6 if hugging_face.is_installed() else 4)
-    full, last, every, all_ = (one["parameters"] for one in told[:4])
+    rows = result["contestants"]
+    assert len(rows) == (6 if hugging_face.is_installed() else 4)
+    full, last, every, all_ = (one["parameters"] for one in rows[:4])
     assert last < full < all_ and last < every < full
-    for one in told:
+    for one in rows:
         memory = one["memory"]
         assert len(one["seconds"]) == 1 and one["seconds"][0] > 0
         assert memory["optimizer"] == 12 * one["parameters"]
         assert memory["activations"] > 0
-    assert lora.make_table(result).count("\n| ") == len(told) + 1
+    assert lora.make_table(result).count("\n| ") == len(rows) + 1
 
 
 def test_the_table_has_times_of_the_second_row_and_theory_beside_memory():
