@@ -242,6 +242,14 @@ def test_a_row_has_the_rate_that_is_best_on_validation():
     assert rows[1].lr == 2e-5 and rows[1].gain.value == pytest.approx(-1)
 
 
+def test_rates_are_compared_on_the_seeds_that_all_have():
+    """Else the rate that had more seeds would lose to the lucky one."""
+    better = make_runs([72, 60, 60], "2")
+    lucky = rate(make_runs([71], "2"), 1e-4)
+    rows = overview.make_rows(made_up.frame([*better, *lucky]))
+    assert [(row.lr, row.n) for row in rows] == [(2e-5, 3)]
+
+
 def test_the_best_of_several_rates_is_not_compared_with_the_only_one():
     better = rate(make_runs([85, 85.2, 84.8], "2"), 1e-4)
     rows = overview.make_rows(made_up.frame([*ALL, *TWO, *better]))

@@ -2,7 +2,8 @@
 
 A row is an approach on a task, at its learning rate, against training
 everything with the same other settings. Of several rates, a row has the one
-that is best on validation; where nothing validates, each has its own row.
+that is best on validation, over the seeds that all of them have; where nothing
+validates, each has its own row.
 """
 
 import collections
@@ -20,8 +21,8 @@ import pandas as pd
 from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
+from tf_transfer.reports import sides
 from tf_transfer.reports.claims import plain
-from tf_transfer.reports.sides import UNLESS_NAMED
 from tf_transfer.reports.verdicts import did_not_train
 
 EVERYTHING = "everything"
@@ -187,7 +188,7 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
         str(s.get("trainable_layers", "")) for s in first.settings
     ]
     is_usual = [
-        all(s.get(name, v) == v for name, v in UNLESS_NAMED.items())
+        all(s.get(name, v) == v for name, v in sides.UNLESS_NAMED.items())
         for s in first.settings
     ]
     groups["is_base"] = (groups.layers == "all") & ~groups.cached
@@ -225,9 +226,12 @@ def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
     rows = []
     for _, alike in groups.groupby(["approach", "cached", "dtype"]):
         chosen = list(alike.index)
-        scores = {group: runs[group].validation for group in chosen}
-        if not any(score.isna().any() for score in scores.values()):
-            chosen = [max(chosen, key=lambda group: scores[group].mean())]
+        if not any(runs[group].validation.isna().any() for group in chosen):
+            scored = {
+                group: [*zip(runs[group].seed, runs[group].validation)]
+                for group in chosen
+            }
+            chosen = [sides.best_on_validation(scored)]
         for group in chosen:
             row = _make_row(groups.loc[group], runs[group])
             tried = tuple(sorted(alike.lr)) if len(chosen) == 1 else (row.lr,)

@@ -2,11 +2,12 @@
 
 import collections
 import dataclasses
-import itertools
+import statistics
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,8 @@ from tf_transfer.reports.claims import Group
 from tf_transfer.reports.claims import is_same
 from tf_transfer.reports.claims import Paper
 from tf_transfer.reports.claims import plain
+
+_K = TypeVar("_K")
 
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
@@ -286,15 +289,36 @@ def _at(side: Iterable[Repeats], rates: Iterable[float]) -> list[Repeats]:
 
 
 def _keep_best_rate(side: list[Repeats]) -> list[Repeats]:
-    scores: dict[float, list[float]] = {}
+    scored: dict[float, list[tuple[int, float]]] = {}
     for repeats in sorted(side, key=lambda repeats: repeats.lr):
-        scores.setdefault(repeats.lr, []).extend(repeats.validations)
-    if len(scores) == 1:
+        pairs = zip(repeats.seeds, repeats.validations)
+        scored.setdefault(repeats.lr, []).extend(pairs)
+    if len(scored) == 1:
         return side
-    if np.isnan([*itertools.chain(*scores.values())]).any():
+    if any(np.isnan(score) for runs in scored.values() for _, score in runs):
         raise NotFound("several rates, which nothing validates,")
-    best = max(scores, key=lambda rate: np.mean(scores[rate]))
-    return _at(side, [best])
+    return _at(side, [best_on_validation(scored)])
+
+
+def best_on_validation(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> _K:
+    """What has the highest mean on validation over the seeds that all have.
+
+    So it makes no difference which of them was run again with more seeds. Where
+    no seed is common, each has the mean of its own.
+
+    Args:
+        scored: seed and score of the runs of each.
+    """
+    common = set.intersection(
+        *({seed for seed, _ in runs} for runs in scored.values())
+    )
+
+    def mean(key: _K) -> float:
+        return statistics.fmean(
+            score for seed, score in scored[key] if seed in common or not common
+        )
+
+    return max(scored, key=mean)
 
 
 def describe(group: Group) -> str:
