@@ -17,7 +17,9 @@ vocabulary of `--model`: time does not depend on the weights.
 
 import contextlib
 import functools
+import glob
 import json
+import math
 import os
 import resource
 import subprocess
@@ -54,15 +56,19 @@ def define_flags() -> None:
     flags.DEFINE_integer("trials", 5, "Trials of each N.", 1)
     flags.DEFINE_integer("own", 1, "Trials of N in their own process.", 1)
     flags.DEFINE_integer("max_epochs", 3, "Epochs of a trial.", 1)
-    flags.DEFINE_integer(
-        "max_train_examples", 0, "Of the training texts, at most (0: all).", 0
+    flags.DEFINE_float(
+        "share",
+        1.0,
+        "Of a folder's texts, to train on and score.",
+        0,
+        1,
     )
     flags.DEFINE_string("shape", "", "Blocks x width, in place of --model's.")
     flags.DEFINE_string("out", "runs/elsa_study", "Where the runs go.")
     flags.DEFINE_string("document", "", "Put the table of --out into this.")
 
 
-def plan_runs(task: str, model: str, out: str) -> list[Planned]:
+def plan_runs(task: str, data: str, model: str, out: str) -> list[Planned]:
     """The trials of a task, the largest cache first."""
     values = flags.FLAGS
     settings = freezing.Settings(model=model).resolve()
@@ -73,11 +79,10 @@ def plan_runs(task: str, model: str, out: str) -> list[Planned]:
         "flags": {
             "trial": True,
             "task": task,
-            "data": values.data,
+            "data": data,
             "model": model,
             "lr": values.lr,
             "max_epochs": values.max_epochs,
-            "max_train_examples": values.max_train_examples,
             "frozen_prefix": "cached",
         },
         "axes": {
@@ -107,19 +112,23 @@ def measure(out: str) -> list[dict[str, Any]]:
 
 def _measure_task(task: str, out: str) -> dict[str, Any]:
     values = flags.FLAGS
+    data = values.data
+    if values.share < 1:
+        data = cut(data, values.share, os.path.join(out, "data"))
     encoder = os.path.join(out, "encoder")
     save_encoder(
-        freezing.Settings(task=task, data=values.data, model=values.model),
+        freezing.Settings(task=task, data=data, model=values.model),
         values.shape,
         encoder,
     )
     model = encoder if values.shape else values.model
     warm_out, own_out = os.path.join(out, "warm"), os.path.join(out, "own")
-    warm = plan_runs(task, model, warm_out)
-    own = plan_runs(task, model, own_out)
+    warm = plan_runs(task, data, model, warm_out)
+    own = plan_runs(task, data, model, own_out)
     case = {
         "task": task,
         "model": values.shape or values.model,
+        "share": values.share,
         "runs": len(warm),
         "warm": _time_warm(warm, warm_out),
         "own": _time_processes(own, _our_command, own_out),
@@ -130,6 +139,21 @@ def _measure_task(task: str, out: str) -> dict[str, Any]:
             own, lambda run: _their_command(run, encoder)
         )
     return {**case, "load": os.getloadavg()[1]}
+
+
+def cut(data: str, share: float, out: str) -> str:
+    """Writes the first lines of each file of a GLUE folder; returns `out`."""
+    paths = glob.glob(os.path.join(data, "*", "*.tsv"))
+    if not paths:
+        raise UserError(f"--share={share}: --data={data} has no */*.tsv.")
+    for path in paths:
+        target = os.path.join(out, os.path.relpath(path, data))
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        with open(path, encoding="utf-8", newline="\n") as file:
+            lines = file.readlines()
+        with open(target, "w", encoding="utf-8", newline="\n") as file:
+            file.writelines(lines[: 1 + math.ceil(share * len(lines[1:]))])
+    return out
 
 
 def save_encoder(settings: Any, shape: str, folder: str) -> None:
@@ -245,9 +269,11 @@ def make_table(cases: Sequence[dict[str, Any]]) -> str:
     for case in cases:
         warm, own = np.array(case["warm"]), np.array(case["own"])
         theirs = case["transformers"]
+        share = case["share"]
+        part = "" if share == 1 else f", {share:.1%} of its texts"
         rows.append(
             (
-                f"{case['model']}, {case['task']}",
+                f"{case['model']}, {case['task']}{part}",
                 str(case["runs"]),
                 _in_cell(warm, 0),
                 _in_cell(own, 0),

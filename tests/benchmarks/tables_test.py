@@ -127,13 +127,32 @@ def test_a_study_is_compared_with_what_was_measured():
     case = {"task": "rte", "model": "minilm", "runs": 20, "load": 1}
     case |= {"warm": [50.0, 80.0], "own": [400.0, 480.0]}
     table = elsa_study.make_table(
-        [{**case, "transformers": None}, {**case, "transformers": [300, 560]}]
+        [
+            {**case, "share": 1.0, "transformers": None},
+            {**case, "share": 0.065, "transformers": [300, 560]},
+        ]
     )
     _, _, without, with_theirs = table.splitlines()
     assert without == (
         "| minilm, rte | 20 | 50 (80) | 400 (480) | 8.0 (6.0) | - | - | 1.0 |"
     )
+    assert with_theirs.startswith("| minilm, rte, 6.5% of its texts | 20 |")
     assert "| 300 (560) | 6.0 (7.0) |" in with_theirs
+
+
+def test_a_share_of_a_task_has_the_first_lines_of_each_file(tmp_path):
+    folder = tmp_path / "glue" / "RTE"
+    folder.mkdir(parents=True)
+    for name, number in (("train", 40), ("dev", 11)):
+        lines = ["header", *(f'row\t"{row}' for row in range(number))]
+        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
+    cut = elsa_study.cut(str(tmp_path / "glue"), 0.1, str(tmp_path / "few"))
+    train = (tmp_path / "few" / "RTE" / "train.tsv").read_text()
+    assert train == 'header\nrow\t"0\nrow\t"1\nrow\t"2\nrow\t"3\n'
+    dev = (tmp_path / "few" / "RTE" / "dev.tsv").read_text()
+    assert cut == str(tmp_path / "few") and dev.count("\n") == 1 + 2
+    with pytest.raises(UserError, match="--share=0.1: --data=sample has no"):
+        elsa_study.cut("sample", 0.1, str(tmp_path / "none"))
 
 
 def test_tables_of_workers_go_between_the_marks_of_a_document(tmp_path):
