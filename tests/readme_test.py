@@ -159,7 +159,8 @@ def small(line, trained, tmp_path):
         grid = tmp_path / "grid.json"
         grid.write_text(
             '{"experiment": "glue",'
-            ' "flags": {"model": "tiny", "data": "sample"}}'
+            ' "flags": {"model": "tiny", "data": "sample"},'
+            ' "axes": {"lr": [0.001]}}'
         )
         rest = [word for word in words[1:] if word != "--dry_run"]
         return module, [str(grid), "--dry_run", f"--out={tmp_path}", *rest]
@@ -262,6 +263,7 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     known |= {"examples", "rounds", "shape", "profile", "check", "clear"}
     known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "shard"}
     known |= {"hang_minutes", "worker_gb", "runs_per_gpu", "prune", "yes"}
+    known |= {"best_of"}
     known |= {"attack", "attack_seed", "epochs"}
     known |= {"engine", "ray_address", "address", "head"}
     known |= {

@@ -25,6 +25,7 @@ import sys
 from absl import flags
 
 from tf_transfer.config import command_line
+from tf_transfer.sweeps import best
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
@@ -93,6 +94,12 @@ def define_flags() -> None:
         "Only the runs with these flags, such as task=rte,seed=0.",
     )
     flags.DEFINE_string(
+        "best_of",
+        "",
+        "Only the runs with the value of this axis, such as lr, that is best "
+        "on validation in runs that are finished.",
+    )
+    flags.DEFINE_string(
         "shard",
         "",
         "Which share of the runs to do, such as 3/16, the third of sixteen.",
@@ -139,7 +146,11 @@ def main(argv: list[str]) -> None:
         values.cache_dir,
         math.inf if values.yes else grid_lib.MOST_RUNS,
     )
-    runs = grid_lib.select(path, runs, values.only)
+    selected = grid_lib.select(path, runs, values.only)
+    if values.best_of:
+        run_states = RunStates(values.out, runs)
+        selected = best.choose(path, run_states, values.best_of, selected)
+    runs = selected
     if values.shard:
         runs = choose_shard(runs, values.shard)
         if not runs:

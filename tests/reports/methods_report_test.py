@@ -176,13 +176,19 @@ def test_claims_that_name_no_method_take_none():
         sides.choose_sides(repeats, paper, [{"trainable_layers": "2"}])
 
 
-def test_a_grid_gives_each_method_equally_many_rates(tmp_path):
-    path = os.path.join(FOLDER, "methods", "embedded.json")
-    runs = grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
+@pytest.mark.parametrize("name", ["embedded", "embedded_tweets"])
+def test_a_grid_gives_each_method_equally_many_rates(name, tmp_path):
+    path = os.path.join(FOLDER, "methods", f"{name}.json")
+    grid = grid_lib.read(path)
+    grid["flags"] = {"model": "minilm", "data": "sample"}
+    grid["axes"].setdefault("task", ["sst2"])
     rates = {}
-    for run in runs:
+    for run in grid_lib.expand(path, grid, str(tmp_path)):
         settings = run.settings
-        where = settings.approach, settings.runs_cached
-        rates.setdefault(where, set()).add(settings.lr)
-    assert len(rates) == 6 * (1 + 3 + 1)  # everywhere; cached; the last 2 live
-    assert {len(tried) for tried in rates.values()} == {3}
+        where = settings.task, settings.approach, settings.runs_cached
+        rates.setdefault(where, []).append((settings.lr, settings.seed))
+    # Everywhere, three cuts from the cache; all weights of the last 2 live.
+    assert len(rates) == len(grid["axes"]["task"]) * (6 * (1 + 3) + 1)
+    for tried in rates.values():
+        assert len(tried) == 3 * 3 == len(set(tried))
+        assert len({lr for lr, _ in tried}) == 3

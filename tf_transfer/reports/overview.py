@@ -21,9 +21,10 @@ import pandas as pd
 from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
-from tf_transfer.reports import sides
 from tf_transfer.reports.claims import plain
+from tf_transfer.reports.sides import UNLESS_NAMED
 from tf_transfer.reports.verdicts import did_not_train
+from tf_transfer.utils import selection
 
 EVERYTHING = "everything"
 MEASURES = ("score", "seconds", "seconds_per_epoch")
@@ -188,7 +189,7 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
         str(s.get("trainable_layers", "")) for s in first.settings
     ]
     is_usual = [
-        all(s.get(name, v) == v for name, v in sides.UNLESS_NAMED.items())
+        all(s.get(name, v) == v for name, v in UNLESS_NAMED.items())
         for s in first.settings
     ]
     groups["is_base"] = (groups.layers == "all") & ~groups.cached
@@ -231,7 +232,7 @@ def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
                 group: [*zip(runs[group].seed, runs[group].validation)]
                 for group in chosen
             }
-            chosen = [sides.best_on_validation(scored)]
+            chosen = [selection.best_on_validation(scored)]
         for group in chosen:
             row = _make_row(groups.loc[group], runs[group])
             tried = tuple(sorted(alike.lr)) if len(chosen) == 1 else (row.lr,)

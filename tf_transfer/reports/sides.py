@@ -2,12 +2,10 @@
 
 import collections
 import dataclasses
-import statistics
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,8 +15,7 @@ from tf_transfer.reports.claims import Group
 from tf_transfer.reports.claims import is_same
 from tf_transfer.reports.claims import Paper
 from tf_transfer.reports.claims import plain
-
-_K = TypeVar("_K")
+from tf_transfer.utils import selection
 
 CACHING = ("frozen_prefix", "cache_dtype")
 LIVE = {"frozen_prefix": "live"}
@@ -297,28 +294,7 @@ def _keep_best_rate(side: list[Repeats]) -> list[Repeats]:
         return side
     if any(np.isnan(score) for runs in scored.values() for _, score in runs):
         raise NotFound("several rates, which nothing validates,")
-    return _at(side, [best_on_validation(scored)])
-
-
-def best_on_validation(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> _K:
-    """What has the highest mean on validation over the seeds that all have.
-
-    So it makes no difference which of them was run again with more seeds. Where
-    no seed is common, each has the mean of its own.
-
-    Args:
-        scored: seed and score of the runs of each.
-    """
-    common = set.intersection(
-        *({seed for seed, _ in runs} for runs in scored.values())
-    )
-
-    def mean(key: _K) -> float:
-        return statistics.fmean(
-            score for seed, score in scored[key] if seed in common or not common
-        )
-
-    return max(scored, key=mean)
+    return _at(side, [selection.best_on_validation(scored)])
 
 
 def describe(group: Group) -> str:
