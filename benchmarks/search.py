@@ -10,14 +10,15 @@ them. Then budgets of a 20th, a 10th and a 4th of a grid's time are replayed
 from there, with ten seeds each: a run takes the seconds that it took in the
 grid and brings the scores that it brought there. Nothing is trained, since a
 rerun would only repeat the grid's numbers; what the grid does not have (other
-seeds, a rate that falls) takes its time and brings nothing.
+seeds, a rate that falls) takes its time and brings nothing. Every contestant
+pays for the start of a search (imports, words alone) and for its answer.
 
 `search` is tf_transfer.search's own planner. Beside it, on the same runs with
 the same feature cache, but without knowing what anything costs: `random`, a
 random approach and rate, all epochs; `hyperband`, Optuna's Hyperband pruner and
 its TPE sampler; and `fine-tuning`, everything trained at the usual rates, the
-likeliest first. Regret is what the answer scores below the grid's best, both
-chosen on validation.
+likeliest first, and at a constant rate like all runs of the grid. Regret is
+what the answer scores below the grid's best, both chosen on validation.
 """
 
 import collections
@@ -27,6 +28,7 @@ import json
 import os
 import random
 import statistics
+import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -50,6 +52,7 @@ from tf_transfer.searches.space import Approach
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
@@ -94,7 +97,7 @@ class World:
     def __init__(self, record: Record, budget: float) -> None:
         self.record = record
         self.budget = budget
-        self.clock = 0.0
+        self.clock = record["start_seconds"]
         self.events: list[Event] = []
         self.runs = {
             (run["approach"], run["rate"]): run for run in record["runs"]
@@ -105,8 +108,8 @@ class World:
 
     @property
     def left(self) -> float:
-        """Seconds of the budget."""
-        return self.budget - self.clock
+        """Seconds of the budget, but for those of the answer."""
+        return self.budget - ANSWER_SECONDS - self.clock
 
     def build(self, approach: str) -> float:
         """Builds the cache of an approach; returns the seconds it took."""
@@ -143,7 +146,7 @@ class World:
             if epoch >= self._done[key]:
                 seconds = run["epoch_seconds"][epoch]
                 if seconds > self.left:
-                    self.clock = self.budget
+                    self.clock += max(self.left, 0.0)
                     return
                 self.clock += seconds
                 self._done[key] = epoch + 1
@@ -178,7 +181,7 @@ def search(world: World, seed: int) -> None:
         record["floor"],
     )
     while True:
-        action = planner.next(world.left - ANSWER_SECONDS)
+        action = planner.next(world.left)
         if action is None:
             return
         choice, began = action.choice, world.clock
@@ -234,15 +237,19 @@ def search_by_hyperband(world: World, seed: int) -> None:
         approach = trial.suggest_categorical("approach", names)
         count = len(world.approaches[approach]["rates"])
         rate = trial.suggest_int("rate", 0, count - 1)
-        best = -1e9
+        best, is_pruned = -1e9, False
         for epoch, _, score in world.train(approach, rate, most):
             best = max(best, score)
             trial.report(best, epoch)
             if epoch < most and trial.should_prune():
+                is_pruned = True
                 break
         if world.left <= 0:
             return
-        study.tell(trial, best)
+        if is_pruned:  # it has the last score that was reported
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        else:
+            study.tell(trial, best)
 
 
 def just_fine_tune(world: World, seed: int) -> None:
@@ -271,7 +278,7 @@ CONTESTANTS: dict[str, Callable[[World, int], None]] = {
 
 def grid_seconds(record: Record) -> float:
     """What the whole grid takes, each cache built once."""
-    world = World(record, float("inf"))
+    world = World({**record, "start_seconds": 0.0}, float("inf"))
     for (approach, rate), run in world.runs.items():
         for _ in world.train(approach, rate, len(run["validation"])):
             pass
@@ -279,11 +286,17 @@ def grid_seconds(record: Record) -> float:
 
 
 def grid_best(record: Record) -> tuple[float, float]:
-    """Validation and test of the grid's best epoch on validation."""
+    """Validation and test of the grid's best epoch on validation.
+
+    Of several, the first: the test does not choose.
+    """
     return max(
-        (validation, test)
-        for run in record["runs"]
-        for validation, test in zip(run["validation"], run["test"])
+        (
+            pair
+            for run in record["runs"]
+            for pair in zip(run["validation"], run["test"])
+        ),
+        key=lambda pair: pair[0],
     )
 
 
@@ -296,7 +309,11 @@ def regret_at(
     """
     best = grid_best(record)
     known = [event[1:] for event in events if event[0] <= seconds]
-    chosen = max(known, default=(record["floor"], record["test_floor"]))
+    chosen = max(
+        known,
+        key=lambda pair: pair[0],
+        default=(record["floor"], record["test_floor"]),
+    )
     return best[0] - chosen[0], best[1] - chosen[1]
 
 
@@ -323,7 +340,10 @@ def replay(records: dict[str, Record], seeds: int = SEEDS) -> list[dict]:
                         "budget": share * whole,
                         "validation": [v for v, _ in regrets],
                         "test": [t for _, t in regrets],
-                        "used": [w.clock / w.budget for w in worlds],
+                        "used": [
+                            (w.clock + ANSWER_SECONDS) / w.budget
+                            for w in worlds
+                        ],
                         "curve": _mean_curve(worlds, record),
                     }
                 )
@@ -357,8 +377,8 @@ def collect(
         out: root of the run directories.
         cache_dir: folder for what pip fetches.
 
-    Raises:
-        UserError: a run is not finished.
+    Returns:
+        Of each task whose runs are all finished.
     """
     runs: dict[str, list[Planned]] = {}
     for path in grids:
@@ -366,7 +386,14 @@ def collect(
             settings: Any = run.settings
             runs.setdefault(settings.task_name, []).append(run)
     command_line.import_tensorflow()
-    return {task: _collect_task(members) for task, members in runs.items()}
+    records = {}
+    for task, members in runs.items():
+        missing = [run for run in members if run.directory.result() is None]
+        if missing:
+            print(f"{task}: {len(missing)} of {len(members)} are not finished.")
+        else:
+            records[task] = _collect_task(members)
+    return records
 
 
 def _collect_task(runs: Sequence[Planned]) -> Record:
@@ -384,9 +411,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
         )
     }
     for run in runs:
-        result = run.directory.result()
-        if result is None:
-            raise UserError(f"{run.directory.path}: is not finished.")
+        result = run.directory.result() or {}
         approach, metric = (
             space[run.settings.trainable_layers],
             result["metric"],
@@ -417,19 +442,33 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
                     line["train_seconds"] + line["eval_seconds"]
                     for line in epochs
                 ],
-                "beside_seconds": RUN_SECONDS,
+                "beside_seconds": _seconds_beside(run, epochs, result),
             }
         )
+    began = time.perf_counter()
     words = _words_alone(runs[0])
+    start_seconds = estimate.START_SECONDS + time.perf_counter() - began
     config = runs[0].directory.config() or {}
     return {
         "metric": words["metric"],
         "approaches": sorted(approaches.values(), key=lambda a: a["depth"]),
         "runs": lines,
+        "start_seconds": round(start_seconds, 1),
         "floor": 100 * words["validation"][words["metric"]],
         "test_floor": 100 * words["test"][words["metric"]],
         "validation_examples": config["split_sizes"]["validation"],
     }
+
+
+def _seconds_beside(
+    run: Planned, epochs: Sequence[Record], result: Record
+) -> float:
+    """What a run of the grid took beside its epochs and its feature cache."""
+    seconds = RunStates(run.settings.out, [run]).seconds(run)
+    if seconds is None:  # it was interrupted
+        return RUN_SECONDS
+    seconds -= sum(e["train_seconds"] + e["eval_seconds"] for e in epochs)
+    return round(max(seconds - (result["prefix_seconds"] or 0.0), 0.0), 3)
 
 
 def _points(epochs: Sequence[Record], kind: str, metric: str) -> list[float]:
@@ -454,8 +493,8 @@ def make_table(rows: Sequence[Record]) -> str:
     """Mean regret of each contestant, as Markdown; in brackets the worst."""
     names = list(CONTESTANTS)
     heads = ["task", "of the grid's time", "budget, s"]
-    heads += [f"{name}: regret" for name in names]
-    heads += ["search: on test", "search: of its budget"]
+    heads += [f"{name}: regret; on test" for name in names]
+    heads += ["search: of its budget"]
     lines = [heads, ["---"] * len(heads)]
     for task, share in dict.fromkeys((r["task"], r["share"]) for r in rows):
         by_name = {
@@ -466,11 +505,12 @@ def make_table(rows: Sequence[Record]) -> str:
         ours = by_name["search"]
         lines.append(
             [task, share, f"{ours['budget']:.0f}"]
-            + [_mean_and_worst(by_name[n]["validation"]) for n in names]
             + [
-                _mean_and_worst(ours["test"]),
-                f"{max(ours['used']):.0%} at most",
+                f"{_mean_and_worst(by_name[n]['validation'])}; "
+                f"{statistics.fmean(by_name[n]['test']):.2f}"
+                for n in names
             ]
+            + [f"{max(ours['used']):.0%} at most"]
         )
     for share in SHARES:
         means = [
@@ -482,7 +522,7 @@ def make_table(rows: Sequence[Record]) -> str:
             for name in names
         ]
         lines.append(
-            ["**mean**", share, ""] + [f"**{m:.2f}**" for m in means] + ["", ""]
+            ["**mean**", share, ""] + [f"**{m:.2f}**" for m in means] + [""]
         )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -549,8 +589,9 @@ def main(argv: list[str]) -> None:
         [
             "# A search against the whole grid",
             "Generated by `python -m benchmarks.search`, replayed from the "
-            f"grid's records: {values.seeds} seeds a budget; regret in points "
-            "of validation, in brackets the worst seed's.",
+            f"grid's records: {values.seeds} seeds a budget; mean regret in "
+            "points of validation, in brackets the worst seed's, then that on "
+            "test.",
             make_table(rows),
             f"![{figure.caption}]({figure.name}.png)\n",
         ]

@@ -260,7 +260,16 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         )
         for field in dataclasses.fields(cls)
     }
-    known |= {"examples", "rounds", "shape", "profile", "check", "clear"}
+    known |= {
+        "examples",
+        "rounds",
+        "shape",
+        "runs",
+        "share",
+        "profile",
+        "check",
+        "clear",
+    }
     known |= {"dry_run", "jobs", "only", "limit", "retry_failed", "shard"}
     known |= {"hang_minutes", "worker_gb", "runs_per_gpu", "prune", "yes"}
     known |= {"best_of"}

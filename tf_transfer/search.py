@@ -462,7 +462,10 @@ class Search:
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
         values = experiment.settings.hashed()
-        for name in (*OF_ONE_RUN, *VARIED.values(), "max_epochs"):
+        varied = [
+            n for flag, n in VARIED.items() if getattr(self.settings, flag)
+        ]
+        for name in (*OF_ONE_RUN, *varied, "max_epochs"):
             values.pop(name, None)
         for name in ("frozen_prefix", "cache_dtype"):
             values[name] = getattr(experiment.settings, name)
@@ -514,11 +517,13 @@ class Search:
 
     def _open_pool(self) -> contextlib.AbstractContextManager[work.Pool]:
         settings = self.settings
+        choice = space_lib.Choice(self.space[0].name, 0)
+        runs = [self.plan(Action(choice, 1, 0.0), None)]
         if settings.engine == "ray":
             return execute.open_cluster(
-                settings.out, settings.ray_address, jobs=settings.jobs
+                settings.out, settings.ray_address, runs, settings.jobs
             )
-        return contextlib.closing(execute.open_pool(jobs=settings.jobs))
+        return contextlib.closing(execute.open_pool(runs, settings.jobs))
 
     def _work(self, runner: runner_lib.Runner) -> None:
         if self.words is not None and self.words.directory.result() is None:
@@ -546,6 +551,9 @@ class Search:
         unknown = [a for a in self.space if a.name not in self.history.priors]
         if unknown:
             command_line.import_tensorflow()
+            from tf_transfer.training import strategy
+
+            strategy.share_gpus()  # workers need them
             self.history.priors |= estimate_costs(unknown, self.plan)
             gc.collect()
 

@@ -170,7 +170,7 @@ def put_in(monkeypatch, world, jobs=1):
     monkeypatch.setattr(
         search.execute,
         "open_pool",
-        lambda jobs=None: fakes.make_pool(world.do, jobs or 1),
+        lambda runs, jobs: fakes.make_pool(world.do, jobs or 1),
     )
     monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
     # Words alone are fitted once, not for each of a grid of settings.

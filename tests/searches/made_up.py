@@ -57,6 +57,7 @@ def make_record(seed=0):
         "metric": "accuracy",
         "approaches": approaches,
         "runs": runs,
+        "start_seconds": 3.0,
         "floor": 55.0,
         "test_floor": 54.0,
         "validation_examples": 500,

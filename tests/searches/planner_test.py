@@ -94,12 +94,6 @@ def test_a_deeper_cache_costs_what_it_takes_beyond_the_one_there_is():
     assert costs.build_seconds("fine_tuning") == 0.0
 
 
-def test_a_cache_that_was_there_before_makes_the_others_cheap():
-    costs = costs_lib.Costs(PRIORS)
-    costs.tell("last_1", [2.0], build_seconds=0.0)
-    assert costs.build_seconds("last_0") == 0.0
-
-
 def test_what_was_measured_corrects_what_was_counted():
     costs = costs_lib.Costs(PRIORS)
     costs.tell("last_2", [20.0, 16.0, 16.0], 14.0, seconds=14 + 52 + 5)
@@ -109,6 +103,21 @@ def test_what_was_measured_corrects_what_was_counted():
     assert costs.seconds("last_2", 4) == pytest.approx(
         4 * 16.0 + costs_lib.RUN_SECONDS
     )
+
+
+def test_what_the_head_takes_says_nothing_of_how_fast_blocks_are():
+    """It has next to no operations, and its first epoch traces."""
+    costs = costs_lib.Costs({**PRIORS, "last_0": Prior(1e-3, 20.0, "c", "all")})
+    costs.tell("last_0", [3.0], build_seconds=20.0)
+    assert costs.epoch_seconds("last_1") == pytest.approx(5.0, abs=0.01)
+    costs.tell("last_1", [5.0, 4.0], build_seconds=0.0)
+    assert costs.epoch_seconds("last_2") == pytest.approx(16.0)  # twice
+
+
+def test_a_cache_that_was_there_says_nothing_of_what_others_take():
+    costs = costs_lib.Costs(PRIORS)
+    costs.tell("last_2", [8.0], build_seconds=0.0)
+    assert costs.build_seconds("last_1") == pytest.approx(4.0)
 
 
 # === Expected gains ===
@@ -171,6 +180,32 @@ def test_what_failed_is_not_tried_again():
     first = planner.next(500.0)
     planner.fail(first.choice)
     assert planner.next(500.0).choice != first.choice
+
+
+def test_a_confirmation_that_fails_says_nothing_of_its_rate():
+    planner = make_planner(budget=1000.0)
+    for name in ("last_1", "last_2"):
+        for rate in range(5):
+            planner.tell(Choice(name, rate), [70.0] * 8, [1.0] * 8)
+    for name in ("last_0", "fine_tuning"):
+        for rate in range(5):
+            planner.fail(Choice(name, rate))
+    before = planner.found()
+    falling = planner.next(500.0).choice
+    assert falling.linear_epochs
+    planner.fail(falling)
+    assert planner.found() == before
+    following = planner.next(500.0).choice
+    assert following.seed == 1 and not following.linear_epochs
+
+
+def test_the_expected_gain_names_the_epochs_that_it_takes():
+    action = make_planner(budget=1e4).next(9000.0)
+    assert action.epochs <= action.aim <= 8
+    rises = [
+        make_planner(budget=1e4).explorations(9000.0)[0].gain for _ in range(2)
+    ]
+    assert rises == [action.gain] * 2
 
 
 def test_several_workers_do_not_do_the_same_nor_build_one_cache_twice():
@@ -252,7 +287,7 @@ def test_a_tenth_of_the_grids_time_comes_near_its_best(record):
     _, regret = replay(record, 0.1)
     assert regret < 1.5
     _, longer = replay(record, 0.25)
-    assert longer <= regret + 1e-9
+    assert longer < 0.5
 
 
 def test_the_same_records_give_the_same_search(record):

@@ -351,6 +351,48 @@ def test_a_run_that_is_stopped_while_it_goes_on_is_what_it_was(
     assert not os.path.exists(tmp_path / "out" / ".search" / "kept")
 
 
+def test_a_run_that_fails_while_it_goes_on_is_what_it_was(
+    monkeypatch, tmp_path, capsys
+):
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    continued = []
+
+    def on_run(run):
+        path = run.directory.file("result.json")
+        if os.path.exists(path) and not continued:
+            with open(path, "rb") as file:
+                continued.append((path, file.read(), run.settings.approach))
+            os.remove(path)
+            return "failed"
+        return None
+
+    world.on_run = on_run
+    path = fake_runs.write_task(tmp_path)
+    settings = fake_runs.settings_of(path, tmp_path / "out", budget="3m")
+    run(settings)
+    [(result, content, approach)] = continued
+    with open(result, "rb") as file:
+        assert file.read() == content
+    assert "failed" in capsys.readouterr().out
+    assert not os.path.exists(tmp_path / "out" / ".search" / "kept")
+    # Nor is it tried again by the next start.
+    epochs = json.loads(content)["epochs_run"]
+    name = os.path.dirname(result)
+    again = fake_runs.World()
+    fake_runs.put_in(monkeypatch, again)
+    again.on_run = lambda run: tried.append(run.directory.path)
+    tried = []
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="5m"))
+    assert epochs and approach and tried and name not in tried
+
+
+def test_another_length_is_another_search(searched, world):
+    with pytest.raises(UserError, match="a search with another max_length"):
+        run(fake_runs.settings_of(searched.path, searched.out, max_length=64))
+    assert not world.done
+
+
 def test_the_clock_counts_all_starts():
     clock = runner_lib.Clock(None, 70.0)
     assert clock() == 70.0

@@ -81,6 +81,12 @@ class Line:
         """Of the approach."""
         return self.found.choice.approach
 
+    @property
+    def score(self) -> float:
+        """What the interval is of: the mean over seeds, or the run's score."""
+        scores = self.found.scores
+        return self.found.score if len(scores) >= FEWEST_SEEDS else max(scores)
+
 
 def give(outcome: Outcome) -> None:
     """Prints the answer, and writes the page."""
@@ -131,8 +137,8 @@ def tell_approaches(outcome: Outcome) -> list[Line]:
             )
     if not lines:
         return []
-    best = max(line.found.score for line in lines)
-    close = [n for n in lines if n.found.score >= best - outcome.loss]
+    least = lines[0].found.score - outcome.loss
+    close = [line for line in lines if line.found.score >= least]
     chosen = lines[0]
     if outcome.objective != "score" or outcome.loss:
         chosen = min(close, key=lambda line: _price(outcome, line))
@@ -190,7 +196,7 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
         f"{outcome.task}: train {_what(first.name)} at "
         f"{_rate(planner, found.choice):g}, {_how_long(first)}"
         f"{_why(outcome, first, rows)}.",
-        f"Validation: {metric} {found.score:.1f}"
+        f"Validation: {metric} {first.score:.1f}"
         f"{_between(first.interval, _basis(found))}.{_tell_test(scored)}",
         _beside_words(outcome, scored, words),
         *_against_everything(outcome, rows),
@@ -275,7 +281,9 @@ def _how_long(line: Line) -> str:
 
 
 def _why(outcome: Outcome, first: Line, rows: Sequence[Line]) -> str:
-    best = max(rows, key=lambda line: line.found.score)
+    assert outcome.planner is not None
+    top = outcome.planner.best_of_approaches()[0].choice
+    [best] = [line for line in rows if line.found.choice == top]
     if best is first:
         return ""
     word = {
@@ -356,6 +364,8 @@ def _against_everything(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
             f"{_rate(planner, line.found.choice):g}."
         ]
     for name in filter(_is_everything, planner.space):
+        if planner.has_failed(name):
+            return ["Training everything failed; its log is named above."]
         seconds = planner.costs.seconds(name, 1)
         return [
             "Training everything was not begun: one epoch takes about "
@@ -394,11 +404,11 @@ def _tell_more(outcome: Outcome) -> str:
     action: Action = actions[0]
     done = len(planner.curves.get(action.choice, ()))
     verb = "on to" if done else "for"
-    epochs = count_epochs(action.epochs)
+    seconds = planner.costs.seconds(action.choice.approach, action.aim - done)
     return (
         f"With more time: {_what(action.choice.approach)} at "
-        f"{_rate(planner, action.choice):g} {verb} {epochs} (about "
-        f"{_duration(action.seconds)}; "
+        f"{_rate(planner, action.choice):g} {verb} {count_epochs(action.aim)} "
+        f"(about {_duration(seconds)}; "
         f"{action.gain or 0:+.1f} points may be expected)."
     )
 
@@ -468,7 +478,7 @@ def _table_of_approaches(
                 if line.found.choice.linear_epochs
                 else "constant",
                 "seeds": len(line.found.scores),
-                "validation": f"{line.found.score:.2f}"
+                "validation": f"{line.score:.2f}"
                 f"{_between(line.interval, _basis(line.found))}",
                 "test": round(scored.score, 2)
                 if scored is not None and scored.kind == "test"

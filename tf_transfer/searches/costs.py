@@ -9,6 +9,7 @@ from collections.abc import Sequence
 # program. Both are soon replaced by what is measured.
 FIRST_RUN_SECONDS = 8.0
 RUN_SECONDS = 2.0
+FAR_CHEAPER = 0.1  # of an epoch's seconds: too little to tell a speed by
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,9 @@ class Costs:
     """Predicts the seconds of runs.
 
     An approach that has trained costs an epoch's median; one that has not, its
-    prior times what the measured approach nearest to it took of its own.
+    prior, corrected by what the measured approach nearest to it took: in
+    proportion, but where that one is far cheaper, by the difference alone. What
+    the head takes says nothing of how fast blocks are.
 
     Args:
         priors: of each approach, by its name, those that train least first.
@@ -76,7 +79,8 @@ class Costs:
         if prior.cache and prior.cache not in self._built:
             expected = self._prior_build(approach)
             self._built[prior.cache] = prior.build_seconds
-            self._paid.append((build_seconds, expected))
+            if build_seconds:  # else it was there before
+                self._paid.append((build_seconds, expected))
         if not epoch_seconds:
             return
         known.first_epochs.append(epoch_seconds[0])
@@ -98,16 +102,21 @@ class Costs:
             return statistics.median(known.epochs)
         if known is not None and known.first_epochs:
             return min(known.first_epochs)
-        return self.priors[approach].epoch_seconds * self._ratio(approach)
+        return self._corrected(approach)
 
-    def _ratio(self, approach: str) -> float:
-        """What epochs take of their prior, by the nearest approach."""
+    def _corrected(self, approach: str) -> float:
+        """The prior of an epoch, corrected by the nearest measured approach."""
+        expected = self.priors[approach].epoch_seconds
         measured = [name for name in self.priors if self.has_measured(name)]
         if not measured:
-            return 1.0
+            return expected
         position = self._order[approach]
         nearest = min(measured, key=lambda n: abs(self._order[n] - position))
-        return self.epoch_seconds(nearest) / self.priors[nearest].epoch_seconds
+        seconds = self.epoch_seconds(nearest)
+        prior = self.priors[nearest].epoch_seconds
+        if prior >= FAR_CHEAPER * expected:
+            return expected * seconds / prior
+        return expected + max(seconds - prior, 0.0)
 
     def build_seconds(self, approach: str) -> float:
         """Seconds that the approach's feature cache still takes."""

@@ -176,15 +176,23 @@ class History:
             path = os.path.join(
                 os.path.dirname(self.folder), os.path.relpath(kept, root)
             )
-            _wait_for(path)
-            if not os.path.isfile(os.path.join(path, "result.json")):
-                old = os.path.join(self.folder, "old")
-                shutil.rmtree(old, ignore_errors=True)
-                if os.path.isdir(path):
-                    os.rename(path, old)
-                os.rename(kept, path)
-                shutil.rmtree(old, ignore_errors=True)
+            self.bring_back_run(path)
         shutil.rmtree(root, ignore_errors=True)
+
+    def bring_back_run(self, run_path: str) -> None:
+        """Makes a run what it was, where it went on and has no result."""
+        kept = self._kept(run_path)
+        if not os.path.isdir(kept):
+            return
+        _wait_for(run_path)
+        if not os.path.isfile(os.path.join(run_path, "result.json")):
+            old = os.path.join(self.folder, "old")
+            shutil.rmtree(old, ignore_errors=True)
+            if os.path.isdir(run_path):
+                os.rename(run_path, old)
+            os.rename(kept, run_path)
+            shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(kept, ignore_errors=True)
 
 
 def _link(source: str, target: str) -> None:

@@ -65,12 +65,14 @@ class Action:
         epochs: that it has in the end, those it has already among them.
         seconds: that it is to take.
         gain: expected, in points; None of what only confirms.
+        aim: epochs at which the gain is expected; this is the step towards it.
     """
 
     choice: Choice
     epochs: int
     seconds: float
     gain: float | None = None
+    aim: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +149,15 @@ class Planner:
         self.costs.tell(choice.approach, epoch_seconds, build_seconds, seconds)
 
     def fail(self, choice: Choice) -> None:
-        """Takes note that a run has failed: it is not tried again."""
+        """Takes note that a run, or its continuation, has failed.
+
+        It is not tried again; what it scored before stays.
+        """
         self._failed.add(choice)
+
+    def has_failed(self, approach: str) -> bool:
+        """Whether a run of an approach has failed."""
+        return any(choice.approach == approach for choice in self._failed)
 
     def found(self) -> list[Found]:
         """All settings that have run, the best first.
@@ -273,8 +282,9 @@ class Planner:
                 if len(curve) < most:
                     yield choice
         for choice in self._failed:
-            if choice.approach == approach.name:
-                known[choice.rate] = self.floor
+            is_plain = not (choice.seed or choice.linear_epochs)
+            if choice.approach == approach.name and is_plain:
+                known.setdefault(choice.rate, self.floor)
         rate = rates.propose(
             len(approach.rates), approach.usual, known, self.options.seed
         )
@@ -296,11 +306,11 @@ class Planner:
         spared = (1 - BUILD_SHARE) * self.costs.build_seconds(name)
         counted = [cost - spared + LEISURE * left for cost in costs]
         rises = expected.gains([self._point(choice, r) for r in rungs])
-        value, gain = max(
-            (float(rise) / cost, float(rise))
-            for rise, cost in zip(rises, counted)
+        value, gain, aim = max(
+            (float(rise) / cost, float(rise), rung)
+            for rise, cost, rung in zip(rises, counted, rungs)
         )
-        return value, Action(choice, rungs[0], costs[0], gain)
+        return value, Action(choice, rungs[0], costs[0], gain, aim)
 
     def _takes(self, action: Action) -> float:
         """Seconds of an action, with what they may be wrong by."""
@@ -366,6 +376,8 @@ class Planner:
             count * self.costs.seconds(name, 1) for name, count in done.items()
         )
         for action in self._confirmations():
+            if action.choice in self._failed:
+                continue
             if action.choice.seed > 2 or kept + self._takes(action) > most:
                 break
             kept += self._takes(action)

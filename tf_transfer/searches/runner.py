@@ -19,6 +19,7 @@ from tf_transfer.utils.errors import UserError
 
 # A run that is over its time by so much is stopped, wherever it is.
 GRACE_SECONDS = 2.0
+STOP_SECONDS = 10.0  # for it to save its state, before it is killed
 SAVE_SECONDS = 10.0  # between writings of the time that was spent
 
 
@@ -84,6 +85,7 @@ class Runner:
     ) -> None:
         self._plan = plan
         self._pool = pool
+        self._pool.save_seconds = STOP_SECONDS
         self._run_states = run_states
         self._history = history
         self._clock = clock
@@ -112,7 +114,7 @@ class Runner:
                     _seconds(epochs),
                     result["prefix_seconds"] or 0.0,
                 )
-            elif self._run_states.failure(run):
+            if self._run_states.failure(run):
                 planner.fail(choice)
 
     def _known_choices(self, planner: Planner) -> list[Choice]:
@@ -199,7 +201,9 @@ class Runner:
             action = planner.next(self.left, busy)
             if action is None:
                 return
-            run = self._plan(action, max(self.left, 1.0))
+            # Its seconds count from where it begins to train until it is saved.
+            beside = planner.costs.beside_seconds(action.choice.approach)
+            run = self._plan(action, max(self.left - beside, 1.0))
             done = len(planner.curves.get(action.choice, ()))
             if done:
                 self._history.keep(run.directory.path)
@@ -214,12 +218,15 @@ class Runner:
         run: Planned,
         detail: dict[str, Any] | None,
     ) -> None:
+        if event == "started":  # it may have waited for a feature cache
+            self._going[run.name].began = self._clock()
         if event not in ("finished", "failed"):
             return
         going = self._going.pop(run.name)
         choice = going.action.choice
         if event == "failed":
             planner.fail(choice)
+            self._history.bring_back_run(run.directory.path)
             reason = (detail or {}).get("reason", "")
             log = self._run_states.log_file(run)
             self._say(
@@ -228,7 +235,7 @@ class Runner:
         else:
             assert detail is not None
             self._note(planner, going, run, detail)
-        self._history.let_go(run.directory.path)
+            self._history.let_go(run.directory.path)
         self._feed(planner, scheduler)
 
     def _note(

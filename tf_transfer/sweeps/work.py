@@ -93,12 +93,14 @@ class Pool:
         jobs: how many there are at most.
         hang_seconds: a worker without a sign of life for so long hangs.
         most_memory: bytes that a worker may take; None for any.
+        save_seconds: that a run has once it is asked to stop.
     """
 
     start: Start
     jobs: int = 1
     hang_seconds: float = float("inf")
     most_memory: float | None = None
+    save_seconds: float = SECONDS_TO_SAVE
     members: list[_Member] = dataclasses.field(default_factory=list)
 
     def close(self) -> None:
@@ -108,7 +110,7 @@ class Pool:
                 member.handle.close()
             else:
                 member.handle.stop()
-        deadline = time.monotonic() + SECONDS_TO_SAVE
+        deadline = time.monotonic() + self.save_seconds
         while self.members and time.monotonic() < deadline:
             for member in self.members:
                 member.handle.receive()  # an answer may say that it has ended
@@ -391,7 +393,7 @@ class Scheduler:
         for member in busy:
             member.reason = "stopped"
             member.handle.stop()
-        deadline = time.monotonic() + SECONDS_TO_SAVE
+        deadline = time.monotonic() + self.pool.save_seconds
         while any(member.run for member in busy):
             if time.monotonic() > deadline:
                 for member in busy:

@@ -190,10 +190,9 @@ def _take_cores(slot: int, jobs: int) -> None:
 def _load_tensorflow() -> None:
     """Loads what every run with an encoder needs."""
     command_line.import_tensorflow()
-    import tensorflow as tf
+    from tf_transfer.training import strategy
 
-    for gpu in tf.config.list_physical_devices("GPU"):
-        tf.config.experimental.set_memory_growth(gpu, True)  # others use it
+    strategy.share_gpus()
     importlib.import_module("tf_transfer.training.trainer")
     gc.freeze()  # what stays anyway need not be searched after every run
 

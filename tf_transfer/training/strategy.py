@@ -56,6 +56,15 @@ def set_up(
     return devices
 
 
+def share_gpus() -> None:
+    """Lets this process take memory of GPUs as it needs it: others use them.
+
+    Call it before anything touches TensorFlow's devices.
+    """
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)
+
+
 def single_device() -> "Devices":
     """The devices of a process that needs no strategy."""
     return Devices(tf.distribute.get_strategy())
