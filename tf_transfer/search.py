@@ -163,6 +163,11 @@ class Settings(train.Settings):
         """A search decides itself what trains, and how long."""
         return [*super().unread(), *OF_ONE_RUN]
 
+    def _other_methods(self) -> list[str]:
+        """Options of methods that no run has."""
+        varied = split_values("methods", self.methods)
+        return self.options_of_others([self.method, *varied])
+
     def defaults(self) -> dict[str, Any]:
         """Where it goes; of one run of everything, the rate."""
         values = super().defaults()
@@ -328,9 +333,13 @@ class Plan:
         """
         choice = action.choice
         approach = self._space[choice.approach]
+        flags = dict(approach.flags)
+        method = flags.get("method", self._settings.method)
+        others = self._settings.options_of_others([method])
+        given = {n: v for n, v in self._given.items() if n not in others}
         values: dict[str, Any] = {
-            **self._given,
-            **dict(approach.flags),
+            **given,
+            **flags,
             "lr": f"{approach.rates[choice.rate]:g}",
             "max_epochs": choice.linear_epochs or action.epochs,
             "baseline": False,

@@ -152,6 +152,22 @@ def test_what_fails_is_not_tried_again(monkeypatch, tmp_path, capsys):
     assert "news: train" in said
 
 
+def test_options_of_a_varied_method_go_to_its_runs(world, tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    words = {"approaches": "1", "methods": "full,lora", "lora_rank": 4}
+    made = search.Search(
+        fake_runs.settings_of(path, tmp_path / "out", **words), 0.0
+    )
+    ranks = {
+        approach.name: made.plan(
+            search.Action(search.space_lib.Choice(approach.name, 0), 1, 0.0),
+            None,
+        ).settings.lora_rank
+        for approach in made.space
+    }
+    assert ranks == {"last_1": 8, "last_1, method=lora": 4}
+
+
 # === The answer ===
 
 

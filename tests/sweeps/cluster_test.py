@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from tests import search_test
+from tests.searches import fake_runs
 from tests.sweeps import worker_test
 from tf_transfer.sweeps import cluster
 from tf_transfer.sweeps import execute
@@ -214,3 +216,16 @@ def test_a_node_that_cannot_work_is_named(nodes, tmp_path, monkeypatch):
     ):
         monkeypatch.setattr(cluster, "look", answer)
         assert expected in message(nodes.address, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_search_trains_on_the_nodes(nodes, tmp_path):
+    fake_runs.write_task(tmp_path)
+    search = search_test.start(
+        tmp_path, "--engine=ray", f"--ray_address={nodes.address}"
+    )
+    said, _ = search.communicate()
+    assert search.returncode == 0, said
+    assert "news: train " in said and "failed" not in said
+    assert len(search_test.results(tmp_path)) >= 2  # with words alone
+    wait_until_no_worker_is_left(tmp_path)

@@ -11,6 +11,7 @@ import dataclasses
 import math
 import os
 import re
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -467,10 +468,14 @@ class Settings:
 
     def _other_methods(self) -> list[str]:
         """Options of methods that are not this one."""
+        return self.options_of_others([self.method])
+
+    def options_of_others(self, methods: Collection[str]) -> list[str]:
+        """Names of the flags of methods that are not among some."""
         return [
             field.name
             for field in dataclasses.fields(self)
-            if field.metadata["method"] not in ("", self.method)
+            if field.metadata["method"] not in ("", *methods)
         ]
 
     def hashed(self) -> dict[str, Any]:
