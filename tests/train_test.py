@@ -206,3 +206,34 @@ def test_a_run_that_is_out_of_time_ends_at_an_epoch_and_goes_on(tmp_path):
     assert longer.history.train_loss.tolist() == pytest.approx(
         whole.history.train_loss.tolist(), abs=1e-6
     )
+
+
+@pytest.mark.usefixtures("eager")
+def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
+    """It is then what every epoch's scoring would have said of the best."""
+    path = own_data.write_task(tmp_path)
+    changes = {"max_epochs": 2, "schedule": "constant", "warmup_fraction": 0.0}
+    settings = settings_of(path, tmp_path / "runs", baseline=False, **changes)
+    settings = dataclasses.replace(settings, lr=1e-6)  # the first epoch is best
+    whole = train.run(
+        dataclasses.replace(settings, out=str(tmp_path / "other"))
+    )
+    assert whole.record["best_epoch"] == 1
+    blind = dataclasses.replace(settings, score_test=False)
+    first = train.run(blind)
+    assert first.record["test"] is None and first.record["test_last"] is None
+    assert answer.open_scored(first.directory).kind == "validation"
+    assert train.run(blind).record["scores_test"] is False  # and is finished
+    capsys.readouterr()
+    scored = train.run(settings)
+    assert "Scoring the test with the weights of a" in capsys.readouterr().out
+    assert scored.directory == first.directory
+    assert "scores_test" not in scored.record
+    for name in ("validation", "test", "best_epoch", "epochs_run"):
+        assert scored.record[name] == whole.record[name]
+    ours, theirs = (answer.open_scored(r.directory) for r in (scored, whole))
+    assert ours.kind == "test"
+    np.testing.assert_array_equal(ours.logits, theirs.logits)
+    # It can still go on for more epochs.
+    longer = train.run(dataclasses.replace(blind, max_epochs=3))
+    assert longer.record["epochs_run"] == 3

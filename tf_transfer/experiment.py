@@ -234,6 +234,11 @@ class Experiment:
         """Whether the pretrained model has no pooler, and it is a new one."""
         return loading.is_roberta(self.settings.model)
 
+    @property
+    def scores_test(self) -> bool:
+        """Whether the test texts are scored."""
+        return True
+
     def build_network(
         self, devices: "Devices", encoder: "Encoder | None" = None
     ) -> "Network":
@@ -378,6 +383,7 @@ class Experiment:
             kind: {
                 name: self.encode(some, task, encoder, f"{title}{kind}")
                 for name, some in named.items()
+                if kind != "test" or self.scores_test
             }
             for kind, named in self.examples[task.name].items()
         }
@@ -506,10 +512,7 @@ class Experiment:
         try:
             if devices.is_chief:
                 if record is not None:
-                    print(
-                        "Extending a finished run to "
-                        f"{settings.max_epochs} epochs."
-                    )
+                    print(records.say_what_is_left(settings, record))
                 directory.begin(
                     settings,
                     devices,
@@ -553,6 +556,8 @@ class Experiment:
                 **trainer.train(),
                 "warnings": self.warnings,
             }
+            if not self.scores_test:
+                record["scores_test"] = False
             if devices.is_chief:
                 directory.end(record)
         finally:

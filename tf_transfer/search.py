@@ -31,6 +31,7 @@ import re
 import time
 from collections.abc import Mapping
 from typing import Any
+from typing import TYPE_CHECKING
 
 from tf_transfer import train
 from tf_transfer.config import command_line
@@ -44,6 +45,7 @@ from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
 from tf_transfer.searches.costs import Costs
+from tf_transfer.searches.costs import FIRST_RUN_SECONDS
 from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.history import History
 from tf_transfer.searches.planner import Action
@@ -59,11 +61,16 @@ from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 
+if TYPE_CHECKING:
+    from tf_transfer.searches import answer
+
 UNITS = {"s": 1, "m": 60, "h": 3600}
 RAY_ADDRESS = "auto"
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
 # Of the budget, that the answer takes: reading predictions, drawing, writing.
 ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
+# Of the budget, that scoring the test may take: else the answer has no test.
+TEST_SHARE = 0.15
 LEAST_SECONDS = 1.0  # that are worth going on for
 FEWEST_VALIDATING = 20  # texts: with fewer, scores say nothing
 # What a search decides itself, or has no use for.
@@ -80,6 +87,7 @@ OF_ONE_RUN = (
     "features",
     "baseline",
     "max_seconds",
+    "score_test",
     "rerun",
     "describe",
 )
@@ -343,6 +351,7 @@ class Plan:
             "lr": f"{approach.rates[choice.rate]:g}",
             "max_epochs": choice.linear_epochs or action.epochs,
             "baseline": False,
+            "score_test": False,
         }
         if choice.seed:
             values["seed"] = choice.seed
@@ -351,6 +360,13 @@ class Plan:
             if seconds is not None:
                 values["max_seconds"] = f"{seconds:.1f}"
         return self._expand(values)
+
+    def with_test(self, action: Action) -> Planned:
+        """A run that is finished, to be scored on the test."""
+        run = self(action, None)
+        words = [w for w in run.words if not w.startswith("--score_test=")]
+        values = dict(word[2:].split("=", 1) for word in words)
+        return self._expand({n: v for n, v in values.items() if n != "out"})
 
     def words_alone(self) -> Planned:
         """The run without an encoder."""
@@ -445,6 +461,7 @@ class Search:
         texts = experiment.examples[experiment.task.name]
         self.validating = check_validation(settings, texts["validation"])
         self.training = len(texts["train"][""])
+        self.testing = sum(map(len, texts["test"].values()))
         self.metric = experiment.metric
         experiment.forget()
         self.history = History(settings.out, self._key(experiment))
@@ -507,22 +524,29 @@ class Search:
                     )
                     runs = runner.runs
                     self._work(runner)
+                    self._score_answer(runner)
             except Interrupted:
                 print("Stopped: the answer so far.", flush=True)
-            answer.give(
-                answer.Outcome(
-                    settings.task_name,
-                    self.planner,
-                    runs,
-                    self.words,
-                    self.history,
-                    self.clock,
-                    settings.seconds,
-                    settings.objective,
-                    settings.loss,
-                    self.seconds_for_answer,
-                )
-            )
+            answer.give(self._outcome(runs))
+
+    def _outcome(
+        self, runs: dict[space_lib.Choice, Planned]
+    ) -> "answer.Outcome":
+        from tf_transfer.searches import answer
+
+        settings = self.settings
+        return answer.Outcome(
+            settings.task_name,
+            self.planner,
+            runs,
+            self.words,
+            self.history,
+            self.clock,
+            settings.seconds,
+            settings.objective,
+            settings.loss,
+            self.seconds_for_answer,
+        )
 
     def _open_pool(self) -> contextlib.AbstractContextManager[work.Pool]:
         settings = self.settings
@@ -553,7 +577,36 @@ class Search:
         )
         runner.recall(self.planner)
         if not self.is_over:
+            runner.kept = self._seconds_for_test()
             runner.do_all(self.planner)
+
+    def _seconds_for_test(self) -> float:
+        """Seconds that scoring the test takes at most; 0 if they are too many.
+
+        The encoder runs over texts that it has not seen.
+        """
+        validating = max(
+            p.predict_seconds for p in self.history.priors.values()
+        )
+        seconds = planner_lib.MARGIN_UNMEASURED * (
+            validating * self.testing / self.validating
+        )
+        seconds += FIRST_RUN_SECONDS
+        return seconds if seconds <= TEST_SHARE * self.settings.seconds else 0.0
+
+    def _score_answer(self, runner: runner_lib.Runner) -> None:
+        """Scores the run that is the answer on the test, once."""
+        from tf_transfer.searches import answer
+
+        if not runner.kept or not self.testing:
+            return
+        lines = answer.tell_approaches(self._outcome(runner.runs))
+        if lines:
+            epochs = lines[0].record["epochs_run"]
+            runner.kept = 0.0
+            runner.continue_alone(
+                self.plan.with_test(Action(lines[0].choice, epochs, 0.0))
+            )
 
     def _count_costs(self) -> None:
         """Estimates what was not counted by an earlier start."""

@@ -129,6 +129,12 @@ class Settings(tasks.TaskSettings):
         hashed=False,
         above=0,
     )
+    score_test: bool = setting(
+        True,
+        "Score the test after every epoch. Without it a run is scored by the "
+        "same command with it, once.",
+        hashed=False,
+    )
     bias_correction: bool = setting(
         True, "Correct Adam's moments for their start at zero."
     )
@@ -221,6 +227,11 @@ class Train(experiment.Experiment):
         if self.settings.is_sparse:
             return {"data_identity": self.source.identity}
         return super().identities
+
+    @property
+    def scores_test(self) -> bool:
+        """What `--score_test` says."""
+        return self.settings.score_test
 
     def train(
         self,

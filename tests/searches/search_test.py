@@ -168,6 +168,31 @@ def test_options_of_a_varied_method_go_to_its_runs(world, tmp_path):
     assert ranks == {"last_1": 8, "last_1, method=lora": 4}
 
 
+def test_the_test_is_scored_once_of_the_answer(searched):
+    [tested] = searched.world.tested
+    assert searched.world.done[-1][0]  # others ran, too
+    line = searched.answer[1]
+    assert re.search(r"Test: \d+\.\d \(", line)
+    [result] = [
+        json.loads(path.read_text())
+        for path in searched.out.glob("train/**/result.json")
+        if "scores_test" not in path.read_text() and "tfidf" not in str(path)
+    ]
+    assert result["approach"] == tested and result["test"]
+
+
+def test_a_test_that_would_take_too_long_is_left_to_the_command(
+    monkeypatch, tmp_path, capsys
+):
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    monkeypatch.setattr(search, "TEST_SHARE", 0.0)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
+    assert world.done and not world.tested
+    assert "Not scored on the test: the first" in capsys.readouterr().out
+
+
 # === The answer ===
 
 

@@ -63,6 +63,7 @@ class Line:
 
     Attributes:
         found: its scores on validation.
+        choice: its best seed.
         path: of the run directory of its best seed.
         record: what `result.json` says of that run.
         interval: of the score on validation, in points; over seeds where there
@@ -71,6 +72,7 @@ class Line:
     """
 
     found: Found
+    choice: Choice
     path: str
     record: dict[str, Any]
     interval: tuple[float, float] | None
@@ -123,12 +125,14 @@ def tell_approaches(outcome: Outcome) -> list[Line]:
         spent[step.approach] += step.ended - step.began
     lines = []
     for found in planner.best_of_approaches():
-        run = outcome.runs[_best_seed(planner, found)]
+        choice = _best_seed(planner, found)
+        run = outcome.runs[choice]
         record = run.directory.result()
         if record is not None:
             lines.append(
                 Line(
                     found,
+                    choice,
                     run.directory.path,
                     record,
                     _interval(found, run.directory.path),
@@ -200,7 +204,7 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
         f"{_between(first.interval, _basis(found))}.{_tell_test(scored)}",
         _beside_words(outcome, scored, words),
         *_against_everything(outcome, rows),
-        *_how_sure(planner, scored, rows),
+        *_how_sure(planner, rows),
         _tell_more(outcome),
         _tell_time(outcome),
         f"Train it again: {command_of(outcome, first)}",
@@ -309,6 +313,8 @@ def _basis(found: Found) -> str:
 
 
 def _tell_test(scored: reports.Scored) -> str:
+    if not scored.record.get("scores_test", True):
+        return " Not scored on the test: the first command below does that."
     if scored.kind != "test":
         return " The task has no test."
     interval = reports.score_interval(scored)
@@ -322,6 +328,8 @@ def _beside_words(
     tail = ""
     if commonest is not None:
         tail = f" The commonest answer scores {commonest:.1f}."
+    if words is not None:
+        words = reports.open_scored(words.path, scored.kind)
     if words is None:
         return tail.strip()
     difference = scored.score - words.score
@@ -374,15 +382,17 @@ def _against_everything(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
     return []
 
 
-def _how_sure(
-    planner: Planner, scored: reports.Scored, rows: Sequence[Line]
-) -> list[str]:
-    """The answer against the best of another approach, on the same texts."""
+def _how_sure(planner: Planner, rows: Sequence[Line]) -> list[str]:
+    """The answer against the best of another approach, on the same texts.
+
+    They are those that validate: the test is scored of the answer alone.
+    """
     if len(rows) < 2:
         return []
-    other = rows[1]
-    theirs = reports.open_scored(other.path)
-    if theirs is None:
+    first, other = rows[:2]
+    scored = reports.open_scored(first.path, "validation")
+    theirs = reports.open_scored(other.path, "validation")
+    if scored is None or theirs is None:
         return []
     interval = reports.difference_interval(scored, theirs)
     is_sure = interval is not None and (interval[0] > 0 or interval[1] < 0)
@@ -425,17 +435,15 @@ def _tell_time(outcome: Outcome) -> str:
 
 def command_of(outcome: Outcome, line: Line) -> str:
     """The command that trains a line's model, and finds it."""
-    assert outcome.planner is not None
-    run = outcome.runs[_best_seed(outcome.planner, line.found)]
-    left_out = ("--max_seconds=", "--max_epochs=", "--baseline=")
+    run = outcome.runs[line.choice]
+    left_out = ("--max_seconds", "--max_epochs", "--baseline", "--score_test")
     words = [word for word in run.words if not word.startswith(left_out)]
     words.append(f"--max_epochs={line.record['epochs_run']}")
     return shlex.join(["python", "-m", run.experiment.command_module, *words])
 
 
 def _texts(outcome: Outcome, line: Line) -> str:
-    assert outcome.planner is not None
-    run = outcome.runs[_best_seed(outcome.planner, line.found)]
+    run = outcome.runs[line.choice]
     return " ".join(["--text=..."] * len(run.experiment.task.texts))
 
 

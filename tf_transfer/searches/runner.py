@@ -71,6 +71,10 @@ class Runner:
         clock: says how many seconds the search has taken.
         end: by that clock, when nothing may run any more.
         say: prints a line.
+
+    Attributes:
+        runs: that are finished.
+        kept: seconds before the end that are for something else.
     """
 
     def __init__(
@@ -94,6 +98,7 @@ class Runner:
         self._going: dict[str, _Going] = {}
         self._saved = 0.0
         self.runs: dict[Choice, Planned] = {}
+        self.kept = 0.0
 
     # === What is on disk ===
 
@@ -148,6 +153,13 @@ class Runner:
         while todo:
             todo.pop()()
 
+    def continue_alone(self, run: Planned) -> None:
+        """Lets a finished run go on; it stays what it was if time is over."""
+        self._run_states.add(run)  # forgets what it was
+        if self._run_states.result(run) is None:
+            self._history.keep(run.directory.path)
+            self.do_alone(run, meanwhile=lambda: None)
+
     def do_all(self, planner: Planner) -> None:
         """Does what the planner asks for, until it asks for nothing.
 
@@ -182,7 +194,7 @@ class Runner:
     @property
     def left(self) -> float:
         """Seconds that there are."""
-        return self._end - self._clock()
+        return self._end - self._clock() - self.kept
 
     def _tick(self) -> None:
         if self.left < -GRACE_SECONDS:

@@ -161,7 +161,24 @@ def locate(
 
 
 def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
-    """Whether a finished run would go on, for more epochs, with these."""
+    """Whether a finished run would go on with these settings.
+
+    That is for more epochs, or to score the test.
+    """
+    return _has_more_epochs(settings, result) or (
+        not result.get("scores_test", True)
+        and getattr(settings, "score_test", True)
+    )
+
+
+def say_what_is_left(settings: Settings, result: dict[str, Any]) -> str:
+    """What a finished run that goes on does, in a line."""
+    if _has_more_epochs(settings, result):
+        return f"Extending a finished run to {settings.max_epochs} epochs."
+    return "Scoring the test with the weights of a finished run."
+
+
+def _has_more_epochs(settings: Settings, result: dict[str, Any]) -> bool:
     return (
         result["stop_reason"] in ("max_epochs", OUT_OF_TIME)
         and bool(result.get("phases"))

@@ -18,6 +18,7 @@ import dataclasses
 import hashlib
 import sys
 import time
+from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
 
@@ -162,6 +163,7 @@ class Trainer:
                     "tf_transfer. The result was not written."
                 )
             self.network.hashes[moving] = frozen
+            self._score_test()
             if self.devices.is_chief:
                 self._tidy_directory()
             result = self._result()
@@ -416,12 +418,18 @@ class Trainer:
                 scores[kind].update(phase.summarize(scores[kind]))
         return scores, logits
 
-    def _score(self, program: ObjectiveProgram) -> tuple[dict, dict]:
+    def _score(
+        self,
+        program: ObjectiveProgram,
+        kinds: Collection[str] = ("validation", "test"),
+    ) -> tuple[dict, dict]:
         """Metrics by kind of split, and logits by name, of one objective."""
         objective = program.objective
         metrics: dict[str, dict[str, float]] = {}
         logits = {}
         for kind, splits in objective.evaluation.items():
+            if kind not in kinds:
+                continue
             metrics[kind] = {}
             for split_name, split in splits.items():
                 prefix = objective.prefix_of(split_name)
@@ -646,6 +654,27 @@ class Trainer:
         return digest.hexdigest()
 
     # === The end of the run ===
+
+    def _score_test(self) -> None:
+        """Scores the test with the selected weights, if no epoch has."""
+        best = self.progress.best["line"]
+        if best["test"] is not None:
+            return
+        began = time.perf_counter()
+        found: dict[str, float] = {}
+        for program in self._programs:
+            metrics, logits = self._score(program, ("test",))
+            found |= metrics.get("test", {})
+            self.best_logits |= logits
+        if not found:
+            return
+        best["test"] = found
+        for line in self.progress.epochs:
+            if line["epoch"] == best["epoch"]:
+                line["test"] = found
+                line["eval_seconds"] += time.perf_counter() - began
+        if self.devices.is_chief:
+            self.directory.write_epochs(self.progress.epochs)
 
     def _tidy_directory(self) -> None:
         """Drops what only a running run needs; writes the predictions."""
