@@ -121,7 +121,9 @@ class World:
             s for s in self._built.values() if s <= about["build_seconds"]
         ]
         seconds = about["build_seconds"] - max(stored, default=0.0)
-        self._built[prior["cache"]] = about["build_seconds"]
+        for other in self.approaches.values():  # stored on the way
+            if other["build_seconds"] <= about["build_seconds"]:
+                self._built[other["prior"]["cache"]] = other["build_seconds"]
         self.clock += seconds
         return seconds
 

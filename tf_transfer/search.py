@@ -88,6 +88,7 @@ OF_ONE_RUN = (
     "baseline",
     "max_seconds",
     "score_test",
+    "also_cache",
     "rerun",
     "describe",
 )
@@ -353,6 +354,9 @@ class Plan:
             "baseline": False,
             "score_test": False,
         }
+        also = self._also_cached(flags["trainable_layers"])
+        if also:
+            values["also_cache"] = also
         if choice.seed:
             values["seed"] = choice.seed
         if not choice.linear_epochs:
@@ -360,6 +364,21 @@ class Plan:
             if seconds is not None:
                 values["max_seconds"] = f"{seconds:.1f}"
         return self._expand(values)
+
+    def _also_cached(self, layers: str) -> str:
+        """Approaches whose caches are made on the way to that of another.
+
+        Args:
+            layers: what `--trainable_layers` of the other says.
+        """
+        if layers == "all" or self._settings.frozen_prefix != "cached":
+            return ""
+        trained = -1 if layers == "head" else int(layers)
+        words = {
+            dict(a.flags)["trainable_layers"] for a in self._space.values()
+        }
+        numbers = sorted(int(word) for word in words if word.isdigit())
+        return ",".join(str(n) for n in numbers if n > trained)
 
     def with_test(self, action: Action) -> Planned:
         """A run that is finished, to be scored on the test."""

@@ -28,6 +28,7 @@ training set. --baseline adds it to every run of an encoder.
 
 import dataclasses
 import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -37,11 +38,13 @@ from tf_transfer import experiment
 from tf_transfer import tasks
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
+from tf_transfer.models import loading
 from tf_transfer.models import methods
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
+    from tf_transfer.feature_cache.cache import CacheOptions
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.warm import WarmState
 
@@ -129,6 +132,13 @@ class Settings(tasks.TaskSettings):
         hashed=False,
         above=0,
     )
+    also_cache: str = setting(
+        "",
+        "Numbers of last blocks, such as 1,2,4, for which the frozen blocks "
+        "below are stored, too, on the way to those of this run: it takes disk "
+        "and next to no time.",
+        hashed=False,
+    )
     score_test: bool = setting(
         True,
         "Score the test after every epoch. Without it a run is scored by the "
@@ -189,6 +199,8 @@ class Settings(tasks.TaskSettings):
                 for field in dataclasses.fields(self)
                 if field.name not in SPARSE_READS
             ]
+        elif not self.runs_cached:
+            names.append("also_cache")
         return names
 
     def hashed(self) -> dict[str, Any]:
@@ -211,6 +223,13 @@ class Settings(tasks.TaskSettings):
             raise UserError(
                 "--task: give a task file such as mine.toml; or --data=FILE "
                 "with --text_column and --label_column. README shows both."
+            )
+        if self.also_cache and not re.fullmatch(
+            r"[0-9]{1,3}(,[0-9]{1,3})*", self.also_cache
+        ):
+            raise UserError(
+                f"--also_cache={self.also_cache}: give numbers of last blocks, "
+                "such as 1,2,4."
             )
         super().check()
 
@@ -246,6 +265,16 @@ class Train(experiment.Experiment):
             result = super().train(callbacks, warm)
         self._print_answer(result)
         return result
+
+    def cache_options(self) -> "CacheOptions | None":
+        """Where the output of the frozen blocks is stored, and of which."""
+        options = super().cache_options()
+        settings = self.settings
+        if options is None or not settings.also_cache:
+            return options
+        blocks = loading.count_blocks(settings.model, settings.cache_folder)
+        also = tuple(blocks - int(n) for n in settings.also_cache.split(","))
+        return dataclasses.replace(options, also=also)
 
     def own_callbacks(self) -> "list[Callback]":
         """What ends a run in time, where it has to."""

@@ -134,6 +134,19 @@ def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(tmp_path):
     assert cost[0] < cost[1] < cost[2]
 
 
+def test_lower_cuts_can_be_stored_on_the_way(tmp_path):
+    """Each cut goes on from the one below, and runs no block twice."""
+    deep = cut_at(2, "cls")
+    built = attach(tmp_path, deep, also=(1, 0, 2))
+    assert built.builds == [(TEXTS, False), (TEXTS, True), (TEXTS, True)]
+    assert {entry.key["cut"] for entry in entries(tmp_path)} == {0, 1, 2}
+    for cut in (0, 1):
+        assert attach(tmp_path, cut_at(cut)).builds == []
+    whole = attach(tmp_path / "whole", deep)
+    small.assert_same_states(built, whole)
+    assert attach(tmp_path, deep, also=(1,)).builds == []
+
+
 @pytest.mark.parametrize(
     "output", ["tokens", pytest.param("cls_blocks", marks=pytest.mark.slow)]
 )

@@ -94,6 +94,13 @@ def test_a_deeper_cache_costs_what_it_takes_beyond_the_one_there_is():
     assert costs.build_seconds("fine_tuning") == 0.0
 
 
+def test_a_cache_is_built_with_those_that_it_goes_on_from():
+    costs = costs_lib.Costs(PRIORS)
+    costs.tell("last_1", [2.0], build_seconds=18.0)
+    assert costs.build_seconds("last_2") == 0.0
+    assert costs.build_seconds("last_0") == pytest.approx(2.0)
+
+
 def test_what_was_measured_corrects_what_was_counted():
     costs = costs_lib.Costs(PRIORS)
     costs.tell("last_2", [20.0, 16.0, 16.0], 14.0, seconds=14 + 52 + 5)

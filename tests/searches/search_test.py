@@ -152,6 +152,24 @@ def test_what_fails_is_not_tried_again(monkeypatch, tmp_path, capsys):
     assert "news: train" in said
 
 
+def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
+    also = {
+        approach.name: made.plan(
+            search.Action(search.space_lib.Choice(approach.name, 0), 1, 0.0),
+            None,
+        ).settings.also_cache
+        for approach in made.space
+    }
+    assert also == {
+        "last_0": "1,2",
+        "last_1": "2",
+        "last_2": "",
+        "fine_tuning": "",
+    }
+
+
 def test_options_of_a_varied_method_go_to_its_runs(world, tmp_path):
     path = fake_runs.write_task(tmp_path)
     words = {"approaches": "1", "methods": "full,lora", "lora_rank": 4}

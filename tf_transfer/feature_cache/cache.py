@@ -67,6 +67,7 @@ class CacheOptions:
         dtype: to which prefixes round: `float16`, `bfloat16` or `float32`.
         limit_gb: what all entries may take together, in GB; None: half of
             the free disk, 50 GB at most.
+        also: lower cuts that are stored on the way to a cut, for other runs.
     """
 
     folder: str
@@ -75,6 +76,7 @@ class CacheOptions:
     max_length: int
     dtype: str = "float16"
     limit_gb: float | None = None
+    also: tuple[int, ...] = ()
 
 
 Source = tuple[FrozenPrefix, store_lib.Entry]
@@ -149,6 +151,10 @@ class FeatureCache:
         """
         texts = rows_lib.Texts(splits)
         started = time.perf_counter()
+        for cut in sorted(self.options.also):
+            if cut < prefix.cut:
+                lower = prefix.shallower(cut)
+                self._build_missing(self._open(lower), lower, texts)
         entry = self._open(prefix)
         was_built = self._build_missing(entry, prefix, texts)
         indices = entry.find(texts.hashes)

@@ -436,7 +436,13 @@ def _tell_time(outcome: Outcome) -> str:
 def command_of(outcome: Outcome, line: Line) -> str:
     """The command that trains a line's model, and finds it."""
     run = outcome.runs[line.choice]
-    left_out = ("--max_seconds", "--max_epochs", "--baseline", "--score_test")
+    left_out = (
+        "--max_seconds",
+        "--max_epochs",
+        "--baseline",
+        "--score_test",
+        "--also_cache",
+    )
     words = [word for word in run.words if not word.startswith(left_out)]
     words.append(f"--max_epochs={line.record['epochs_run']}")
     return shlex.join(["python", "-m", run.experiment.command_module, *words])

@@ -78,7 +78,7 @@ class Costs:
         prior = self.priors[approach]
         if prior.cache and prior.cache not in self._built:
             expected = self._prior_build(approach)
-            self._built[prior.cache] = prior.build_seconds
+            self._built |= self.builds(approach)
             if build_seconds:  # else it was there before
                 self._paid.append((build_seconds, expected))
         if not epoch_seconds:
@@ -125,6 +125,20 @@ class Costs:
             return 0.0
         paid, expected = map(sum, zip(*self._paid)) if self._paid else (1, 1)
         return self._prior_build(approach) * (paid / max(expected, 1e-9))
+
+    def builds(self, approach: str) -> dict[str, float]:
+        """Caches that are there once an approach has its own, and their prior.
+
+        Those that a deeper one continues from are stored on the way to it.
+        """
+        own = self.priors[approach]
+        return {
+            prior.cache: prior.build_seconds
+            for prior in self.priors.values()
+            if prior.cache
+            and prior.family == own.family
+            and prior.build_seconds <= own.build_seconds
+        }
 
     def _prior_build(self, approach: str) -> float:
         prior = self.priors[approach]

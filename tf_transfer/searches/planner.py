@@ -226,11 +226,10 @@ class Planner:
             busy: runs that go on now.
         """
         expected = self._expectation()
-        waiting = {
-            self.costs.priors[choice.approach].cache
-            for choice in busy
-            if self.costs.build_seconds(choice.approach)
-        } - {""}
+        waiting: set[str] = set()
+        for choice in busy:
+            if self.costs.build_seconds(choice.approach):
+                waiting |= self.costs.builds(choice.approach).keys()
         ranked = []
         for approach in self.space.values():
             if self.costs.priors[approach.name].cache in waiting:
