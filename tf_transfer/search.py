@@ -26,6 +26,7 @@ import contextlib
 import dataclasses
 import functools
 import gc
+import io
 import os
 import re
 import time
@@ -635,7 +636,8 @@ class Search:
             from tf_transfer.training import strategy
 
             strategy.share_gpus()  # workers need them
-            self.history.priors |= estimate_costs(unknown, self.plan)
+            with contextlib.redirect_stdout(io.StringIO()):  # said before
+                self.history.priors |= estimate_costs(unknown, self.plan)
             gc.collect()
 
     def _floor(self) -> float:
