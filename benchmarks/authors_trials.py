@@ -43,6 +43,9 @@ TASKS = {
     "RTE": "rte",
 }
 MISMATCHED = "MNLI-MM"  # the same runs as MNLI's, on its other development set
+# As committed for some weeks, their full models trained no biases and no
+# LayerNorm; which commit a trial ran at, nobody recorded.
+UNTRAINED = "unknown"
 # Of the machine and the times, which nobody recorded.
 UNKNOWN = ("processor", "devices", "threads", "concurrent_runs", "replicas")
 
@@ -122,6 +125,8 @@ def write(
         "recorded_by": RECORDED_BY,
     }
     key = records.make_key(settings, "freezing", identities, replicas=1)
+    told = {"untrained": UNTRAINED} if settings.trains_everything else {}
+    key |= told
     folder = os.path.join(
         out,
         "freezing",
@@ -134,7 +139,7 @@ def write(
     files.write_json(
         os.path.join(folder, "config.json"),
         {
-            "settings": dataclasses.asdict(settings),
+            "settings": {**dataclasses.asdict(settings), **told},
             "key": key,
             "parts": {
                 "embeddings": embeddings,

@@ -11,6 +11,7 @@ from tests.reports import made_up
 from tf_transfer import freezing
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
+from tf_transfer.reports import page
 from tf_transfer.reports import reading
 from tf_transfer.reports import verdicts
 
@@ -20,20 +21,23 @@ PAPER = claims.read(
 JUDGED = ("sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
 
 
-def write(task, trials, lr=2e-5, **changes):
-    """Runs by number of trained blocks, each a list of scores."""
-    return [
-        made_up.make_record(
-            PAPER,
-            task,
-            {"trainable_layers": str(blocks), "lr": lr},
-            seed,
-            score,
-            **changes,
-        )
-        for blocks, scores in trials.items()
-        for seed, score in enumerate(scores)
-    ]
+def write(task, trials, lr=2e-5, untrained="", **changes):
+    """Runs by number of trained blocks, each a list of scores.
+
+    What full models leave `untrained` is in their key alone, where it is set.
+    """
+    records = []
+    for blocks, scores in trials.items():
+        settings = {"trainable_layers": str(blocks), "lr": lr}
+        settings["untrained"] = untrained
+        for seed, score in enumerate(scores):
+            record = made_up.make_record(
+                PAPER, task, settings, seed, score, **changes
+            )
+            if not (untrained and blocks == "all"):
+                del record["key"]["untrained"]
+            records.append(record)
+    return records
 
 
 def around(score):
@@ -227,6 +231,40 @@ def test_rates_are_not_pooled():
     assert found["fourth_bert_base"].word == "contradicts"
 
 
+def test_a_claim_is_judged_by_the_reading_that_was_run():
+    """As committed, the authors' full models train no bias and no norm."""
+    full = {n: around(s) for n, s in {"all": 80, "3": 78}.items()}
+    few = {"all": [60]}  # too few to judge by
+    for others, untrained, expected in (
+        ({}, "", ""),
+        ({}, "bias,norm", "untrained=bias,norm"),
+        (few, "bias,norm", "untrained=bias,norm"),
+        ({"all": around(60)}, "bias,norm", ""),
+    ):
+        found = judge(
+            *(write(task, full, untrained=untrained) for task in JUDGED),
+            *(write(task, others) for task in JUDGED),
+        )
+        verdict = found["fourth_bert_base"]
+        assert verdict.reading == expected
+        assert verdict.word == "agrees"
+        whole = 60 if others and not expected else 80
+        assert verdict.value == pytest.approx(78 - 0.9 * whole, abs=0.01)
+        shown = page.describe_ours(verdict)
+        assert shown.endswith(f", with {expected}" if expected else "n = 3")
+
+
+def test_both_readings_are_the_paper_s():
+    for untrained, is_the_papers in (
+        ("", True),
+        ("bias,norm", True),
+        ("bias", False),
+    ):
+        records = write("rte", {"all": around(80)}, untrained=untrained)
+        found = claims.list_differences(frames.runs_frame(records), PAPER)
+        assert (not found) == is_the_papers
+
+
 # === The authors' own trials ===
 
 
@@ -270,13 +308,16 @@ def test_the_authors_trials_are_marked_and_make_no_times_up(authors):
     assert (cola["lr"], cola["max_epochs"]) == (pytest.approx(4e-5), 10)
     assert (cola["approach"], cola["blocks"]) == ("fine_tuning", 12)
     assert "the authors" in cola["key"]["recorded_by"]
-    runs = frames.runs_frame(records)
+    # Which commit of their code it ran at, and so what it trained.
+    assert cola["key"]["untrained"] == "unknown"
+    assert "untrained" not in by_task["mnli"]["key"]
+    runs = frames.runs_frame(records, PAPER.varied)
     unknown = ["seconds", "seconds_per_epoch", "memory", "trainable_parameters"]
     assert runs[unknown].isna().all(axis=None)
     assert frames.epochs_frame(runs).seconds.isna().all()
     # Ours are not their study.
     ours = write("cola", {"all": around(60)}, lr=4e-5)
-    both = frames.runs_frame([*records, *ours])
+    both = frames.runs_frame([*records, *ours], PAPER.varied)
     assert both.groupby("study").path.nunique().to_list() == [3, 2]
     assert not claims.list_differences(runs, PAPER)
 

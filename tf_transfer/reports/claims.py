@@ -43,6 +43,9 @@ class Claim:
         first, second: settings of the sides. `L/4` for `trainable_layers` is
             that share of the encoder's blocks, rounded up.
         both: settings that both sides share.
+        readings: other readings of the paper, settings that sides which train
+            everything have then: the claim is judged by the first one whose
+            runs suffice, if those of its own words do not.
         paired: whether the i-th of `first` is compared with the i-th of
             `second` alone.
         kind: `difference` (its sign, and its size where published), `equal`
@@ -75,6 +78,7 @@ class Claim:
     first: tuple[Group, ...]
     second: tuple[Group, ...] = ()
     both: Group = dataclasses.field(default_factory=dict)
+    readings: tuple[Group, ...] = ()
     paired: bool = False
     kind: str = "difference"
     measure: tuple[str, str] = ("score", "score")
@@ -175,7 +179,7 @@ def read(path: str) -> Paper:
         entry["measure"] = tuple(both)
         at = entry.get("at", ())
         entry["at"] = tuple(at) if isinstance(at, list | tuple) else (at,)
-        for key in ("tasks", "may_fail", "uses"):
+        for key in ("tasks", "may_fail", "uses", "readings"):
             entry[key] = tuple(entry.get(key, ()))
         try:
             claims.append(Claim(**entry))
@@ -298,7 +302,7 @@ def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
     groups = [
         group
         for claim in paper.claims
-        for group in (claim.both, *claim.first, *claim.second)
+        for group in (claim.both, *claim.first, *claim.second, *claim.readings)
     ]
     values = [group[name] for group in groups if name in group]
     if name == "lr":

@@ -90,6 +90,7 @@ def _draw_relative_scores(study: Study, rows: Sequence[Row]) -> Figure:
         several = len({row.lr for row in members}) > 1
         for number, row in enumerate(members):
             label = row.mode + (f", lr {row.lr:g}" if several else "")
+            label += _name_untrained(row)
             handles[label] = _plot_row(axis, row, number)
         for row in members[:1]:
             if row.published:
@@ -106,9 +107,15 @@ def _draw_relative_scores(study: Study, rows: Sequence[Row]) -> Figure:
         handles,
         "relative_scores",
         "Score less that of training everything against the number of frozen "
-        "blocks: means with 95 % intervals, every trial as a point; dotted, "
-        "what the authors published for these settings",
+        "blocks: plain means with 95 % intervals, every trial as a point; "
+        "dotted, what the authors published for these settings, by their own "
+        "averaging, which leaves out trials at 0 or not above 0.9 of the best",
     )
+
+
+def _name_untrained(row: Row) -> str:
+    """What the full model of a row leaves untrained, for a legend."""
+    return f", untrained {row.untrained}" if row.untrained else ""
 
 
 def _plot_row(axis: plots.Axes, row: Row, number: int) -> object:
@@ -157,10 +164,10 @@ def _relative_curve(row: Row) -> tuple[list[int], list[overview.Ranged]]:
 
 
 def _published_curve(row: Row) -> tuple[list[int], list[float]]:
-    """(frozen blocks, relative score) of the authors' plain means."""
-    full = row.published[operating.ALL][1]
+    """(frozen blocks, relative score) by the authors' averaging."""
+    full = row.published[operating.ALL][0]
     points = sorted(
-        (row.blocks - int(blocks), known[1] - full)
+        (row.blocks - int(blocks), known[0] - full)
         for blocks, known in row.published.items()
         if blocks != operating.ALL
     )
@@ -194,11 +201,13 @@ def _draw_encoders(study: Study) -> Iterator[Figure]:
                 if row.name != task:
                     continue
                 frozen, values = _relative_curve(row)
-                handles[model] = axis.errorbar(
+                label = model + _name_untrained(row)
+                handles[label] = axis.errorbar(
                     [100 * count / row.blocks for count in frozen],
                     [value.value for value in values],
                     yerr=plots.reaches(values),
                     color=plots.PALETTE[number % len(plots.PALETTE)],
+                    linestyle="--" if row.untrained else "-",
                     marker=MARKERS[number % len(MARKERS)],
                     markersize=4,
                     capsize=2,
@@ -213,7 +222,7 @@ def _draw_encoders(study: Study) -> Iterator[Figure]:
         handles,
         "encoders",
         "The encoders beside each other: score less that of training "
-        "everything against the share of frozen blocks, means with 95 % "
+        "everything against the share of frozen blocks, plain means with 95 % "
         "intervals",
     )
 
@@ -237,7 +246,7 @@ def notes(study: Study) -> list[str]:
                 "Between numbers that were not tried we assume that more "
                 "trained blocks are never worse."
             )
-        told += _tell_time_saved(rows)
+        told += dict.fromkeys(_tell_time_saved(rows))  # rows share frozen runs
     told += cells.explain_times(study.runs)
     told.append(
         "Where the paper is silent, and what we chose: docs/freezing.md."

@@ -6,6 +6,7 @@ costs.
 """
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -41,11 +42,17 @@ PUBLISHED_TASKS = {
 MISMATCHED = "mismatched_accuracy"
 SWEEP_UNIT = 1e-5  # of the rates of the authors' sweep
 NEVER = "never"  # no number of trained blocks is enough
+AUTHORS = ", authors' averaging"  # a column's, beside that of the plain mean
+# Of these only where the averages differ: the score has both anyway.
+WHERE_UNLIKE = ("relative score", "of full score, %")
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
     """One task and metric at one rate, its frozen blocks live or cached.
+
+    What full models leave untrained is another row, with the same frozen runs:
+    these do not read it.
 
     Attributes:
         name: the task, and its test set where there are two.
@@ -61,6 +68,8 @@ class Row:
             these runs are not at the paper's settings, encoder and data, or
             are the authors' own.
         published_lr: the authors' rate, or nan, likewise.
+        untrained: what does not train where everything else does; see
+            `--untrained`.
     """
 
     name: str
@@ -74,6 +83,7 @@ class Row:
     majority: float
     published: dict[str, list[float]]
     published_lr: float = float("nan")
+    untrained: str = ""
 
     @property
     def mode(self) -> str:
@@ -84,6 +94,11 @@ class Row:
     def full(self) -> float:
         """Mean score of training everything."""
         return operating.plain_mean(self.trials[operating.ALL])
+
+    @property
+    def authors_full(self) -> float:
+        """The same by the authors' averaging."""
+        return operating.authors_mean(self.trials[operating.ALL])
 
     def majority_passes(self, quality: float) -> bool:
         """Whether the commonest answer alone is above a share of the score."""
@@ -107,10 +122,6 @@ class Row:
         }
         return operating.operating_point(means, quality) if means else None
 
-    def share_of_full(self, score: float) -> str:
-        """A score in percent of that of training everything."""
-        return f"{100 * score / self.full:.1f}" if self.full > 0 else ""
-
     def mean_of(self, blocks: int | str, column: str) -> float:
         """Mean over the runs with a number of trained blocks; see `frames`."""
         return float(self.runs[blocks][column].mean())
@@ -121,7 +132,7 @@ def rows_of(
     paper: claims.Paper | None,
     published: dict[str, Any],
 ) -> list[Row]:
-    """The `Row`s of a study: of a task one for each rate and mode.
+    """The `Row`s of a study: of a task one for each rate, mode and `untrained`.
 
     MNLI has two, if both its development sets were scored. A rate is chosen by
     the search, on validation. These runs have none: to choose among theirs
@@ -135,8 +146,10 @@ def rows_of(
     labelled = details.label_runs(runs)
     rows: list[Row] = []
     for (text, lr), members in labelled.groupby(["text", "lr"], sort=False):
-        for cached in (False, True):
-            cells = _find_cells(members, cached)
+        for untrained, cached in itertools.product(
+            _list_untrained(members), (False, True)
+        ):
+            cells = _find_cells(members, cached, untrained)
             if cells:
                 rows += _make_rows(
                     str(text), float(lr), cached, cells, paper, published
@@ -144,11 +157,26 @@ def rows_of(
     return sorted(rows, key=lambda row: (row.task, row.name))
 
 
+def _take_full(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs that train everything, with what they leave `untrained`."""
+    full = runs[(runs.approach == "fine_tuning") & ~runs.cached].copy()
+    full["untrained"] = [
+        str(settings.get("untrained", "")) for settings in full.settings
+    ]
+    return full
+
+
+def _list_untrained(runs: pd.DataFrame) -> list[str]:
+    """What full models leave untrained; first of all, nothing."""
+    return sorted(set(_take_full(runs).untrained))
+
+
 def _find_cells(
-    runs: pd.DataFrame, cached: bool
+    runs: pd.DataFrame, cached: bool, untrained: str
 ) -> dict[int | str, pd.DataFrame]:
     """Runs by `all` and by falling number of trained blocks; or {}."""
-    base = runs[(runs.approach == "fine_tuning") & ~runs.cached]
+    base = _take_full(runs)
+    base = base[base.untrained == untrained]
     frozen = {}
     for approach, members in runs[runs.cached == cached].groupby("approach"):
         number = re.fullmatch(r"last_(\d+)", str(approach))
@@ -201,6 +229,7 @@ def _make_rows(
             majority=100 * majorities.get(metric, float("nan")),
             published=theirs.get(title, {}),
             published_lr=steps * rates.get("unit", 1.0),
+            untrained=str(cells[operating.ALL].untrained.iloc[0]),
         )
 
     yield make_row("", str(first.metric))
@@ -240,14 +269,14 @@ def tabulate_points(rows: Sequence[Row], options: Options) -> Table:
         "operating_points",
         "Training everything, the fewest trained blocks whose mean is above a "
         "share of its score, and the fewest that were tried. The interval "
-        f"holds {100 * options.level:g} % of resampled trials, numbers that "
-        "were not tried among them. Scores in points, mean ± standard "
-        "deviation: by the plain mean of all trials, and beside it by the "
-        "authors' averaging, which leaves out trials at 0 or not above 0.9 of "
-        "the best; published ones are by the latter, with the paper's own "
-        "number of blocks. *: "
-        "the commonest answer alone passes, so the number says nothing",
-        details.drop_empty_columns(pd.DataFrame(lines)),
+        f"holds {100 * options.level:g} % of resampled trials, by their plain "
+        "mean, numbers that were not tried among them. Scores in points, mean "
+        "± standard deviation: by the plain mean of all trials, and beside it "
+        "by the authors' averaging, which leaves out trials at 0 or not above "
+        "0.9 of the best; published ones are by the latter, with the paper's "
+        "own number of blocks. *: the commonest answer alone passes, so the "
+        "number says nothing" + _explain_untrained(rows),
+        _make_frame(lines),
     )
 
 
@@ -274,13 +303,15 @@ def _find_point(row: Row, quality: float, level: float) -> dict[str, str]:
 
 
 def _as_authors(row: Row, blocks: int | str | None) -> dict[str, str]:
-    """Number of trained blocks and score by the authors' averaging."""
-    score = ""
+    """Number of trained blocks, score and share by the authors' averaging."""
+    score = share = ""
     if blocks is not None:
-        score = f"{operating.authors_mean(row.trials[blocks]):.2f}"
+        mean = operating.authors_mean(row.trials[blocks])
+        score, share = f"{mean:.2f}", _share(mean, row.authors_full)
     return {
-        "trained blocks, authors' averaging": _name_point(blocks),
-        "score, authors' averaging": score,
+        f"trained blocks{AUTHORS}": _name_point(blocks),
+        f"score{AUTHORS}": score,
+        f"of full score, %{AUTHORS}": share,
     }
 
 
@@ -302,14 +333,16 @@ def _make_line(
             "" if pd.isna(row.published_lr) else f"{row.published_lr:g}"
         ),
         "frozen blocks": row.mode,
+        "untrained": row.untrained,
         "quality": label,
         "trained blocks": _name_point(blocks),
-        "trained blocks, authors' averaging": "",
+        f"trained blocks{AUTHORS}": "",
         "interval": "",
         "not tried": "",
         "score": "",
-        "score, authors' averaging": "",
+        f"score{AUTHORS}": "",
         "of full score, %": "",
+        f"of full score, %{AUTHORS}": "",
         "majority": _number(row.majority),
         "of full epoch, %": "",
         "memory, GB": "",
@@ -321,7 +354,7 @@ def _make_line(
         mean = operating.plain_mean(row.trials[blocks])
         line |= {
             "score": spread(row.trials[blocks]),
-            "of full score, %": row.share_of_full(mean),
+            "of full score, %": _share(mean, row.full),
             "of full epoch, %": _number(
                 100 * row.mean_of(blocks, "seconds_per_epoch") / full_epoch, 1
             ),
@@ -331,6 +364,11 @@ def _make_line(
     if line["published"] and blocks != published_blocks:
         line["published"] += f" with {published_blocks}"
     return line
+
+
+def _share(score: float, full: float) -> str:
+    """A score in percent of that of training everything."""
+    return f"{100 * score / full:.1f}" if full > 0 else ""
 
 
 def _number(value: float, digits: int = 2) -> str:
@@ -351,15 +389,18 @@ def tabulate_scores(row: Row, rows: Sequence[Row]) -> Table:
     lines = []
     for blocks, scores in row.trials.items():
         mean = operating.plain_mean(scores)
+        authors = operating.authors_mean(scores)
         lines.append(
             {
                 "frozen": row.blocks - blocks if isinstance(blocks, int) else 0,
                 "trained": str(blocks),
                 "score": spread(scores),
                 "trials": len(scores),
-                "authors' averaging": _number(operating.authors_mean(scores)),
+                "authors' averaging": _number(authors),
                 "relative score": _number(mean - row.full),
-                "of full score, %": row.share_of_full(mean),
+                f"relative score{AUTHORS}": _number(authors - row.authors_full),
+                "of full score, %": _share(mean, row.full),
+                f"of full score, %{AUTHORS}": _share(authors, row.authors_full),
                 "published": row.published_score(blocks),
                 "s per epoch": spread(row.runs[blocks].seconds_per_epoch, 1),
                 "time, s": spread(row.runs[blocks].seconds, 1),
@@ -369,19 +410,43 @@ def tabulate_scores(row: Row, rows: Sequence[Row]) -> Table:
             }
         )
     rates = {other.lr for other in rows if other.task == row.task}
-    several = len(rates) > 1
+    name = f"freezing_{row.name.replace(', ', '_')}_{row.mode}"
+    if len(rates) > 1:
+        name += f"_lr_{row.lr:g}"
+    if row.untrained:
+        name += f"_untrained_{row.untrained.replace(',', '_')}"
     majority = _number(row.majority)
     return Table(
-        f"freezing_{row.name.replace(', ', '_')}_{row.mode}"
-        + (f"_lr_{row.lr:g}" if several else ""),
+        name,
         f"{row.name}, frozen blocks {row.mode}: {row.metric} in points, "
         f"learning rate {row.lr:g}; mean ± standard deviation over the trials. "
         + (f"The commonest answer scores {majority}. " if majority else "")
         + "The authors' averaging leaves out trials at 0 or not above 0.9 of "
         "the best; published scores are by it. The relative score is less that "
-        "of training everything",
-        details.drop_empty_columns(pd.DataFrame(lines)),
+        "of training everything" + _explain_untrained([row]),
+        _make_frame(lines),
     )
+
+
+def _make_frame(lines: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """A table without columns that are empty, or say the same as another."""
+    frame = details.drop_empty_columns(pd.DataFrame(lines))
+    return frame.drop(
+        columns=[
+            name + AUTHORS
+            for name in WHERE_UNLIKE
+            if {name, name + AUTHORS} <= {*frame}
+            and frame[name].equals(frame[name + AUTHORS])
+        ]
+    )
+
+
+def _explain_untrained(rows: Sequence[Row]) -> str:
+    """What the full models of some rows leave untrained, for a caption."""
+    values = dict.fromkeys(row.untrained for row in rows if row.untrained)
+    if not values:
+        return ""
+    return f". Untrained where everything else trains: {' or '.join(values)}"
 
 
 def has_search_alone(study: Study) -> bool:
@@ -391,13 +456,13 @@ def has_search_alone(study: Study) -> bool:
 
 def tabulate_search(study: Study) -> Table:
     """Validation scores at each rate, beside the authors' own sweep."""
-    runs = study.runs[study.runs.approach == "fine_tuning"]
-    runs = details.label_runs(runs[runs.validation.notna()])
-    grouped = runs.groupby(["text", "lr"], sort=False).validation
+    runs = study.runs[study.runs.validation.notna()]
+    runs = details.label_runs(_take_full(runs))
+    grouped = runs.groupby(["text", "untrained", "lr"]).validation
     frame = grouped.agg(
         validation=spread, trials="count", mean="mean"
     ).reset_index()
-    best = frame.groupby("text")["mean"].transform("max")
+    best = frame.groupby(["text", "untrained"])["mean"].transform("max")
     frame[""] = ["best" if is_best else "" for is_best in frame["mean"] == best]
     theirs = _published_sweep(study, runs)
     frame["published"] = [
@@ -429,11 +494,10 @@ def _published_sweep(
         means = sweep.get(PUBLISHED_NAMES.get(str(first.model), ""), {}).get(
             PUBLISHED_TASKS.get(str(first.task), ""), {}
         )
-        held_out = {
-            "validation_fraction": first.settings["validation_fraction"]
-        }
+        # What their full models left untrained, nobody knows.
+        known = dict.fromkeys(("validation_fraction", "untrained"))
         if study.paper is None or claims.list_differences(
-            members, study.paper, held_out
+            members, study.paper, known
         ):
             continue
         for steps, mean in means.items():

@@ -28,6 +28,7 @@ from tf_transfer.utils import selection
 
 EVERYTHING = "everything"
 MEASURES = ("score", "seconds", "seconds_per_epoch")
+UNTRAINED = "untrained"  # a setting that only what trains everything has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,8 +181,12 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
         for task, size, count in zip(groups.task, sizes, files)
     ]
     groups["settings"] = first.settings
+    groups["untrained"] = [
+        str(s.get(UNTRAINED, UNLESS_NAMED[UNTRAINED])) for s in first.settings
+    ]
+    known = {*frames.VARIED, UNTRAINED}
     groups["recipe"] = [
-        frames.dump({n: v for n, v in s.items() if n not in frames.VARIED})
+        frames.dump({n: v for n, v in s.items() if n not in known})
         for s in first.settings
     ]
     groups["dtype"] = [str(s.get("cache_dtype", "")) for s in first.settings]
@@ -189,11 +194,15 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
         str(s.get("trainable_layers", "")) for s in first.settings
     ]
     is_usual = [
-        all(s.get(name, v) == v for name, v in UNLESS_NAMED.items())
+        all(
+            s.get(name, v) == v
+            for name, v in UNLESS_NAMED.items()
+            if name != UNTRAINED
+        )
         for s in first.settings
     ]
-    groups["is_base"] = (groups.layers == "all") & ~groups.cached
-    groups["is_base"] &= np.array(is_usual, bool)
+    groups["is_full"] = (groups.layers == "all") & ~groups.cached
+    groups["is_full"] &= np.array(is_usual, bool)
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]
     for _, members in groups.groupby(alike):
@@ -224,8 +233,14 @@ def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
         groups: see `_describe_groups`.
         runs: of each group.
     """
+    # Where nothing trains every weight, what leaves some out stands for it.
+    least = min(groups.untrained[groups.is_full], default="")
+    is_base = groups.is_full & (groups.untrained == least)
+    groups = groups.assign(is_base=is_base)
     rows = []
-    for _, alike in groups.groupby(["approach", "cached", "dtype"]):
+    for _, alike in groups.groupby(
+        ["approach", "cached", "dtype", "untrained"]
+    ):
         chosen = list(alike.index)
         if not any(runs[group].validation.isna().any() for group in chosen):
             scored = {
@@ -264,7 +279,8 @@ def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
 
 
 def _name(group: pd.Series) -> str:
-    return name_approach(group.approach, group.cached) + str(group.varied)
+    name = name_approach(group.approach, group.cached) + str(group.varied)
+    return name + (f", untrained {group.untrained}" if group.untrained else "")
 
 
 def name_approach(approach: str, cached: bool) -> str:

@@ -281,6 +281,8 @@ def describe_ours(verdict: Verdict) -> str:
     if not verdict.study:
         return ""
     runs = f"n = {verdict.runs}"
+    if verdict.reading:
+        runs += f", with {verdict.reading}"
     if math.isnan(verdict.value):
         return runs
     sign = "" if verdict.claim.kind == "spread" else "+"

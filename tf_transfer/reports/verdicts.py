@@ -71,6 +71,8 @@ class Verdict:
         beside: the value by the claim's other measure, or nan.
         p: of the test that the word rests on; nan where none was made.
         outcome: what the word would be if `p` is small enough.
+        reading: settings in words, if it is another than the claim's own; see
+            `Claim.readings`.
     """
 
     claim: Claim
@@ -84,6 +86,7 @@ class Verdict:
     beside: float = math.nan
     p: float = math.nan
     outcome: str = ""
+    reading: str = ""
 
 
 def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
@@ -207,12 +210,14 @@ def judge_claim(
             return None
         if claim.encoder != paper.encoders[0]:
             return None
-    comparisons, missing = _compare(tasks, paper, claim)
-    if not comparisons:
+    read = _choose_reading(tasks, paper, claim)
+    if read is None:
         return None
+    comparisons, problem, reading = read
     fewest = min(comparison.fewest for comparison in comparisons)
-    problem = _find_problem(claim, comparisons, missing, fewest)
-    told = Verdict(claim, "", INCONCLUSIVE, problem, runs=fewest)
+    told = Verdict(
+        claim, "", INCONCLUSIVE, problem, runs=fewest, reading=reading
+    )
     if fewest > 1:
         told = _test(claim, comparisons, told)
         if claim.beside:
@@ -239,8 +244,35 @@ def judge_claim(
     return told
 
 
-def _compare(
+def _choose_reading(
     tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
+) -> tuple[list[Comparison], str, str] | None:
+    """The first reading of a claim whose runs suffice, else with the most.
+
+    It looks at what was run, never at scores, so that no reading is chosen for
+    what comes out of it.
+
+    Returns:
+        The comparisons, what is missing to conclude from them, and the reading,
+        both in words; or None where nothing was run for any.
+    """
+    found: list[tuple[list[Comparison], str, str]] = []
+    for reading in ({}, *claim.readings):
+        comparisons, missing = _compare(tasks, paper, claim, reading)
+        if comparisons:
+            fewest = min(comparison.fewest for comparison in comparisons)
+            problem = _find_problem(claim, comparisons, missing, fewest)
+            found.append((comparisons, problem, describe(reading)))
+            if not problem:
+                return found[-1]
+    return max(found, key=lambda read: len(read[0]), default=None)
+
+
+def _compare(
+    tasks: Mapping[str, TaskRuns],
+    paper: Paper,
+    claim: Claim,
+    reading: Group,
 ) -> tuple[list[Comparison], list[str]]:
     """The claim's comparisons, and what is missing for others, in words."""
     comparisons, missing = [], []
@@ -251,7 +283,10 @@ def _compare(
         runs, repeats = tasks[task]
         for pair in _pairs(claim):
             wanted = tuple(
-                {**claim.both, **group} for group in pair if group is not None
+                _read(group, reading)
+                for group in (
+                    {**claim.both, **g} for g in pair if g is not None
+                )
             )
             try:
                 chosen = choose_sides(repeats, paper, wanted)
@@ -263,6 +298,12 @@ def _compare(
                 values = measures.measure_sides(claim.measure, sides, at)
                 comparisons.append(Comparison(task, sides, wanted, values, at))
     return comparisons, missing
+
+
+def _read(group: Group, reading: Group) -> Group:
+    """Settings of a side in a reading; what freezes anything has none."""
+    is_full = group.get("trainable_layers") == "all"
+    return {**group, **reading} if is_full else group
 
 
 def _pairs(claim: Claim) -> Iterable[tuple[Group | None, ...]]:
