@@ -17,9 +17,9 @@ Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
 and 10 for RoBERTa, rates from 1e-5 to 5e-5, five trials, Adam with bias
 correction and epsilon 1e-8, no decay, linear decay of the rate without warm-up,
 clipping at 1.0, the state after the last epoch, CoLA scored by Matthews, pooler
-and head always trained, N from L/2 to L and 0. Since October 2019 their code
-trains no biases and no LayerNorm where it trains everything else, of which the
-paper says nothing: `--untrained=bias,norm`.
+and head always trained, N from L/2 to L and 0. As committed from 12 October to
+22 November 2019, their code trains no biases and no LayerNorm where it trains
+everything else, of which the paper says nothing: `--untrained=bias,norm`.
 
 Output and dropout are as in the authors' code: two units with a softmax for
 two classes, and for RoBERTa a second dropout, before the pooler.
@@ -136,8 +136,9 @@ class Settings(experiment.TaskSettings):
     untrained: str = setting(
         "",
         "What does not train where everything does: `bias,norm`, no bias and "
-        "no weight of a LayerNorm, as in the authors' code from October 2019 "
-        "on. Unset: all of it trains. Runs that freeze blocks do not read it.",
+        "no weight of a LayerNorm, as in the authors' code until they repaired "
+        "it on 22 November 2019. Unset: all of it trains. Runs that freeze "
+        "blocks do not read it.",
         choices=("", *UNTRAINED),
     )
     trial: bool = setting(
@@ -153,7 +154,10 @@ class Settings(experiment.TaskSettings):
         hashed=False,
     )
     rates: str = setting(
-        "1e-5,2e-5,3e-5,4e-5,5e-5", "Rates of the search.", hashed=False
+        "1e-5,2e-5,3e-5,4e-5,5e-5",
+        "Rates of the search; the best is that of the highest plain mean on "
+        "validation.",
+        hashed=False,
     )
     search_trials: int = setting(
         5, "Trials of each rate.", hashed=False, at_least=1
@@ -172,7 +176,8 @@ class Settings(experiment.TaskSettings):
         "all",
         "Which of these numbers are tried: `all`; or `bisect`, which halves "
         "them until the fewest trained blocks that keep each --quality are "
-        "found, and assumes that more of them are never worse.",
+        "found, by the plain mean of all trials, and assumes that more of them "
+        "are never worse.",
         choices=("all", "bisect"),
         hashed=False,
     )
