@@ -268,3 +268,88 @@ def test_what_one_side_is_asked_for_the_other_has_as_in_the_paper():
         paper, *runs, made_up.make_runs(paper, "rte", ALL, [80, 81, 82])
     ).values()
     assert verdict.value == pytest.approx(-10)
+
+
+# === Which of several settings a side takes ===
+
+
+def test_settings_that_all_sides_have_are_chosen_on_validation():
+    """Of as many seeds and examples: 2 and 4 epochs once were, as text."""
+    paper = made_up.make_paper(
+        {"sign": -1}, varied=("head_lr",), rates=(2e-5, 5e-5)
+    )
+
+    def runs(group, epochs, scores, **changes):
+        return [
+            record
+            for rate, score in zip((1e-4, 2e-4), scores)
+            for record in made_up.make_runs(
+                paper,
+                "rte",
+                {**group, "max_epochs": epochs, "lr": rate, **changes},
+                [score, score + 0.1, score + 0.2],
+            )
+        ]
+
+    verdict = made_up.judge(
+        paper,
+        # Each side at the better of two rates: 75 + 76 before 70 + 80.
+        *(
+            runs(group, epochs, scores)
+            for group, epochs, scores in (
+                (LAST, 2, (10.0, 75.0)),
+                (ALL, 2, (76.0, 10.0)),
+                (LAST, 4, (60.0, 70.0)),
+                (ALL, 4, (80.0, 78.0)),
+            )
+        ),
+    )["claim_1"]
+    assert verdict.value == pytest.approx(-1.0)
+
+
+def test_a_setting_that_one_side_alone_has_is_never_chosen_by_its_scores():
+    """It is the paper's, even where other settings are not."""
+    usual = {"head_lr": 1e-3, "phase_one_epochs": 1}
+    paper = made_up.make_paper({"sign": -1}, varied=tuple(usual))
+
+    def run(group, score, **settings):
+        return made_up.make_runs(
+            paper, "rte", {**group, "lr": 1e-4, **settings}, [score] * 3
+        )
+
+    base = run(ALL, 80.0)
+    paper.settings.update(usual)
+    verdict = made_up.judge(
+        paper,
+        base,
+        run(LAST, 70.0, head_lr=1e-3, phase_one_epochs=2),
+        run(LAST, 99.0, head_lr=1e-4, phase_one_epochs=2),
+        run(LAST, 99.0, head_lr=1e-4, phase_one_epochs=5),
+    )["claim_1"]
+    assert verdict.value == pytest.approx(-10.0)
+
+
+def test_where_rates_are_chosen_a_side_has_those_of_which_most_were_tried():
+    usual = {"phase_one_epochs": 1}
+    paper = made_up.make_paper(
+        {"sign": -1}, varied=tuple(usual), rates=(2e-5, 5e-5)
+    )
+
+    def run(group, scores, **settings):
+        return [
+            record
+            for rate, score in scores.items()
+            for record in made_up.make_runs(
+                paper, "rte", {**group, "lr": rate, **settings}, [score] * 3
+            )
+        ]
+
+    bases = run(ALL, {1e-4: 80.0, 2e-4: 78.0}, max_epochs=2)
+    paper.settings.update(usual)
+    verdict = made_up.judge(
+        paper,
+        bases,
+        run(LAST, {1e-4: 60.0}, max_epochs=2),
+        run(LAST, {1e-4: 70.0, 2e-4: 75.0}, max_epochs=2, phase_one_epochs=2),
+    )["claim_1"]
+    assert verdict.value == pytest.approx(-5.0)

@@ -125,9 +125,11 @@ def choose_sides(
 
     Runs at the paper's settings come first. Otherwise all sides take the
     settings that all have, with the most seeds and then the most training
-    data; of settings that only one side has, those of the paper, or those with
-    the most seeds. Learning rates are chosen on validation, of equally many on
-    each side. Runs with live frozen blocks come before cached ones.
+    data; where several are left, those that are best on validation, of all
+    sides together. Of settings that only one side has, nothing is chosen by
+    its scores: they are the paper's, see `_settle`. Learning rates are chosen
+    on validation, of equally many on each side. Runs with live frozen blocks
+    come before cached ones.
 
     Args:
         repeats: of a study's runs on one task.
@@ -208,33 +210,71 @@ def _agree_on(
     if not shared:
         raise NotFound("the sides were run at different settings")
 
-    def rank(combination: tuple[str, ...]) -> tuple[Any, ...]:
+    def rank(combination: tuple[str, ...]) -> tuple[int, int]:
         members = [combined[combination] for combined in combinations]
-        seeds = min(map(_count_seeds, members))
-        return seeds, members[0][0].train, combination
+        return min(map(_count_seeds, members)), members[0][0].train
 
-    best = max(shared, key=rank)
-    return [
-        _settle(combined[best], paper, may_vary - common - known)
-        for combined, known in zip(combinations, fixed)
-    ]
+    most = max(map(rank, shared))
+    settled = {
+        combination: [
+            _settle(combined[combination], paper, may_vary - common - known)
+            for combined, known in zip(combinations, fixed)
+        ]
+        for combination in sorted(shared)
+        if rank(combination) == most
+    }
+    return settled[_best_for_all(settled)]
+
+
+def _best_for_all(
+    settled: Mapping[tuple[str, ...], Sequence[list[Repeats]]],
+) -> tuple[str, ...]:
+    """Of several settings, those that are best on validation for all sides.
+
+    A side counts with its best rate, and all sides alike. Where nothing
+    validates, it is the last one.
+
+    Args:
+        settled: the sides at each of the settings.
+    """
+    *_, last = settled
+    if len(settled) == 1:
+        return last
+    totals = dict.fromkeys(settled, 0.0)
+    for number in range(len(settled[last])):
+        try:
+            scored = {
+                combination: _scores(_keep_best_rate(sides[number]))
+                for combination, sides in settled.items()
+            }
+        except NotFound:
+            return last
+        for combination, mean in selection.means_on_validation(scored).items():
+            totals[combination] += mean
+    if np.isnan([*totals.values()]).any():
+        return last
+    return max(totals, key=lambda combination: totals[combination])
 
 
 def _settle(
     side: list[Repeats], paper: Paper, names: set[str]
 ) -> list[Repeats]:
-    """Of a side, the runs with one value of each of these settings."""
-    exact = _filter(side, _published(side, paper, _names(side) & names))
-    combined = _combine(side, names)
-    return (
-        exact
-        or combined[
-            max(
-                sorted(combined),
-                key=lambda values: _count_seeds(combined[values]),
-            )
-        ]
-    )
+    """Of a side, the runs with one value of each of some settings.
+
+    The other sides have no such settings, so that a choice by scores would be
+    one of more runs than theirs. It is that with which most rates were tried;
+    then that with most of the paper's values; then that with most seeds.
+    """
+    published = _published(side, paper, _names(side) & names)
+
+    def rank(members: list[Repeats]) -> tuple[int, int, int]:
+        rates = {repeats.lr for repeats in members}
+        settings = members[0].settings
+        alike = sum(is_same(settings.get(n), v) for n, v in published.items())
+        return len(rates), alike, _count_seeds(members)
+
+    parts = _combine(side, names)
+    return max((parts[values] for values in sorted(parts)), key=rank)
 
 
 def _count_seeds(side: Iterable[Repeats]) -> int:
@@ -286,15 +326,24 @@ def _at(side: Iterable[Repeats], rates: Iterable[float]) -> list[Repeats]:
 
 
 def _keep_best_rate(side: list[Repeats]) -> list[Repeats]:
-    scored: dict[float, list[tuple[int, float]]] = {}
-    for repeats in sorted(side, key=lambda repeats: repeats.lr):
-        pairs = zip(repeats.seeds, repeats.validations)
-        scored.setdefault(repeats.lr, []).extend(pairs)
+    scored = {
+        rate: _scores(_at(side, [rate]))
+        for rate in sorted({repeats.lr for repeats in side})
+    }
     if len(scored) == 1:
         return side
     if any(np.isnan(score) for runs in scored.values() for _, score in runs):
         raise NotFound("several rates, which nothing validates,")
     return _at(side, [selection.best_on_validation(scored)])
+
+
+def _scores(side: Iterable[Repeats]) -> list[tuple[int, float]]:
+    """Seed and validation score of each run."""
+    return [
+        pair
+        for repeats in side
+        for pair in zip(repeats.seeds, repeats.validations)
+    ]
 
 
 def describe(group: Group) -> str:

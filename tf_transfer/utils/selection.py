@@ -9,7 +9,19 @@ _K = TypeVar("_K")
 
 
 def best_on_validation(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> _K:
-    """What has the highest mean on validation over the seeds that all have.
+    """What has the highest of the `means_on_validation`.
+
+    Args:
+        scored: seed and score of the runs of each.
+    """
+    means = means_on_validation(scored)
+    return max(means, key=lambda key: means[key])
+
+
+def means_on_validation(
+    scored: Mapping[_K, Sequence[tuple[int, float]]],
+) -> dict[_K, float]:
+    """The mean on validation of each, over the seeds that all have.
 
     So it makes no difference which of them was run again with more seeds. Where
     no seed is common, each has the mean of its own.
@@ -18,17 +30,16 @@ def best_on_validation(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> _K:
         scored: seed and score of the runs of each.
     """
     common = common_seeds(scored)
-
-    def mean(key: _K) -> float:
-        return statistics.fmean(
-            score for seed, score in scored[key] if seed in common or not common
+    return {
+        key: statistics.fmean(
+            score for seed, score in runs if seed in common or not common
         )
-
-    return max(scored, key=mean)
+        for key, runs in scored.items()
+    }
 
 
 def common_seeds(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> set[int]:
-    """The seeds that all have; see `best_on_validation`."""
+    """The seeds that all have; see `means_on_validation`."""
     return set.intersection(
         *({seed for seed, _ in runs} for runs in scored.values())
     )
