@@ -11,6 +11,8 @@ import pytest
 from tests import commands
 from tests import cs224n_runs
 from tests import stacking_data
+from tf_transfer import tweets
+from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.reports import claims
 from tf_transfer.sweeps import grid as grid_lib
@@ -110,6 +112,52 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
             if not seeds or (len(seeds) < 3 and "features" not in group):
                 missing.append((claim.id, group))
     assert not missing
+
+
+def test_every_row_that_hart_publishes_is_in_his_grid(tmp_path, monkeypatch):
+    """Ten runs of each with an encoder, one in ten folds of the others."""
+    monkeypatch.chdir(tmp_path)
+    _write_data(tmp_path)
+    folder = os.path.join(commands.ROOT, "experiments")
+    paper = claims.read(claims.find_file(folder, "tweets"))
+    path = os.path.join(folder, "tweets", "grid.json")
+    keys = [
+        run.directory.key
+        for run in grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
+    ]
+    for row in claims.read_published(folder, "tweets")["rows"]:
+        wanted = {**paper.settings, **row["settings"]}
+        filling = [
+            key
+            for key in keys
+            if set(row["settings"]) <= set(key)
+            and all(
+                claims.is_same(key[n], v) for n, v in wanted.items() if n in key
+            )
+        ]
+        runs = 1 if "features" in row["settings"] else 10
+        assert len(filling) == runs, row["settings"]
+
+
+def test_every_row_that_hart_publishes_has_a_file_of_flags(monkeypatch):
+    monkeypatch.chdir(commands.ROOT)
+    paper = claims.read("experiments/tweets/claims.toml")
+    keys = []
+    for path in glob.glob("flags/tweets/*.flags"):
+        words = [f"--flagfile={path}", "--test_ids=ids.txt"]
+        settings = command_line.parse(tweets.Settings, words).resolve()
+        keys.append(settings.hashed())
+    for row in claims.read_published("experiments", "tweets")["rows"]:
+        wanted = {**paper.settings, **row["settings"]}
+        files = [
+            key
+            for key in keys
+            if set(row["settings"]) <= set(key)
+            and all(
+                claims.is_same(key[n], v) for n, v in wanted.items() if n in key
+            )
+        ]
+        assert len(files) == 1, row["settings"]
 
 
 def _write_data(folder):

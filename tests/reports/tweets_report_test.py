@@ -149,6 +149,39 @@ def test_maximum_and_variance_have_verdicts_of_their_own(verdicts):
     assert words <= {"agrees", "agrees in sign", "contradicts", "inconclusive"}
 
 
+def test_each_reading_of_frozen_is_judged_by_its_own_runs():
+    """At 5e-5 one dense layer learns nothing; the two others stand anyway."""
+    scores = {
+        "5e-5": (FROZEN, [57.3, 57.3, 57.3]),
+        "1e-3": ({**FROZEN, "lr": 1e-3}, [74.9, 75.0, 75.1]),
+        "nothing": ({**ALL, "load_blocks": "none"}, [79.9, 80.0, 80.1]),
+        "two": ({**ALL, "load_blocks": "11-12"}, [81.9, 82.0, 82.1]),
+        "all": (ALL, [82.9, 83.0, 83.1]),
+    }
+    [study] = collect(*(write(*entry) for entry in scores.values()))
+    judged = {verdict.claim.id: verdict for verdict in study.verdicts}
+    meant = judged["frozen_as_unfrozen"]
+    assert meant.word == "not comparable" and "did not train" in meant.reason
+    for name, value in (
+        ("frozen_as_unfrozen_1e-3", -8),
+        ("frozen_as_unfrozen_committed", -3),
+        ("frozen_as_last_two_committed", -2),
+    ):
+        assert judged[name].word == "contradicts", judged[name]
+        assert judged[name].value == pytest.approx(value)
+    last_two = judged["last_two_as_unfrozen_committed"]
+    assert last_two.word == "agrees", last_two  # within 1.9 points
+    table = tables_of(study)["held_out_A_tweets"]
+    published = dict(zip(zip(table.trains, table.lr), table["published F1"]))
+    assert published == {
+        ("unfrozen", "5e-05"): "85.0 (80.7)",
+        ("unfrozen, nothing loaded", "5e-05"): "87.2 (80.7)",
+        ("unfrozen, blocks 11-12 loaded", "5e-05"): "86.3 (81.3)",
+        ("frozen, did not train", "5e-05"): "87.2 (80.7)",
+        ("frozen", "0.001"): "",
+    }
+
+
 def test_no_difference_is_not_accepted_for_lack_of_evidence():
     """+10.00 (-50.85 to +70.85) was once a difference that agrees."""
     frozen, unfrozen = [50.0, 90.0, 100.0], [60.0, 70.0, 80.0]
