@@ -67,6 +67,7 @@ def test_a_grid_stands_for_runs_that_could_be_started(
 
 # Of the papers whose claims need more than one grid.
 PAPERS_GRIDS = {
+    "glue": ("grid", "more_seeds"),  # the paper's two seeds, and our third
     "tweets": ("grid",),
     "multitask": ("baselines", "grid", "epochs_100"),
     "stacking": ("ner", "text", "pairs", "rates", "phase_one", "limited"),
@@ -90,12 +91,15 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
             found.append((run.settings.task, run.settings.model, key))
     missing = []
     for claim in paper.claims:
-        for task, group in itertools.product(
-            claim.tasks, (*claim.first, *claim.second)
+        # Where a side takes the better of several rates, each of them.
+        for task, group, rate in itertools.product(
+            claim.tasks,
+            (*claim.first, *claim.second),
+            paper.rates or (paper.settings["lr"],),
         ):
             if group.get("head") == "ensemble":
                 continue
-            wanted = {**paper.settings, **claim.both, **group}
+            wanted = {**paper.settings, "lr": rate, **claim.both, **group}
             preset = paper.encoder_of.get(task, paper.encoders[0])
             seeds = {
                 key.get("seed", 0)  # a baseline has none

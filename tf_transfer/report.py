@@ -53,7 +53,7 @@ def define_flags() -> None:
         "budgets",
         [],
         "Seconds, such as 3600,7200: what each approach has reached within "
-        "them. Unset: quarters of the longest run.",
+        "them, beside a paper's own. Unset: quarters of the longest run.",
         **module,
     )
     flags.DEFINE_string(

@@ -237,6 +237,16 @@ def test_the_paper_s_seconds_stand_beside_quarters():
     assert len(rows) == 4 and "published" not in rows[0]
 
 
+def test_times_that_are_asked_for_stand_beside_the_paper_s_seconds():
+    slow = write(FINALS, "mnli", seconds=40_000.0)
+    options = {"published": PUBLISHED, "budgets": (60_000.0,)}
+    rows = tables(slow, **options)["fixed_times_mnli"]
+    assert [row["within"] for row in rows] == [
+        *("50,000 s", "60,000 s", "72,000 s", "100,000 s", "150,000 s"),
+    ]
+    assert [row["published"] for row in rows][:3] == ["+0.66", "", "+1.16"]
+
+
 def test_what_rte_saves_is_told_in_the_paper_s_seconds():
     rows = tables(write(FINALS), published=PUBLISHED)["savings"]
     row = find(rows, trains="last 4")

@@ -342,9 +342,8 @@ def _tabulate_fixed_times(study: Study, rows: Sequence[Row]) -> Iterator[Table]:
             continue
         longest = max(_timed(row).seconds.max() for row in timed)
         published = _published_times(study, timed)
-        budgets = study.options.budgets or sorted(
-            {*(q * longest for q in QUARTERS), *published}
-        )
+        asked = study.options.budgets or [q * longest for q in QUARTERS]
+        budgets = sorted({*asked, *published})
         lines = []
         for budget in budgets:
             scores = {row.trains: _reach(row, budget) for row in timed}
@@ -499,7 +498,11 @@ def _draw_front(rows: Sequence[Row]) -> Figure:
 
 
 def _draw_rates(study: Study) -> Iterator[Figure]:
-    """Wang's figure 2: every approach at both learning rates."""
+    """Every approach at both learning rates.
+
+    It is inferred to be Wang's figure 2: the text sends the rates to its
+    figure 1, which shows something else, and the second has no caption left.
+    """
     runs = details.label_runs(study.runs)
     several = runs.groupby(["text", "trains"]).lr.transform("nunique") > 1
     runs = runs[several]
@@ -534,7 +537,8 @@ def _draw_rates(study: Study) -> Iterator[Figure]:
         handles,
         "rates",
         "Test score of every approach at each learning rate (the paper's "
-        "figure 2), mean and standard deviation over seeds",
+        "figure 2, as far as can be inferred), mean and standard deviation "
+        "over seeds",
         below=plots.NAMES_HEIGHT,
     )
 
