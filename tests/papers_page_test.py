@@ -1,5 +1,6 @@
-"""docs/papers.md: every row's command parses, and every claim has a row."""
+"""docs/papers.md: commands parse, claims have rows, reports write the names."""
 
+import functools
 import json
 import os
 import re
@@ -13,6 +14,8 @@ from tf_transfer import experiment
 from tf_transfer import predict
 from tf_transfer.config import command_line
 from tf_transfer.reports import claims
+from tf_transfer.reports import study
+from tf_transfer.reports import summary
 from tf_transfer.sweeps import grid
 
 PAPERS = {
@@ -21,6 +24,14 @@ PAPERS = {
     "Wang et al.": "stacking",
     "Li": "multitask",
     "Lee": "freezing",
+}
+FOLDER = os.path.join(commands.ROOT, "experiments")
+# What stands for a part of a name.
+PARTS = {
+    "<study>": "[A-Z]+",
+    "<task>": "[a-z]\\w*",
+    "<size>": "\\d+",
+    "<number>": "\\d+",
 }
 with open(
     os.path.join(commands.ROOT, "docs", "papers.md"), encoding="utf-8"
@@ -61,8 +72,7 @@ def test_the_command_of_a_row_parses(paper, command, monkeypatch):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_claim_of_a_paper_has_a_row(paper):
-    folder = os.path.join(commands.ROOT, "experiments")
-    known = claims.read(claims.find_file(folder, PAPERS[paper])).claims
+    known = claims.read(claims.find_file(FOLDER, PAPERS[paper])).claims
     named = [
         name
         for row in ROWS
@@ -73,6 +83,74 @@ def test_every_claim_of_a_paper_has_a_row(paper):
         claim.id for claim in known
     )
     assert len(named) == len(set(named))
+
+
+@functools.cache
+def written_names(name):
+    """What a report calls its tables and figures, by `table` and `figure`.
+
+    Of the runs whose results are kept, and of one of them as if it had been
+    made at each published row's settings, on the paper's encoder and sizes.
+    """
+    paper = claims.read(claims.find_file(FOLDER, name))
+    kept = summary.read(os.path.join(FOLDER, name, "summary.json"))
+    published = claims.read_published(FOLDER, name).get("tables", ())
+    rows = [row["settings"] for table in published for row in table["rows"]]
+    record = kept["runs"][0]
+    made_up = [
+        {
+            **record,
+            "path": f"row {number}",
+            "model": paper.encoders[0],
+            "sizes": paper.sizes[record["task"]],
+            "max_epochs": settings["max_epochs"],
+            "key": {**record["key"], **settings},
+        }
+        for number, row in enumerate(rows)
+        for settings in [{**paper.settings, **row}]
+    ]
+    studies = study.collect(kept, FOLDER)
+    if made_up:
+        studies += study.collect({**kept, "runs": made_up}, FOLDER)
+    module = study.module_of(name)
+    return {
+        "table": {t.name for found in studies for t in module.tables(found)},
+        "figure": {f.name for found in studies for f in module.figures(found)},
+    }
+
+
+def names_in(cell):
+    """(`table` or `figure`, name) of each that a cell has; `--flags` apart."""
+    kinds, after_name = set(), True
+    for kind, name in re.findall(r"\b(table|figure)s?\b|`([^`]+)`", cell):
+        if kind:
+            kinds = {kind} if after_name else kinds | {kind}
+        elif not name.startswith("--"):
+            yield from ((kind, name) for kind in kinds or {""})
+        after_name = not kind
+
+
+def test_a_cell_s_names_are_read_with_what_they_name():
+    cell = "table and figure `a_<task>`, `b`; figure `c`, by `--d`; tables `e`"
+    assert sorted(names_in(cell)) == [
+        *(("figure", "a_<task>"), ("figure", "b"), ("figure", "c")),
+        *(("table", "a_<task>"), ("table", "b"), ("table", "e")),
+    ]
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_report_can_write_what_a_row_says_it_rebuilds(paper):
+    written = written_names(PAPERS[paper])
+    named = {
+        entry for row in ROWS if row[0] == paper for entry in names_in(row[2])
+    }
+    assert named
+    for kind, name in sorted(named):
+        pattern = re.sub("<.*?>", lambda part: PARTS[part[0]], name)
+        known = written.get(kind, ())
+        assert any(re.fullmatch(pattern, known_name) for known_name in known), (
+            f"{kind} {name}: the report of {PAPERS[paper]} writes {known}"
+        )
 
 
 @pytest.mark.parametrize("paper", PAPERS)
