@@ -228,14 +228,14 @@ def test_several_workers_do_not_do_the_same_nor_build_one_cache_twice():
 
 def test_the_end_trains_the_best_with_a_falling_rate_and_other_seeds():
     planner = make_planner(budget=1000.0)
-    for name, score in (("last_1", 70.0), ("last_2", 75.0)):
+    scores = {"last_0": 70.0, "last_1": 74.0, "last_2": 75.0}
+    for name, score in scores.items():
         for rate in range(5):
             planner.tell(
                 Choice(name, rate), [score - abs(rate - 2)] * 8, [1.0] * 8
             )
-    for name in ("last_0", "fine_tuning"):
-        for rate in range(5):
-            planner.fail(Choice(name, rate))
+    for rate in range(5):
+        planner.fail(Choice("fine_tuning", rate))
     best = Choice("last_2", 2)
     first = planner.next(500.0)
     assert first.choice == Choice("last_2", 2, linear_epochs=8)

@@ -12,8 +12,8 @@ proposed by Optuna (`rates`). What would not end in time is not begun.
 
 A share of the budget, CONFIRM_SHARE at most, is kept for the end: the best run
 is trained again with a rate that falls to zero, and the best run of each of
-the FINALISTS approaches with other seeds. Scores are of validation: the planner
-knows no others.
+the FINALISTS approaches with other seeds, where they are close. Scores are of
+validation: the planner knows no others.
 """
 
 import collections
@@ -31,6 +31,7 @@ from tf_transfer.searches.space import Choice
 
 CONFIRM_SHARE = 0.3  # of the budget, at most
 FINALISTS = 3
+CLOSE = 3.0  # times the noise: what is further away no seed brings back
 MOST_SEEDS = 5
 # A second counts for less while there is much time: otherwise what gains a
 # little in no time would always come before what gains much.
@@ -339,7 +340,11 @@ class Planner:
         if not found:
             return
         yield from self._linear(found[0])
-        finalists = self.best_of_approaches()[:FINALISTS]
+        finalists = [
+            one
+            for one in self.best_of_approaches()[:FINALISTS]
+            if one.score > found[0].score - CLOSE * self.noise
+        ]
         for seed in range(1, MOST_SEEDS):
             for one in finalists:
                 choice = dataclasses.replace(one.choice, seed=seed)
