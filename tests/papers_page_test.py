@@ -89,8 +89,9 @@ def test_every_claim_of_a_paper_has_a_row(paper):
 def written_names(name):
     """What a report calls its tables and figures, by `table` and `figure`.
 
-    Of the runs whose results are kept, and of one of them as if it had been
-    made at each published row's settings, on the paper's encoder and sizes.
+    Of the runs whose results are kept; of one of them as if it had been made
+    at each published row's settings, on the paper's encoder and sizes; and,
+    where a paper has several encoders, of all of them with another one beside.
     """
     paper = claims.read(claims.find_file(FOLDER, name))
     kept = summary.read(os.path.join(FOLDER, name, "summary.json"))
@@ -109,9 +110,18 @@ def written_names(name):
         for number, row in enumerate(rows)
         for settings in [{**paper.settings, **row}]
     ]
-    studies = study.collect(kept, FOLDER)
-    if made_up:
-        studies += study.collect({**kept, "runs": made_up}, FOLDER)
+    both = [
+        {**run, "model": model}
+        for run in kept["runs"]
+        for model in {run["model"], paper.encoders[-1]}
+    ]
+    several = both if len(paper.encoders) > 1 else []
+    studies = [
+        found
+        for runs in (kept["runs"], made_up, several)
+        if runs
+        for found in study.collect({**kept, "runs": runs}, FOLDER)
+    ]
     module = study.module_of(name)
     return {
         "table": {t.name for found in studies for t in module.tables(found)},
