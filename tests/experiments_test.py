@@ -14,6 +14,7 @@ from tests import stacking_data
 from tf_transfer import tweets
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
+from tf_transfer.models import heads as stacking_heads
 from tf_transfer.reports import claims
 from tf_transfer.sweeps import grid as grid_lib
 
@@ -70,7 +71,10 @@ PAPERS_GRIDS = {
     "glue": ("grid", "more_seeds"),  # the paper's two seeds, and our third
     "tweets": ("grid",),
     "multitask": ("baselines", "grid", "epochs_100"),
-    "stacking": ("ner", "text", "pairs", "rates", "phase_one", "limited"),
+    "stacking": (
+        *("ner", "text", "pairs", "rates", "rates_text", "rates_pairs"),
+        *("phase_one", "limited"),
+    ),
 }
 
 
@@ -116,6 +120,65 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
             if not seeds or (len(seeds) < 3 and "features" not in group):
                 missing.append((claim.id, group))
     assert not missing
+
+
+RATES = [
+    (f"{size}rates_{task}" if size or task != "ner" else "rates", task)
+    for size in ("", "embedded_")
+    for task in ("ner", "text", "pairs")
+]
+
+
+@pytest.mark.parametrize("name, task", RATES)
+def test_every_head_of_stacking_has_the_same_rates_the_base_s_among_them(
+    name, task, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    _write_data(tmp_path)
+    folder = os.path.join(commands.ROOT, "experiments")
+    paper = claims.read(claims.find_file(folder, "stacking"))
+    path = os.path.join(folder, "stacking", f"{name}.json")
+    tried = collections.defaultdict(set)
+    for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
+        settings = run.settings
+        assert settings.task == task
+        if settings.head_lr == paper.settings["head_lr"]:
+            model = settings.head, settings.adaptation, settings.pairs
+            tried[model].add((settings.lr, settings.seed))
+    heads = set(stacking_heads.names_for(task))
+    assert {head for head, *_ in tried} == heads
+    bases = {pairs for head, _, pairs in tried if head == "dense"}
+    assert bases == ({"cross", "sbert"} if task == "pairs" else {"cross"})
+    [runs] = {frozenset(runs) for runs in tried.values()}
+    rates = {rate for rate, _ in runs}
+    assert len(rates) == 4 and {seed for _, seed in runs} == {0, 1, 2}
+    if not name.startswith("embedded"):
+        assert rates == set(paper.rates)
+
+
+@pytest.mark.parametrize("name", ["limited", "embedded_sizes"])
+def test_few_sentences_train_for_as_many_steps_as_more(
+    name, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    _write_data(tmp_path)
+    path = os.path.join(commands.ROOT, "experiments/stacking", f"{name}.json")
+    steps = collections.defaultdict(set)
+    for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
+        settings = run.settings
+        size = settings.max_train_examples
+        an_epoch = -(-size // settings.batch_size)
+        for phase in settings.phases:
+            epochs = settings.max_epochs
+            if phase == "head":
+                epochs = settings.phase_one_epochs
+            steps[phase, settings.head].add((size, an_epoch * epochs))
+    sizes = {size for size, _ in steps["all", "dense"]}
+    assert {300, 1000, 3000} <= sizes
+    for (phase, _), counts in steps.items():
+        assert {size for size, _ in counts} == sizes
+        expected = {"head": 93, "all": 285}[phase]
+        assert all(abs(count - expected) <= 5 for _, count in counts)
 
 
 def test_every_row_that_hart_publishes_is_in_his_grid(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from tests.stacking_data import settings_of
 from tf_transfer import stacking
 from tf_transfer.models import heads
 from tf_transfer.models import tiny
-from tf_transfer.reports import stacking as reports
+from tf_transfer.reports import stacking_ensembles as reports
 from tf_transfer.training import trainer
 from tf_transfer.utils.errors import UserError
 
@@ -93,17 +93,32 @@ def test_only_the_head_of_a_run_reads_its_sizes(tmp_path):
     entities = {"head": "bilstm", "adaptation": "joint"}
     assert every - unread(**entities) == {"lstm_units", "lstm_layers"}
     pair = {"task": "pairs", "head": "dense"}
-    assert every - unread(**pair) == {"pooling", "pairs"}
+    assert every - unread(**pair) == {"pooling", "pairs", "inner_units"}
     wide = settings_of(tmp_path, **entities, lstm_units=8, lstm_layers=2)
     assert run_folder(wide) != run_folder(settings_of(tmp_path, **entities))
-    experiment = stacking.Stacking(wide)
+    assert [lstm.forward_layer.units for lstm in head_of(wide).lstms] == [8, 8]
+
+
+@pytest.mark.parametrize("task", ["ner", "text"])
+def test_the_width_of_the_base_s_first_layer_is_a_flag(task, tmp_path):
+    wide, usual = (
+        settings_of(tmp_path, task, adaptation="finetune_only", **changes)
+        for changes in ({"inner_units": 5}, {})
+    )
+    assert run_folder(wide) != run_folder(usual)
+    assert head_of(wide).inner.units == 5
+    assert head_of(usual).inner.units == tiny.HIDDEN
+
+
+def head_of(settings):
+    experiment = stacking.Stacking(settings)
     network = experiment.build_network(experiment.set_up_devices())
     [head] = network.heads.values()
-    assert [lstm.forward_layer.units for lstm in head.lstms] == [8, 8]
+    return head
 
 
 def test_names_of_rows_leave_out_the_usual_sizes():
-    for name, usual in reports.USUAL_SIZES.items():
+    for name, usual in reports.USUAL.items():
         assert getattr(stacking.Settings, name) == usual
     assert {*reports.USUAL_SIZES} == {
         name for names in heads.SIZES.values() for name in names

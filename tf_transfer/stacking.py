@@ -133,6 +133,12 @@ class Settings(settings_lib.Settings):
         "and the head reads (u, v, |u - v|).",
         choices=("cross", "sbert"),
     )
+    inner_units: int = setting(
+        0,
+        "dense: width of the first of its two layers (0: the encoder's).",
+        at_least=0,
+        at_most=LARGEST_WIDTH,
+    )
     lstm_units: int = setting(
         256,
         "bilstm, highway: units in each direction.",

@@ -59,6 +59,7 @@ def write(task, settings, scores, seconds=10.0, **changes):
             {
                 "model": preset,
                 "max_epochs": PAPER.settings["max_epochs"],
+                "lr": 2e-5,
                 **settings,
             },
             seed,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests import run_files
+from tests import stacking_data
 from tests.reports.made_up_stacking import collect
 from tests.reports.made_up_stacking import DENSE
 from tests.reports.made_up_stacking import judged
@@ -22,7 +23,10 @@ TRUTH = np.array([0, 1, 1, 0, 1, 0, 1, 1])
 
 
 def put_out(root, records, *wrong, sure=1.0, labels=TRUTH):
-    """Writes predictions that err on some texts, and how sure they are."""
+    """Writes predictions that err on some texts, and how sure they are.
+
+    What validates are the first half of the texts.
+    """
     logits = np.where(TRUTH == 1, 1.0, -1.0)
     logits[list(wrong)] *= -sure
     for number, record in enumerate(records):
@@ -34,6 +38,9 @@ def put_out(root, records, *wrong, sure=1.0, labels=TRUTH):
             test_ids=np.arange(len(labels)),
             test_labels=labels,
             test_logits=logits[:, None],
+            validation_ids=np.arange(4),
+            validation_labels=labels[:4],
+            validation_logits=logits[:4, None],
         )
         run = runs_lib.RunDirectory(folder, record["key"])
         run.write_result(run_files.finished())
@@ -75,11 +82,53 @@ def test_an_ensemble_is_a_record_with_the_cost_of_its_members(tmp_path):
     # Two of three err on text 0; the mean follows the very sure one on 2, 3.
     assert scores == {"vote": 7 / 8, "mean": 5 / 8}
     assert {record["seed"] for record in joined} == {0, 1, 2}
+    validated = {r["key"]["adaptation"]: r["validation"] for r in joined}
+    assert validated == {"vote": 3 / 4, "mean": 1 / 4}
     first = joined[0]
     assert first["key"]["head"] == "ensemble"
     assert first["seconds"] == 90.0 and first["trainable_parameters"] == 3000
     assert len(first["members"]) == 3
     assert json.loads(json.dumps(joined)) == joined  # a summary can hold it
+
+
+def test_members_are_found_by_the_settings_that_runs_record(tmp_path):
+    """Each has sizes of its own head in its key; only usual ones are joined."""
+
+    def put(head, adaptation, **changes):
+        settings = stacking_data.settings_of(
+            tmp_path, "text", head=head, adaptation=adaptation, **changes
+        )
+        [record] = write(
+            "text", {"head": head, "adaptation": adaptation}, [80.0]
+        )
+        record["key"] = {**settings.hashed(), "data_identity": "x"}
+        return put_out(tmp_path, [record])[0]
+
+    base = put("dense", "finetune_only")
+    stacks = [
+        put(head, "stack_and_finetune") for head in ("densenet", "highway")
+    ]
+    assert "growth" in stacks[0]["key"] and "pooling" in base["key"]
+    joined, _ = join(tmp_path, [base, *stacks])
+    assert len(joined) == 2
+    small = put("densenet", "stack_and_finetune", growth=8)
+    assert join(tmp_path, [base, small, stacks[1]]) == ([], [])
+
+
+def test_an_ensemble_has_the_best_of_its_rates_as_its_base_has(tmp_path):
+    records = [
+        record
+        for rate, scores in ((2e-5, (75.0,) * 3), (5e-5, (90.0,) * 3))
+        for record in trio(tmp_path, scores, lr=rate)
+    ]
+    joined, _ = join(tmp_path, records)
+    assert len(joined) == 12
+    for record in joined:  # 2e-5 is the best on validation
+        record["validation"] += 0.1 * (record["lr"] == 2e-5)
+    [study] = collect(records, joined)
+    verdict = judged(study)["ensemble_accuracy"]
+    assert verdict.runs == 3
+    assert verdict.value == pytest.approx(62.5 - 90)
 
 
 def test_it_meets_the_paper_s_claim_and_stands_against_its_members(tmp_path):

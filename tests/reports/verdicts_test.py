@@ -276,7 +276,7 @@ def test_what_one_side_is_asked_for_the_other_has_as_in_the_paper():
 def test_settings_that_all_sides_have_are_chosen_on_validation():
     """Of as many seeds and examples: 2 and 4 epochs once were, as text."""
     paper = made_up.make_paper(
-        {"sign": -1}, varied=("head_lr",), rates=(2e-5, 5e-5)
+        {"sign": -1}, varied=("max_epochs",), rates=(2e-5, 5e-5)
     )
 
     def runs(group, epochs, scores, **changes):

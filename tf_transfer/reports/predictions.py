@@ -63,16 +63,24 @@ class Predictions:
         is_score = np.issubdtype(labels.dtype, np.floating)
         return ids, labels, logits[:, 0] if is_score else metrics.decide(logits)
 
-    def logits(self, record: Record, split: str = "") -> Arrays | None:
-        """(ids, labels, logits) of a run's test set, or None; see `test`."""
+    def logits(
+        self, record: Record, split: str = "", kind: str = "test"
+    ) -> Arrays | None:
+        """(ids, labels, logits) of a run's test set, or None; see `test`.
+
+        Args:
+            record: of the run.
+            split: see `test`.
+            kind: `validation` for what validates.
+        """
 
         def read(arrays: dict[str, np.ndarray]) -> Arrays | None:
-            if f"test_{split}ids" not in arrays:
+            if f"{kind}_{split}ids" not in arrays:
                 return None  # nothing was tested
             return (
-                arrays[f"test_{split}ids"],
-                arrays[f"test_{split}labels"],
-                arrays[f"test_{split}logits"],
+                arrays[f"{kind}_{split}ids"],
+                arrays[f"{kind}_{split}labels"],
+                arrays[f"{kind}_{split}logits"],
             )
 
         return self._read(record, read)

@@ -5,6 +5,7 @@ its rows stand here as head and adaptation, ours alone.
 """
 
 import os
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +14,15 @@ import pandas as pd
 
 from tf_transfer.reports import cells
 from tf_transfer.reports import claims
+from tf_transfer.reports import frames
 from tf_transfer.reports import measures
+from tf_transfer.reports import sides
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import stacking_figures
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
+from tf_transfer.utils import selection
 
 HEADS = {
     "dense": "two dense layers",
@@ -37,25 +41,15 @@ ADAPTATIONS = {
     "joint": "joint",
     **stacking_ensembles.METHODS,
 }
-# What the name of a row leaves out.
-USUAL_SIZES = {
-    "lstm_units": 256,
-    "lstm_layers": 1,
-    "growth": 64,
-    "kernel": 3,
-    "perspectives": 5,
-    "context_units": 100,
-    "aggregation_units": 100,
-    "transformer_units": 256,
-    "transformer_layers": 1,
-    "transformer_heads": 4,
-}
 METRICS = {  # of each task, and what the tables call them
     "ner": {"accuracy": "accuracy", "f1": "entity F1", "token_f1": "word F1"},
     "text": {"accuracy": "accuracy", "f1": "F1", "f1_macro": "macro F1"},
     "pairs": {"accuracy": "accuracy", "f1": "F1"},
 }
 PHASES = {"head": "head alone", "all": "everything"}
+STACKED = {"adaptation": "stack_and_finetune"}
+BASE = {"head": "dense", "adaptation": "finetune_only"}
+SHARED = ("max_epochs", "max_train_examples")  # by all that are compared
 
 Settings = claims.Group
 
@@ -63,11 +57,12 @@ ensembles = stacking_ensembles.join_predictions  # see `summary`
 
 
 def tables(study: Study) -> list[Table]:
-    """Of each task: scores, entities by type, the ensemble, costs."""
+    """Of each task: scores, best rates, entities by type, ensembles, costs."""
     found: list[Table] = []
     for name, runs in _data_sets(study):
         found += [
             _tabulate_scores(name, runs),
+            *_tabulate_rates(name, runs, study.paper),
             *_tabulate_types(name, runs),
             *_tabulate_ensembles(name, runs),
             _tabulate_costs(name, runs),
@@ -76,9 +71,11 @@ def tables(study: Study) -> list[Table]:
 
 
 def figures(study: Study) -> list[Figure]:
-    """Both phases of a run of each task, and score against time."""
+    """Phases of a run, score over epochs of phase one, score against time."""
     phases, courses = {}, {}
+    lengths: dict[str, stacking_figures.Lengths] = {}
     for _, runs in _data_sets(study):
+        lengths |= _by_phase_one(runs)
         chosen = _representative(_with_most_examples(runs))
         if chosen is not None:
             head = HEADS.get(chosen.settings["head"], chosen.settings["head"])
@@ -107,6 +104,18 @@ def figures(study: Study) -> list[Figure]:
                 phases,
             )
         )
+    if lengths:
+        pictures.append(
+            stacking_figures.scores_over_phase_one(
+                f"phase_one_{study.name}",
+                "Test score in the end against the epochs of the first phase, "
+                "with one standard deviation over seeds. A gap: the phase was "
+                "left by the gap between the accuracies on training and "
+                "validation data, after so many epochs (mean over seeds). "
+                "Dotted: finetune-only at its best rate",
+                lengths,
+            )
+        )
     if courses:
         pictures.append(
             stacking_figures.scores_against_time(
@@ -128,8 +137,9 @@ def notes(study: Study) -> list[str]:
         said.append(cells.DID_NOT_TRAIN)
     if "joint" in {settings["adaptation"] for settings in study.runs.settings}:
         said.append(
-            "`joint` is ours: it trains the large head and everything else "
-            "from the first step."
+            "`joint` trains the large head and everything else from the first "
+            "step. It is ours, unless the paper's finetune-only on entities "
+            "has the BiLSTM, which its text leaves open."
         )
     if "sample" in set(study.runs.data):
         said.append("`sample` is a few examples to try the command with.")
@@ -139,7 +149,8 @@ def notes(study: Study) -> list[str]:
 def sum_up(study: Study, rows: Sequence[Any]) -> list[str]:
     """What stacking a big head first gains and costs, a sentence a task.
 
-    The head, its rates and epochs are those that are best on validation.
+    The head is the one that is best on validation. It and finetune-only have
+    their own best of equally many rates.
 
     Args:
         study: see there.
@@ -149,18 +160,25 @@ def sum_up(study: Study, rows: Sequence[Any]) -> list[str]:
     sentences = []
     for _, runs in _data_sets(study):
         whole = _with_most_examples(runs)
-        stacked = [
-            group
-            for group in _best_groups(whole)
-            if group.settings.iloc[0]["adaptation"] == "stack_and_finetune"
-            and group.settings.iloc[0]["head"] != "dense"
+        heads = {str(settings["head"]) for settings in whole.settings}
+        pairs = [
+            _choose(whole, study.paper, {"head": head, **STACKED})
+            for head in sorted(heads - {"dense", stacking_ensembles.HEAD})
         ]
-        if not stacked:
+        known = {
+            number: (best, base)
+            for number, (best, base) in enumerate(filter(None, pairs))
+        }
+        if not known:
             continue
-        best = max(stacked, key=lambda group: group.validation.mean())
-        base = _base_of(best, _bases(runs))
-        if base is None:
-            continue
+        best, base = known[
+            selection.best_on_validation(
+                {
+                    number: _validated(best)
+                    for number, (best, _) in known.items()
+                }
+            )
+        ]
         head, adaptation, _ = _identify(best)
         share, n = _share(best, base), min(len(best), len(base))
         sentences.append(
@@ -195,7 +213,7 @@ def _head(settings: Settings) -> str:
             words.append("each text by itself")
     words += [
         f"{name} {settings[name]}"
-        for name, usual in USUAL_SIZES.items()
+        for name, usual in stacking_ensembles.USUAL_SIZES.items()
         if settings.get(name, usual) != usual
     ]
     return ", ".join(words)
@@ -208,16 +226,26 @@ def _adaptation(settings: Settings) -> str:
 
 def amount(settings: Settings) -> str:
     """Rate and epochs of each phase: `0.001 for 1, then 2e-05 for 3`."""
-    gap = settings.get("phase_one_gap", -1)
-    rule = "" if gap < 0 else f" (gap {gap:g})"
-    last = f"{settings['lr']:g} for {settings['max_epochs']}"
-    if "phase_one_epochs" not in settings:
-        words = [last + rule]
+    words = f"{settings['lr']:g} for {settings['max_epochs']}"
+    if first := phase_one(settings):
+        words = f"{first}, then {words}"
     else:
-        epochs = settings["phase_one_epochs"]
-        first = f"{settings['head_lr']:g} for {epochs}{rule}"
-        words = [f"{first}, then {last}"]
-    return ", ".join(filter(None, [*words, cells.caching(settings)]))
+        words += _gap(settings)
+    return ", ".join(filter(None, [words, cells.caching(settings)]))
+
+
+def phase_one(settings: Settings) -> str:
+    """Rate and epochs of the first of two phases: `0.001 for 1`, or nothing."""
+    if "phase_one_epochs" not in settings:
+        return ""
+    epochs = settings["phase_one_epochs"]
+    return f"{settings['head_lr']:g} for {epochs}{_gap(settings)}"
+
+
+def _gap(settings: Settings) -> str:
+    """By which gap a phase on the frozen encoder is left: ` (gap 0.01)`."""
+    gap = settings.get("phase_one_gap", -1)
+    return "" if gap < 0 else f" (gap {gap:g})"
 
 
 def _identify(group: pd.DataFrame) -> tuple[str, str, str]:
@@ -256,15 +284,28 @@ def _with_most_examples(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[sizes == sizes.max()]
 
 
+def _validated(group: pd.DataFrame) -> list[tuple[int, float]]:
+    """Seed and validation score of each run."""
+    return list(zip(group.seed, group.validation))
+
+
+def _best_of(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The group that is best on validation, over the seeds that all have."""
+    return groups[
+        selection.best_on_validation(
+            {number: _validated(group) for number, group in enumerate(groups)}
+        )
+    ]
+
+
 def _best_groups(runs: pd.DataFrame) -> list[pd.DataFrame]:
     """Each head and adaptation at the better rates, live and cached apart."""
-    best: dict[tuple[str, str, bool], pd.DataFrame] = {}
-    for group in cells.groups_of(runs[runs.validation.notna()]):
+    found: dict[tuple[str, str, bool], list[pd.DataFrame]] = {}
+    own = runs[runs.record.map(lambda record: "members" not in record)]
+    for group in cells.groups_of(own[own.validation.notna()]):
         key = (*_identify(group)[:2], bool(group.cached.iloc[0]))
-        known = best.get(key)
-        if known is None or group.validation.mean() > known.validation.mean():
-            best[key] = group
-    return list(best.values())
+        found.setdefault(key, []).append(group)
+    return [*map(_best_of, found.values())]
 
 
 def _bases(runs: pd.DataFrame) -> list[pd.DataFrame]:
@@ -278,24 +319,49 @@ def _base_of(
 ) -> pd.DataFrame | None:
     """Of the groups of finetune-only, the one to compare a group with, or None.
 
-    It has as many examples, and the same rate and epochs of training
-    everything; where there is none, it is the one that is best on validation.
+    It has as many examples and epochs, is of the usual size and reads a text as
+    usual, as far as there is such a one; of several rates it has the one that
+    is best on validation.
     """
     size = cells.examples(group)
     bases = [base for base in bases if cells.examples(base) == size]
-    ours = group.settings.iloc[0]
-    alike = [
-        base
-        for base in bases
-        if all(
-            base.settings.iloc[0][name] == ours[name]
-            for name in ("lr", "max_epochs")
-        )
-    ]
-    base = max(
-        alike or bases, key=lambda base: base.validation.mean(), default=None
-    )
-    return None if base is None or base.index.equals(group.index) else base
+    if not bases:
+        return None
+    epochs = group.settings.iloc[0]["max_epochs"]
+    usual = {**stacking_ensembles.USUAL, "max_epochs": epochs}
+    for name, value in usual.items():
+        alike = [
+            base
+            for base in bases
+            if base.settings.iloc[0].get(name, value) == value
+        ]
+        bases = alike or bases
+    base = _best_of(bases)
+    return None if base.index.equals(group.index) else base
+
+
+def _choose(
+    runs: pd.DataFrame, paper: claims.Paper | None, wanted: Settings
+) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+    """Runs with some settings and finetune-only, as sides of a claim.
+
+    Both have the best of equally many rates; None where that cannot be.
+
+    Args:
+        runs: of a task on the same data.
+        paper: without it nothing says which settings may vary.
+        wanted: of the first side.
+    """
+    if paper is None:
+        return None
+    base = {n: v for n, v in wanted.items() if n in SHARED} | BASE
+    repeats = sides.list_repeats(runs)
+    try:
+        chosen = sides.choose_sides(repeats, paper, [wanted, base])
+    except sides.NotFound:
+        return None
+    first, second = (sides.take_rows(runs, side) for side in chosen)
+    return first, second
 
 
 # === Scores ===
@@ -338,14 +404,73 @@ def _tabulate_scores(name: str, runs: pd.DataFrame) -> Table:
     caption = (
         f"{runs.task.iloc[0]}: test scores on `{data}`, in points, mean and "
         f"deviation over n seeds. `Against finetune-only`: in "
-        f"{names.get(metric, metric)}, with a 95 % interval over seeds, at the "
-        "same rate and epochs of training everything, where there are such runs"
+        f"{names.get(metric, metric)}, with a 95 % interval over seeds; that "
+        "is trained for as many epochs, where there are such runs, at the rate "
+        "that is best on validation"
     )
     return Table(
         f"scores_{name}",
         caption,
         cells.drop_constant(table, ["examples"]).fillna(""),
     )
+
+
+def _tabulate_rates(
+    name: str, runs: pd.DataFrame, paper: claims.Paper | None
+) -> list[Table]:
+    """Each head at its own best rate, where several were tried."""
+    if paper is None:
+        return []
+    may_vary = {*frames.VARIED, *paper.varied, "max_epochs"} - {"lr"}
+    tried: dict[str, list[pd.DataFrame]] = {}
+    for group in cells.groups_of(runs):
+        wanted = _pick(group.settings.iloc[0], may_vary)
+        # Runs on the frozen encoder have the rate of the first phase.
+        if wanted["adaptation"] != "stack_only":
+            tried.setdefault(frames.dump(wanted), []).append(group)
+    names, rows = _metrics_of(runs), []
+    for groups in tried.values():
+        settings = groups[0].settings.iloc[0]
+        rates = sorted({float(group.lr.iloc[0]) for group in groups})
+        chosen = _choose(runs, paper, _pick(settings, may_vary))
+        if len(rates) < 2 or chosen is None:
+            continue
+        best, base = chosen
+        is_base = best.index.equals(base.index)
+        rows.append(
+            {
+                "head": ", ".join(
+                    filter(None, [_head(settings), cells.failed(best)])
+                ),
+                "adaptation": _adaptation(settings),
+                "first phase": phase_one(settings),
+                "epochs": str(settings["max_epochs"]),
+                "examples": f"{cells.examples(best):,}",
+                "rates": ", ".join(f"{rate:g}" for rate in rates),
+                "best": f"{best.lr.iloc[0]:g}",
+                "n": str(len(best)),
+                **_spreads(best, names),
+                "finetune-only's": "" if is_base else f"{base.lr.iloc[0]:g}",
+                "against finetune-only": (
+                    "" if is_base else cells.difference(best.score, base.score)
+                ),
+            }
+        )
+    if not rows:
+        return []
+    caption = (
+        f"{runs.task.iloc[0]}: each head at the rate of training everything "
+        "that is best for it on validation, and finetune-only at its own: both "
+        "of equally many, over the seeds that all rates have. Test scores in "
+        "points"
+    )
+    table = cells.drop_constant(pd.DataFrame(rows), ["examples", "epochs"])
+    return [Table(f"rates_{name}", caption, table)]
+
+
+def _pick(settings: Settings, names: Iterable[str]) -> dict[str, Any]:
+    """Some of the settings, as far as a run has them."""
+    return {n: settings[n] for n in sorted(names) if n in settings}
 
 
 def _spreads(group: pd.DataFrame, names: dict[str, str]) -> dict[str, str]:
@@ -501,7 +626,7 @@ def _time_to(group: pd.DataFrame, base: pd.DataFrame) -> str:
     """Seconds until runs reach a base's validation score at its end."""
     target = base.validation.mean()
     timed = group[group.timed]
-    if pd.isna(target) or timed.empty or group.validation.isna().all():
+    if pd.isna(target) or not any(record["epochs"] for record in timed.record):
         return ""
     times: list[Any] = [
         measures.seconds_to_score(record, target) for record in timed.record
@@ -530,6 +655,57 @@ def _of_phase(runs: pd.DataFrame, trains: str) -> list[float]:
 
 
 # === Figures ===
+
+
+def _by_phase_one(runs: pd.DataFrame) -> dict[str, stacking_figures.Lengths]:
+    """Where runs differ in epochs of the first phase: final scores by these.
+
+    Args:
+        runs: on the same data.
+
+    Returns:
+        By title of a panel, which is of runs that differ in nothing else.
+    """
+    alike: dict[str, list[pd.DataFrame]] = {}
+    for group in cells.groups_of(runs):
+        settings = group.settings.iloc[0]
+        if "phase_one_epochs" in settings:
+            own = {"phase_one_epochs", "phase_one_gap"}
+            rest = frames.dump(_pick(settings, {*settings} - own))
+            alike.setdefault(rest, []).append(group)
+    bases, task = _bases(runs), runs.task.iloc[0]
+    metric = runs.metric.iloc[0]
+    found = {}
+    for groups in alike.values():
+        lengths = {g.settings.iloc[0]["phase_one_epochs"] for g in groups}
+        if len(lengths) < 2:
+            continue
+        points: dict[float, list[tuple[float, list[float]]]] = {}
+        for group in groups:
+            gap = max(-1.0, group.settings.iloc[0].get("phase_one_gap", -1.0))
+            kept = [
+                stacking_figures.kept_epoch(record, 1)
+                for record in group.record
+            ]
+            points.setdefault(gap, []).append(
+                (sum(kept) / len(kept), list(group.score))
+            )
+        settings = groups[0].settings.iloc[0]
+        head = _head(settings)
+        last = f"then {settings['lr']:g} for {settings['max_epochs']}"
+        words = [head, f"{settings['head_lr']:g} first", last]
+        if cells.examples(groups[0]) != cells.examples(runs):
+            words.append(f"{cells.examples(groups[0]):,} examples")
+        words.append(cells.caching(settings))
+        base = _base_of(groups[0], bases)
+        found[f"{task}: {', '.join(filter(None, words))}"] = (
+            stacking_figures.Lengths(
+                METRICS[task].get(metric, metric),
+                points,
+                None if base is None else float(base.score.mean()),
+            )
+        )
+    return found
 
 
 def _representative(runs: pd.DataFrame) -> Any:

@@ -29,6 +29,22 @@ STACKED = (
 )
 HEAD = "ensemble"
 METHODS = {"mean": "mean of probabilities", "vote": "majority vote"}
+# Of heads: how large they are, and what the dense one reads. An ensemble is of
+# heads that are as usual.
+USUAL_SIZES = {
+    "inner_units": 0,
+    "lstm_units": 256,
+    "lstm_layers": 1,
+    "growth": 64,
+    "kernel": 3,
+    "perspectives": 5,
+    "context_units": 100,
+    "aggregation_units": 100,
+    "transformer_units": 256,
+    "transformer_layers": 1,
+    "transformer_heads": 4,
+}
+USUAL = {**USUAL_SIZES, "pooling": "cls", "pairs": "cross"}
 # Settings that say which examples train, validate and test.
 SPLITTING = ("split_seed", "validation_fraction", "max_train_examples")
 # What a model that is not stacked does not have, or has otherwise.
@@ -54,23 +70,52 @@ def join_predictions(
     joined: list[Record] = []
     refused = []
     for trio in find_trios(records):
-        read = [predictions.logits(record) for record in trio]
-        outputs = [output for output in read if output is not None]
-        if len(outputs) < len(trio):
-            continue
-        members = [make_member(*pair) for pair in zip(trio, outputs)]
         try:
-            together = ensembles.join(members)
+            tested = join_outputs(trio, predictions, "test")
+            validated = join_outputs(trio, predictions, "validation")
         except UserError as error:
             refused.append((trio[-1]["path"], f"is in no ensemble: {error}"))
             continue
+        if tested is None or validated is None:
+            continue
         names = [n for n in trio[0]["metrics"] if n in metrics.METRICS]
+        headline = trio[0]["metric"]
         for method in METHODS:
-            output = getattr(ensembles, method)(together)
-            scores = metrics.measure(names, members[0].labels, output)
-            one_answer = len(np.unique(metrics.decide(output))) == 1
-            joined.append(make_record(trio, method, scores, one_answer))
+            outputs, labels = tested[0][method], tested[1]
+            scores = metrics.measure(names, labels, outputs)
+            one_answer = len(np.unique(metrics.decide(outputs))) == 1
+            outputs, labels = validated[0][method], validated[1]
+            [validation] = metrics.measure([headline], labels, outputs).values()
+            joined.append(
+                make_record(trio, method, scores, one_answer, validation)
+            )
     return joined, refused
+
+
+def join_outputs(
+    trio: Sequence[Record], predictions: Predictions, kind: str
+) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
+    """What each of `METHODS` makes of a split, and its labels.
+
+    Args:
+        trio: the members' records.
+        predictions: theirs.
+        kind: `test` or `validation`.
+
+    Returns:
+        None where a member has no such predictions.
+
+    Raises:
+        UserError: the members may not be joined.
+    """
+    read = [predictions.logits(record, kind=kind) for record in trio]
+    outputs = [output for output in read if output is not None]
+    if len(outputs) < len(trio):
+        return None
+    members = [make_member(*pair) for pair in zip(trio, outputs)]
+    together = ensembles.join(members)
+    joined = {name: getattr(ensembles, name)(together) for name in METHODS}
+    return joined, members[0].labels
 
 
 def make_member(record: Record, output: Arrays) -> ensembles.Member:
@@ -93,7 +138,7 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records of the three members that differ in nothing else.
 
     All train everything at the same rate, for as many epochs; both heads are
-    stacked alike.
+    stacked alike. All heads are as usual.
     """
     bases: dict[str, Record] = {}
     stacks: dict[tuple[str, str], dict[tuple[str, str], Record]] = (
@@ -103,7 +148,10 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
         if record["experiment"] != "stacking" or record["task"] != "text":
             continue
         key = record["key"]
-        shared = {n: v for n, v in key.items() if n not in OF_STACKED}
+        if any(key.get(n, usual) != usual for n, usual in USUAL.items()):
+            continue
+        own = {*OF_STACKED, *USUAL}
+        shared = {n: v for n, v in key.items() if n not in own}
         shared["max_epochs"] = record["max_epochs"]
         base = json.dumps(shared, sort_keys=True)
         model = (key["head"], key["adaptation"])
@@ -122,6 +170,7 @@ def make_record(
     method: str,
     scores: Mapping[str, float],
     one_answer: bool,
+    validation: float,
 ) -> Record:
     """The record of an ensemble: its cost is that of all members together.
 
@@ -130,6 +179,7 @@ def make_record(
         method: one of `METHODS`.
         scores: its metrics on the test set.
         one_answer: whether it gives all examples the same answer.
+        validation: its headline metric on what validates.
     """
     base, stacked = members[0], members[-1]
     paid = [m["prefix_seconds"] for m in members if m["cached"]]
@@ -153,7 +203,7 @@ def make_record(
         "phases": [],
         "curve": [],
         "passes": [],
-        "validation": None,
+        "validation": validation,
         "test": scores[base["metric"]],
         "metrics": dict(scores),
         "one_answer": one_answer,

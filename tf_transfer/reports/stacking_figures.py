@@ -1,9 +1,12 @@
 """Figures of `stacking`: heads first, then everything."""
 
+import dataclasses
+import statistics
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib.ticker
 import pandas as pd
 from matplotlib.axes import Axes
 
@@ -24,6 +27,12 @@ SPLIT_STYLES = {  # of curves on both
     "training sample": ("#E69F00", "s"),
     "validation": ("#0072B2", "o"),
 }
+GAP_STYLES = (  # of no gap, and then of others
+    ("#0072B2", "o"),
+    ("#E69F00", "s"),
+    ("#009E73", "^"),
+    ("#CC79A7", "D"),
+)
 PHASES = {"head": "head alone", "all": "everything"}
 
 # Of a phase: its name, the epoch whose weights it ends with, and the accuracies
@@ -31,6 +40,22 @@ PHASES = {"head": "head alone", "all": "everything"}
 Phase = tuple[str, int, dict[str, list[float]]]
 # What a curve shows: its adaptation, its head, and the runs of a group.
 Course = tuple[str, str, pd.DataFrame]
+
+
+@dataclasses.dataclass(frozen=True)
+class Lengths:
+    """What a panel of `scores_over_phase_one` shows.
+
+    Attributes:
+        metric: what the scores are.
+        points: by gap (-1: none), mean epochs of the first phase and the test
+            scores in points of its runs.
+        base: mean score of finetune-only, or None.
+    """
+
+    metric: str
+    points: Mapping[float, Sequence[tuple[float, Sequence[float]]]]
+    base: float | None
 
 
 def phases_of(record: Record) -> list[Phase]:
@@ -152,6 +177,59 @@ def _draw_ring(axis: Axes, epoch: int, scores: dict[str, float]) -> Any:
         color="#009E73",
         linestyle="none",
     )[0]
+
+
+def scores_over_phase_one(
+    name: str, caption: str, panels: Mapping[str, Lengths]
+) -> study.Figure:
+    """Test score in the end against the epochs of the first phase.
+
+    A line joins the runs whose first phase had as many epochs as were asked
+    for; marks by themselves are runs that left it by a gap.
+
+    Args:
+        name, caption: see `study.Figure`.
+        panels: by title.
+    """
+    figure, axes = plots.make_panels(len(panels), height=3.6)
+    handles: plots.Handles = {}
+    gaps = sorted({gap for shown in panels.values() for gap in shown.points})
+    for axis, (title, shown) in zip(axes, panels.items()):
+        for gap, points in shown.points.items():
+            colour, marker = GAP_STYLES[gaps.index(gap) % len(GAP_STYLES)]
+            ordered = sorted(points, key=lambda point: point[0])
+            label = "no gap" if gap < 0 else f"gap {gap:g}"
+            handles[label] = axis.errorbar(
+                [epochs for epochs, _ in ordered],
+                [statistics.fmean(scores) for _, scores in ordered],
+                yerr=[
+                    statistics.stdev(scores) if len(scores) > 1 else 0.0
+                    for _, scores in ordered
+                ],
+                color=colour,
+                marker=marker,
+                markersize=6,
+                capsize=2,
+                linewidth=1,
+                linestyle="-" if gap < 0 else "none",
+            )
+        if shown.base is not None:
+            handles["finetune-only"] = axis.axhline(
+                shown.base, color="#000000", linewidth=1, linestyle=":"
+            )
+        _number_epochs(axis, [x for x, _ in shown.points.get(-1.0, ())])
+        axis.margins(x=0.08, y=0.12)
+        xlabel = "epochs of the first phase"
+        plots.add_frame(axis, f"{shown.metric} on test, points", xlabel, title)
+    return plots.finish(figure, handles, name, caption)
+
+
+def _number_epochs(axis: Axes, epochs: Sequence[float]) -> None:
+    """A logarithmic axis whose ticks are these epochs."""
+    axis.set_xscale("log")
+    axis.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    if epochs:
+        axis.set_xticks(epochs, [f"{number:g}" for number in epochs])
 
 
 def scores_against_time(

@@ -39,6 +39,7 @@ HEADS: dict[str, dict[str, str]] = {
 # By name: the arguments of a head's class that say how large it is; flags of
 # the same names set them.
 SIZES: dict[str, tuple[str, ...]] = {
+    "dense": ("inner_units",),
     "bilstm": ("lstm_units", "lstm_layers"),
     "highway": ("lstm_units",),
     "densenet": ("growth", "kernel"),

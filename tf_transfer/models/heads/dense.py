@@ -6,9 +6,10 @@
 embedding of each word passes through two fully connected layers"; for the
 other tasks, "we use '[CLS]' for prediction and add two fully connected
 layers". The paper names neither width nor activation. Our choice: the inner
-layer is as wide as the encoder's states and has a ReLU; and [CLS] passes
-BERT's pooler first, as in every head on [CLS], or not, and a pair is packed
-into one row, or each text is read by itself: then x = (u, v, |u - v|).
+layer is as wide as the encoder's states, or has `inner_units`, and a ReLU;
+[CLS] passes BERT's pooler first, as in every head on [CLS], or not; and a pair
+is packed into one row, or each text is read by itself: then
+x = (u, v, |u - v|).
 """
 
 from typing import Any
@@ -22,7 +23,7 @@ class DenseHead(Head):
     """Two dense layers on [CLS].
 
     Args:
-        inner_units: width of the first layer; None for `hidden`.
+        inner_units: width of the first layer; 0 for `hidden`.
         pooling: `cls` or `cls_state`; see `Head`.
         texts_per_example: 2 where each text of a pair is read by itself.
         others: see `Head`.
@@ -37,7 +38,7 @@ class DenseHead(Head):
         dropout: float,
         seed: int,
         dtype: str,
-        inner_units: int | None = None,
+        inner_units: int = 0,
         pooling: str = "",
         texts_per_example: int = 1,
         **kwargs: Any,
