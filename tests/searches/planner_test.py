@@ -189,6 +189,27 @@ def test_what_failed_is_not_tried_again():
     assert planner.next(500.0).choice != first.choice
 
 
+def test_what_may_gain_more_than_noise_comes_before_other_seeds():
+    planner = make_planner(budget=100.0)
+    planner.tell(Choice("last_1", 2), [70.0], [2.0])
+    kept = planner._kept_for_the_end()
+    room = kept + 2.0  # what is cheapest to explore takes more than 2 s
+    action = planner.next(room)
+    assert action.gain > planner.noise
+    assert planner._takes(action) > room - kept
+    planner.noise = 100.0
+    assert planner.next(room).gain is None  # it confirms
+
+
+def test_a_run_is_not_weighed_by_epochs_that_there_is_no_time_for():
+    planner = make_planner(budget=1e5)
+    for action in planner.explorations(70.0):
+        seconds = planner.costs.seconds(action.choice.approach, action.aim)
+        assert seconds <= 70.0 or action.aim == 1
+    aims = {a.choice.approach: a.aim for a in planner.explorations(1e4)}
+    assert max(aims.values()) > 1
+
+
 def test_a_confirmation_that_fails_says_nothing_of_its_rate():
     planner = make_planner(budget=1000.0)
     for name in ("last_1", "last_2"):

@@ -10,10 +10,11 @@ continued to a later one. The next run, or continuation, is the one with the
 highest expected gain per second (`gains`, `costs`): the rate of a new run is
 proposed by Optuna (`rates`). What would not end in time is not begun.
 
-A share of the budget, CONFIRM_SHARE at most, is kept for the end: the best run
-is trained again with a rate that falls to zero, and the best run of each of
-the FINALISTS approaches with other seeds, where they are close. Scores are of
-validation: the planner knows no others.
+A share of the budget, CONFIRM_SHARE at most, is kept for the end, unless more
+than the noise of a score may still be gained: the best run is trained again
+with a rate that falls to zero, and the best run of each of the FINALISTS
+approaches with other seeds, where they are close. Scores are of validation: the
+planner knows no others.
 """
 
 import collections
@@ -205,9 +206,12 @@ class Planner:
         """
         left = seconds_left - self._kept_for_the_end()
         for action in self.explorations(max(left, 0.0), busy):
-            if action.gain is not None and action.gain < LEAST_GAIN:
+            gain = action.gain or 0.0
+            if gain < LEAST_GAIN:
                 continue
-            fitting = self._fit(action, left)
+            # To confirm is worth less than what seeds do not hide.
+            room = seconds_left if gain > self.noise else left
+            fitting = self._fit(action, room)
             if fitting is not None:
                 return fitting
         for action in self._confirmations():
@@ -306,9 +310,12 @@ class Planner:
         spared = (1 - BUILD_SHARE) * self.costs.build_seconds(name)
         counted = [cost - spared + LEISURE * left for cost in costs]
         rises = expected.gains([self._point(choice, r) for r in rungs])
+        # What there is no time for is not what a run is worth.
+        most = left if left > costs[0] else math.inf
         value, gain, aim = max(
-            (float(rise) / cost, float(rise), rung)
-            for rise, cost, rung in zip(rises, counted, rungs)
+            (float(rise) / count, float(rise), rung)
+            for rise, cost, count, rung in zip(rises, costs, counted, rungs)
+            if cost <= most
         )
         return value, Action(choice, rungs[0], costs[0], gain, aim)
 
