@@ -311,11 +311,11 @@ class Planner:
         counted = [cost - spared + LEISURE * left for cost in costs]
         rises = expected.gains([self._point(choice, r) for r in rungs])
         # What there is no time for is not what a run is worth.
-        most = left if left > costs[0] else math.inf
+        room = left if left > costs[0] else math.inf
         value, gain, aim = max(
             (float(rise) / count, float(rise), rung)
             for rise, cost, count, rung in zip(rises, costs, counted, rungs)
-            if cost <= most
+            if cost <= room
         )
         return value, Action(choice, rungs[0], costs[0], gain, aim)
 
