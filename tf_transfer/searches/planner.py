@@ -213,7 +213,7 @@ class Planner:
             room = seconds_left if gain > self.noise else left
             fitting = self._fit(action, room)
             if fitting is not None:
-                return fitting
+                return self._cheaper(fitting, busy) or fitting
         for action in self._confirmations():
             if action.choice in busy or action.choice in self._failed:
                 continue
@@ -337,6 +337,27 @@ class Planner:
             )
             if self._takes(shorter) <= left:
                 return shorter
+        return None
+
+    def _cheaper(
+        self, action: Action, busy: Collection[Choice]
+    ) -> Action | None:
+        """What is better known before an action: whole runs that cost less.
+
+        Of each other approach that is the usual rate, to its last epoch: one
+        epoch of what trains much says less than all of what trains little.
+        """
+        most = self.options.max_epochs
+        for approach in self.space.values():
+            choice = Choice(approach.name, approach.usual)
+            done = len(self.curves.get(choice, ()))
+            if done == most or choice in busy or choice in self._failed:
+                continue
+            seconds = self.costs.seconds(approach.name, most - done)
+            if approach.name != action.choice.approach and (
+                seconds < action.seconds
+            ):
+                return Action(choice, most, seconds, aim=most)
         return None
 
     # === The end ===
