@@ -125,8 +125,8 @@ def write(
         "recorded_by": RECORDED_BY,
     }
     key = records.make_key(settings, "freezing", identities, replicas=1)
-    told = {"untrained": UNTRAINED} if settings.trains_everything else {}
-    key |= told
+    recorded = {"untrained": UNTRAINED} if settings.trains_everything else {}
+    key |= recorded
     folder = os.path.join(
         out,
         "freezing",
@@ -139,7 +139,7 @@ def write(
     files.write_json(
         os.path.join(folder, "config.json"),
         {
-            "settings": {**dataclasses.asdict(settings), **told},
+            "settings": {**dataclasses.asdict(settings), **recorded},
             "key": key,
             "parts": {
                 "embeddings": embeddings,

@@ -185,6 +185,18 @@ def test_few_sentences_train_for_as_many_steps_as_more(
         assert all(abs(count - expected) <= 5 for _, count in counts)
 
 
+def count_filling(row, keys, paper):
+    """How many settings are those of a published row, and else the paper's."""
+    wanted = {**paper.settings, **row["settings"]}
+    return sum(
+        set(row["settings"]) <= set(key)
+        and all(
+            claims.is_same(key[n], v) for n, v in wanted.items() if n in key
+        )
+        for key in keys
+    )
+
+
 def test_every_row_that_hart_publishes_is_in_his_grid(tmp_path, monkeypatch):
     """Ten runs of each with an encoder, one in ten folds of the others."""
     monkeypatch.chdir(tmp_path)
@@ -197,17 +209,8 @@ def test_every_row_that_hart_publishes_is_in_his_grid(tmp_path, monkeypatch):
         for run in grid_lib.expand(path, grid_lib.read(path), str(tmp_path))
     ]
     for row in claims.read_published(folder, "tweets")["rows"]:
-        wanted = {**paper.settings, **row["settings"]}
-        filling = [
-            key
-            for key in keys
-            if set(row["settings"]) <= set(key)
-            and all(
-                claims.is_same(key[n], v) for n, v in wanted.items() if n in key
-            )
-        ]
         runs = 1 if "features" in row["settings"] else 10
-        assert len(filling) == runs, row["settings"]
+        assert count_filling(row, keys, paper) == runs, row["settings"]
 
 
 SHARED_FLAGS = "flags/tweets/hart.flags"  # that the other files include
@@ -222,16 +225,7 @@ def test_every_row_that_hart_publishes_has_a_file_of_flags(monkeypatch):
         settings = command_line.parse(tweets.Settings, words).resolve()
         keys.append(settings.hashed())
     for row in claims.read_published("experiments", "tweets")["rows"]:
-        wanted = {**paper.settings, **row["settings"]}
-        files = [
-            key
-            for key in keys
-            if set(row["settings"]) <= set(key)
-            and all(
-                claims.is_same(key[n], v) for n, v in wanted.items() if n in key
-            )
-        ]
-        assert len(files) == 1, row["settings"]
+        assert count_filling(row, keys, paper) == 1, row["settings"]
 
 
 def _write_data(folder):

@@ -237,3 +237,10 @@ def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
     # It can still go on for more epochs.
     longer = train.run(dataclasses.replace(blind, max_epochs=3))
     assert longer.record["epochs_run"] == 3
+
+
+def test_more_blocks_than_there_are_cannot_be_cached(tmp_path):
+    path = own_data.write_task(tmp_path)
+    settings = settings_of(path, tmp_path / "runs", also_cache="1,9")
+    with pytest.raises(UserError, match="--also_cache=1,9: this encoder has 1"):
+        train.Train(settings.resolve()).cache_options()

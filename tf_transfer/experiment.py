@@ -440,6 +440,9 @@ class Experiment:
         _ = self.examples  # a wrong line is reported before weights are loaded
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
+        self.leaves_test = not self.scores_test and any(
+            texts["test"] for texts in self.examples.values()
+        )
         self.warnings = [
             warning
             for name, texts in self.examples.items()
@@ -556,7 +559,7 @@ class Experiment:
                 **trainer.train(),
                 "warnings": self.warnings,
             }
-            if not self.scores_test:
+            if self.leaves_test:
                 record["scores_test"] = False
             if devices.is_chief:
                 directory.end(record)

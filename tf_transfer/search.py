@@ -334,12 +334,15 @@ class Plan:
             settings, (*own, *OF_ONE_RUN, "out", "max_epochs")
         )
 
-    def __call__(self, action: Action, seconds: float | None) -> Planned:
+    def __call__(
+        self, action: Action, seconds: float | None, score_test: bool = False
+    ) -> Planned:
         """The run of an action.
 
         Args:
             action: what is asked for.
             seconds: that it may take; a run with a falling rate is never cut.
+            score_test: whether to score the test, too.
         """
         choice = action.choice
         approach = self._space[choice.approach]
@@ -353,7 +356,7 @@ class Plan:
             "lr": f"{approach.rates[choice.rate]:g}",
             "max_epochs": choice.linear_epochs or action.epochs,
             "baseline": False,
-            "score_test": False,
+            "score_test": score_test,
         }
         also = self._also_cached(flags["trainable_layers"])
         if also:
@@ -380,13 +383,6 @@ class Plan:
         }
         numbers = sorted(int(word) for word in words if word.isdigit())
         return ",".join(str(n) for n in numbers if n > trained)
-
-    def with_test(self, action: Action) -> Planned:
-        """A run that is finished, to be scored on the test."""
-        run = self(action, None)
-        words = [w for w in run.words if not w.startswith("--score_test=")]
-        values = dict(word[2:].split("=", 1) for word in words)
-        return self._expand({n: v for n, v in values.items() if n != "out"})
 
     def words_alone(self) -> Planned:
         """The run without an encoder."""
@@ -601,10 +597,13 @@ class Search:
             runner.do_all(self.planner)
 
     def _seconds_for_test(self) -> float:
-        """Seconds that scoring the test takes at most; 0 if they are too many.
+        """Seconds that scoring the test takes at most.
 
-        The encoder runs over texts that it has not seen.
+        The encoder runs over texts that it has not seen. 0 where there are
+        none, or it would take too long.
         """
+        if not self.testing:
+            return 0.0
         validating = max(
             p.predict_seconds for p in self.history.priors.values()
         )
@@ -618,15 +617,14 @@ class Search:
         """Scores the run that is the answer on the test, once."""
         from tf_transfer.searches import answer
 
-        if not runner.kept or not self.testing:
+        if not runner.kept:
             return
         lines = answer.tell_approaches(self._outcome(runner.runs))
         if lines:
             epochs = lines[0].record["epochs_run"]
+            action = Action(lines[0].choice, epochs, 0.0)
             runner.kept = 0.0
-            runner.continue_alone(
-                self.plan.with_test(Action(lines[0].choice, epochs, 0.0))
-            )
+            runner.continue_alone(self.plan(action, None, score_test=True))
 
     def _count_costs(self) -> None:
         """Estimates what was not counted by an earlier start."""

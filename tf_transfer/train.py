@@ -141,8 +141,8 @@ class Settings(tasks.TaskSettings):
     )
     score_test: bool = setting(
         True,
-        "Score the test after every epoch. Without it a run is scored by the "
-        "same command with it, once.",
+        "Score the test after every epoch. `false`: not at all; the same "
+        "command without this flag then scores the selected weights, once.",
         hashed=False,
     )
     bias_correction: bool = setting(
@@ -273,7 +273,13 @@ class Train(experiment.Experiment):
         if options is None or not settings.also_cache:
             return options
         blocks = loading.count_blocks(settings.model, settings.cache_folder)
-        also = tuple(blocks - int(n) for n in settings.also_cache.split(","))
+        numbers = [int(word) for word in settings.also_cache.split(",")]
+        if max(numbers) > blocks:
+            raise UserError(
+                f"--also_cache={settings.also_cache}: this encoder has "
+                f"{blocks} blocks."
+            )
+        also = tuple(blocks - number for number in numbers)
         return dataclasses.replace(options, also=also)
 
     def own_callbacks(self) -> "list[Callback]":

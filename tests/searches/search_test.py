@@ -156,17 +156,23 @@ def test_what_fails_is_not_tried_again(monkeypatch, tmp_path, capsys):
     assert "news: train" in said
 
 
-def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
-    path = fake_runs.write_task(tmp_path)
-    made = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
-    also = {
+def plan_each(folder, **changes):
+    """Settings of a run of each approach, by its name."""
+    path = fake_runs.write_task(folder)
+    settings = fake_runs.settings_of(path, folder / "out", **changes)
+    made = search.Search(settings, 0.0)
+    return {
         approach.name: made.plan(
             search.Action(search.space_lib.Choice(approach.name, 0), 1, 0.0),
             None,
-        ).settings.also_cache
+        ).settings
         for approach in made.space
     }
-    assert also == {
+
+
+def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
+    planned = plan_each(tmp_path)
+    assert {name: run.also_cache for name, run in planned.items()} == {
         "last_0": "1,2",
         "last_1": "2",
         "last_2": "",
@@ -175,18 +181,10 @@ def test_the_first_cache_is_made_with_those_below_it(world, tmp_path):
 
 
 def test_options_of_a_varied_method_go_to_its_runs(world, tmp_path):
-    path = fake_runs.write_task(tmp_path)
-    words = {"approaches": "1", "methods": "full,lora", "lora_rank": 4}
-    made = search.Search(
-        fake_runs.settings_of(path, tmp_path / "out", **words), 0.0
+    planned = plan_each(
+        tmp_path, approaches="1", methods="full,lora", lora_rank=4
     )
-    ranks = {
-        approach.name: made.plan(
-            search.Action(search.space_lib.Choice(approach.name, 0), 1, 0.0),
-            None,
-        ).settings.lora_rank
-        for approach in made.space
-    }
+    ranks = {name: run.lora_rank for name, run in planned.items()}
     assert ranks == {"last_1": 8, "last_1, method=lora": 4}
 
 

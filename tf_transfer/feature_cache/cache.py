@@ -151,10 +151,11 @@ class FeatureCache:
         """
         texts = rows_lib.Texts(splits)
         started = time.perf_counter()
-        for cut in sorted(self.options.also):
-            if cut < prefix.cut:
-                lower = prefix.shallower(cut)
-                self._build_missing(self._open(lower), lower, texts)
+        were_built = [
+            self._build_missing(self._open(lower), lower, texts)
+            for lower in map(prefix.shallower, sorted(self.options.also))
+            if lower.cut < prefix.cut
+        ]
         entry = self._open(prefix)
         was_built = self._build_missing(entry, prefix, texts)
         indices = entry.find(texts.hashes)
@@ -173,7 +174,9 @@ class FeatureCache:
             with_states[name] = dataclasses.replace(split, states=states)
         used = np.unique(indices[indices >= 0])
         cost = BuildCost(
-            paid=time.perf_counter() - started if was_built else 0.0,
+            paid=time.perf_counter() - started
+            if any((was_built, *were_built))
+            else 0.0,
             original=float(entry.seconds[used].sum()),
         )
         return with_states, cost

@@ -300,12 +300,12 @@ def _best_of(groups: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _best_groups(runs: pd.DataFrame) -> list[pd.DataFrame]:
     """Each head and adaptation at the better rates, live and cached apart."""
-    found: dict[tuple[str, str, bool], list[pd.DataFrame]] = {}
+    groups: dict[tuple[str, str, bool], list[pd.DataFrame]] = {}
     own = runs[runs.record.map(lambda record: "members" not in record)]
     for group in cells.groups_of(own[own.validation.notna()]):
         key = (*_identify(group)[:2], bool(group.cached.iloc[0]))
-        found.setdefault(key, []).append(group)
-    return [*map(_best_of, found.values())]
+        groups.setdefault(key, []).append(group)
+    return [*map(_best_of, groups.values())]
 
 
 def _bases(runs: pd.DataFrame) -> list[pd.DataFrame]:
@@ -675,7 +675,7 @@ def _by_phase_one(runs: pd.DataFrame) -> dict[str, stacking_figures.Lengths]:
             alike.setdefault(rest, []).append(group)
     bases, task = _bases(runs), runs.task.iloc[0]
     metric = runs.metric.iloc[0]
-    found = {}
+    panels = {}
     for groups in alike.values():
         lengths = {g.settings.iloc[0]["phase_one_epochs"] for g in groups}
         if len(lengths) < 2:
@@ -698,14 +698,14 @@ def _by_phase_one(runs: pd.DataFrame) -> dict[str, stacking_figures.Lengths]:
             words.append(f"{cells.examples(groups[0]):,} examples")
         words.append(cells.caching(settings))
         base = _base_of(groups[0], bases)
-        found[f"{task}: {', '.join(filter(None, words))}"] = (
+        panels[f"{task}: {', '.join(filter(None, words))}"] = (
             stacking_figures.Lengths(
                 METRICS[task].get(metric, metric),
                 points,
                 None if base is None else float(base.score.mean()),
             )
         )
-    return found
+    return panels
 
 
 def _representative(runs: pd.DataFrame) -> Any:

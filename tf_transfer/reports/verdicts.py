@@ -256,16 +256,16 @@ def _choose_reading(
         The comparisons, what is missing to conclude from them, and the reading,
         both in words; or None where nothing was run for any.
     """
-    found: list[tuple[list[Comparison], str, str]] = []
+    candidates: list[tuple[list[Comparison], str, str]] = []
     for reading in ({}, *claim.readings):
         comparisons, missing = _compare(tasks, paper, claim, reading)
         if comparisons:
             fewest = min(comparison.fewest for comparison in comparisons)
             problem = _find_problem(claim, comparisons, missing, fewest)
-            found.append((comparisons, problem, describe(reading)))
+            candidates.append((comparisons, problem, describe(reading)))
             if not problem:
-                return found[-1]
-    return max(found, key=lambda read: len(read[0]), default=None)
+                return candidates[-1]
+    return max(candidates, key=lambda read: len(read[0]), default=None)
 
 
 def _compare(

@@ -437,11 +437,11 @@ def command_of(outcome: Outcome, line: Line) -> str:
     """The command that trains a line's model, and finds it."""
     run = outcome.runs[line.choice]
     left_out = (
-        "--max_seconds",
-        "--max_epochs",
-        "--baseline",
-        "--score_test",
-        "--also_cache",
+        "--max_seconds=",
+        "--max_epochs=",
+        "--baseline=",
+        "--score_test=",
+        "--also_cache=",
     )
     words = [word for word in run.words if not word.startswith(left_out)]
     words.append(f"--max_epochs={line.record['epochs_run']}")

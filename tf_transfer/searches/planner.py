@@ -231,13 +231,10 @@ class Planner:
             busy: runs that go on now.
         """
         expected = self._expectation()
-        waiting: set[str] = set()
-        for choice in busy:
-            if self.costs.build_seconds(choice.approach):
-                waiting |= self.costs.builds(choice.approach).keys()
+        being_built = self._list_being_built(busy)
         ranked = []
         for approach in self.space.values():
-            if self.costs.priors[approach.name].cache in waiting:
+            if self.costs.priors[approach.name].cache in being_built:
                 continue  # another run builds what it would read
             for choice in self._open_choices(approach, expected):
                 if choice not in busy and choice not in self._failed:
@@ -245,6 +242,15 @@ class Planner:
         ranked = [pair for pair in ranked if pair[1] is not None]
         ranked.sort(key=lambda pair: -pair[0])
         return [action for _, action in ranked if action is not None]
+
+    def _list_being_built(self, busy: Collection[Choice]) -> set[str]:
+        """The feature caches that runs build which go on now."""
+        return {
+            cache
+            for choice in busy
+            if self.costs.build_seconds(choice.approach)
+            for cache in self.costs.builds(choice.approach)
+        }
 
     def _expectation(self) -> gains.Expectation:
         points, scores = [], []
@@ -348,16 +354,21 @@ class Planner:
         epoch of what trains much says less than all of what trains little.
         """
         most = self.options.max_epochs
-        for approach in self.space.values():
-            choice = Choice(approach.name, approach.usual)
+        being_built = self._list_being_built(busy)
+        for name, approach in self.space.items():
+            choice = Choice(name, approach.usual)
             done = len(self.curves.get(choice, ()))
-            if done == most or choice in busy or choice in self._failed:
-                continue
-            seconds = self.costs.seconds(approach.name, most - done)
-            if approach.name != action.choice.approach and (
-                seconds < action.seconds
+            if (
+                name == action.choice.approach
+                or done == most
+                or choice in (*busy, *self._failed)
+                or self.costs.priors[name].cache in being_built
             ):
-                return Action(choice, most, seconds, aim=most)
+                continue
+            seconds = self.costs.seconds(name, most - done)
+            whole = Action(choice, most, seconds, aim=most)
+            if self._takes(whole) < self._takes(action):
+                return whole
         return None
 
     # === The end ===

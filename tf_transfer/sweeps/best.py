@@ -67,12 +67,12 @@ def _scores(
     run_states: RunStates, runs: Sequence[Planned], axis: str
 ) -> list[tuple[int, float]]:
     """Seed and validation score of the runs that are done."""
-    found = []
+    scores = []
     for run in runs:
         result = run_states.result(run)
         if result is None:
             if run_states.failure(run):
-                found.append((run.settings.seed, -math.inf))
+                scores.append((run.settings.seed, -math.inf))
             continue
         if not result["validation"]:
             raise UserError(
@@ -80,8 +80,8 @@ def _scores(
                 "Give the grid a validation_fraction."
             )
         score = result["validation"][result["metric"]]
-        found.append((run.settings.seed, score))
-    return found
+        scores.append((run.settings.seed, score))
+    return scores
 
 
 def _say_what_is_missing(

@@ -661,17 +661,17 @@ class Trainer:
         if best["test"] is not None:
             return
         began = time.perf_counter()
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for program in self._programs:
             metrics, logits = self._score(program, ("test",))
-            found |= metrics.get("test", {})
+            scores |= metrics.get("test", {})
             self.best_logits |= logits
-        if not found:
+        if not scores:
             return
-        best["test"] = found
+        best["test"] = scores
         for line in self.progress.epochs:
             if line["epoch"] == best["epoch"]:
-                line["test"] = found
+                line["test"] = scores
                 line["eval_seconds"] += time.perf_counter() - began
         if self.devices.is_chief:
             self.directory.write_epochs(self.progress.epochs)
