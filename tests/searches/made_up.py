@@ -17,7 +17,7 @@ BEST_RATE = 2
 
 
 def make_record(seed=0):
-    """What `benchmarks.search` keeps of a task; the best is last_4."""
+    """What `benchmarks.search_records` keeps of a task; the best is last_4."""
     draw = random.Random(seed)
     approaches, runs = [], []
     for name, (blocks, seconds, build, top) in APPROACHES.items():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import search as benchmark
+from benchmarks import search_replay
 from tests.searches import made_up
 from tf_transfer.searches import costs as costs_lib
 from tf_transfer.searches import gains
@@ -304,10 +304,10 @@ def record():
 
 
 def replay(record, share, seed=0):
-    whole = benchmark.grid_seconds(record)
-    world = benchmark.World(record, share * whole)
-    benchmark.search(world, seed)
-    return world, benchmark.regret_at(world.events, world.budget, record)[0]
+    whole = search_replay.grid_seconds(record)
+    world = search_replay.World(record, share * whole)
+    search_replay.search(world, seed)
+    return world, search_replay.regret_at(world.events, world.budget, record)[0]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])

@@ -1,0 +1,316 @@
+"""Replays searches from the records of a full grid, and their regret.
+
+A run takes the seconds that it took in the grid and brings the scores that it
+brought there. What the grid does not have (other seeds, a rate that falls)
+takes its time and brings nothing. Every contestant pays for the start of a
+search (imports, words alone) and for its answer.
+
+`search` is tf_transfer.search's own planner. Beside it, on the same runs with
+the same feature cache, but without knowing what anything costs: `random`, a
+random approach and rate, all epochs; `hyperband`, Optuna's Hyperband pruner and
+its TPE sampler; and `fine-tuning`, everything trained at the usual rates, the
+likeliest first, and at a constant rate like all runs of the grid.
+"""
+
+import collections
+import random
+import statistics
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+from tf_transfer.searches import planner as planner_lib
+from tf_transfer.searches.costs import Costs
+from tf_transfer.searches.costs import Prior
+from tf_transfer.searches.space import Approach
+
+SHARES = {"1/20": 1 / 20, "1/10": 1 / 10, "1/4": 1 / 4}
+SEEDS = 10
+EVERYTHING = "fine_tuning"
+ANSWER_SECONDS = 10.0  # that a search keeps for its answer
+CURVE_POINTS = 40
+
+Record = dict[str, Any]  # of a task; see `search_records.collect`
+Event = tuple[float, float, float]  # seconds, validation and test, in points
+
+
+class World:
+    """Replays runs of a task: what each epoch takes and scores.
+
+    Args:
+        record: of the task.
+        budget: seconds.
+
+    Attributes:
+        clock: seconds that were spent.
+        events: what was known when.
+    """
+
+    def __init__(self, record: Record, budget: float) -> None:
+        self.record = record
+        self.budget = budget
+        self.clock = record["start_seconds"]
+        self.events: list[Event] = []
+        self.runs = {
+            (run["approach"], run["rate"]): run for run in record["runs"]
+        }
+        self.approaches = {a["name"]: a for a in record["approaches"]}
+        self._done: collections.Counter[tuple[str, int]] = collections.Counter()
+        self._built: dict[str, float] = {}
+
+    @property
+    def left(self) -> float:
+        """Seconds of the budget, but for those of the answer."""
+        return self.budget - ANSWER_SECONDS - self.clock
+
+    def build(self, approach: str) -> float:
+        """Builds the cache of an approach; returns the seconds it took."""
+        about = self.approaches[approach]
+        prior = about["prior"]
+        if not prior["cache"] or prior["cache"] in self._built:
+            return 0.0
+        stored = [
+            s for s in self._built.values() if s <= about["build_seconds"]
+        ]
+        seconds = about["build_seconds"] - max(stored, default=0.0)
+        for other in self.approaches.values():  # stored on the way
+            if other["build_seconds"] <= about["build_seconds"]:
+                self._built[other["prior"]["cache"]] = other["build_seconds"]
+        self.clock += seconds
+        return seconds
+
+    def train(
+        self, approach: str, rate: int, epochs: int
+    ) -> Iterator[tuple[int, float, float]]:
+        """Trains a run on to so many epochs; ends where the budget does.
+
+        Yields:
+            The epoch, its seconds, and its validation score.
+        """
+        run = self.runs[approach, rate]
+        key = approach, rate
+        if self._done[key] >= epochs:
+            for epoch in range(epochs):
+                yield epoch + 1, 0.0, run["validation"][epoch]
+            return
+        self.build(approach)
+        self.clock += run["beside_seconds"]
+        for epoch in range(epochs):
+            seconds = 0.0
+            if epoch >= self._done[key]:
+                seconds = run["epoch_seconds"][epoch]
+                if seconds > self.left:
+                    self.clock += max(self.left, 0.0)
+                    return
+                self.clock += seconds
+                self._done[key] = epoch + 1
+                self.events.append(
+                    (self.clock, run["validation"][epoch], run["test"][epoch])
+                )
+            yield epoch + 1, seconds, run["validation"][epoch]
+
+
+# === The contestants ===
+
+
+def search(world: World, seed: int) -> None:
+    """`tf_transfer.search`, as it is."""
+    record = world.record
+    space = [
+        Approach(
+            a["name"],
+            tuple(map(tuple, a["flags"])),
+            a["depth"],
+            tuple(a["rates"]),
+        )
+        for a in record["approaches"]
+    ]
+    priors = {a["name"]: Prior(**a["prior"]) for a in record["approaches"]}
+    most = max(len(run["validation"]) for run in record["runs"])
+    planner = planner_lib.Planner(
+        space,
+        Costs(priors),
+        planner_lib.Options(world.budget, most, seed),
+        planner_lib.noise_of(record["validation_examples"]),
+        record["floor"],
+    )
+    while True:
+        action = planner.next(world.left)
+        if action is None:
+            return
+        choice, began = action.choice, world.clock
+        if choice.seed or choice.linear_epochs:
+            world.clock += action.seconds
+            planner.fail(choice)
+            continue
+        done = len(planner.curves.get(choice, ()))
+        built = world.build(choice.approach)
+        new = [
+            (seconds, score)
+            for _, seconds, score in world.train(
+                choice.approach, choice.rate, action.epochs
+            )
+        ]
+        if len(new) <= done:
+            return
+        planner.tell(
+            choice,
+            [score for _, score in new],
+            [seconds for seconds, _ in new[done:]],
+            built,
+            world.clock - began,
+        )
+
+
+def search_at_random(world: World, seed: int) -> None:
+    """A random approach and rate, all epochs, until the time is over."""
+    order = sorted(world.runs)
+    random.Random(seed).shuffle(order)
+    for approach, rate in order:
+        epochs = len(world.runs[approach, rate]["validation"])
+        for _ in world.train(approach, rate, epochs):
+            pass
+        if world.left <= 0:
+            return
+
+
+def search_by_hyperband(world: World, seed: int) -> None:
+    """Optuna's Hyperband pruner and TPE sampler over approach and rate."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    most = max(len(run["validation"]) for run in world.record["runs"])
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=seed),
+        pruner=optuna.pruners.HyperbandPruner(1, most, 2),
+    )
+    names = list(world.approaches)
+    for _ in range(20 * len(world.runs)):  # one that is drawn again is free
+        trial = study.ask()
+        approach = trial.suggest_categorical("approach", names)
+        count = len(world.approaches[approach]["rates"])
+        rate = trial.suggest_int("rate", 0, count - 1)
+        best, is_pruned = -1e9, False
+        for epoch, _, score in world.train(approach, rate, most):
+            best = max(best, score)
+            trial.report(best, epoch)
+            if epoch < most and trial.should_prune():
+                is_pruned = True
+                break
+        if world.left <= 0:
+            return
+        if is_pruned:  # it has the last score that was reported
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        else:
+            study.tell(trial, best)
+
+
+def just_fine_tune(world: World, seed: int) -> None:
+    """Everything trained, the usual rate first, then those beside it."""
+    del seed
+    rates = sorted(r for name, r in world.runs if name == EVERYTHING)
+    middle = rates[len(rates) // 2]
+    for rate in sorted(rates, key=lambda r: (abs(r - middle), r)):
+        epochs = len(world.runs[EVERYTHING, rate]["validation"])
+        for _ in world.train(EVERYTHING, rate, min(4, epochs)):
+            pass
+        if world.left <= 0:
+            return
+
+
+CONTESTANTS: dict[str, Callable[[World, int], None]] = {
+    "search": search,
+    "random": search_at_random,
+    "hyperband": search_by_hyperband,
+    "fine-tuning": just_fine_tune,
+}
+
+
+# === Regret ===
+
+
+def grid_seconds(record: Record) -> float:
+    """What the whole grid takes, each cache built once."""
+    world = World({**record, "start_seconds": 0.0}, float("inf"))
+    for (approach, rate), run in world.runs.items():
+        for _ in world.train(approach, rate, len(run["validation"])):
+            pass
+    return world.clock
+
+
+def grid_best(record: Record) -> tuple[float, float]:
+    """Validation and test of the grid's best epoch on validation.
+
+    Of several, the first: the test does not choose.
+    """
+    return max(
+        (
+            pair
+            for run in record["runs"]
+            for pair in zip(run["validation"], run["test"])
+        ),
+        key=lambda pair: pair[0],
+    )
+
+
+def regret_at(
+    events: Sequence[Event], seconds: float, record: Record
+) -> tuple[float, float]:
+    """What is missing at some time, on validation and on test, in points.
+
+    Before anything is known, the answer is the floor's.
+    """
+    best = grid_best(record)
+    known = [event[1:] for event in events if event[0] <= seconds]
+    chosen = max(
+        known,
+        key=lambda pair: pair[0],
+        default=(record["floor"], record["test_floor"]),
+    )
+    return best[0] - chosen[0], best[1] - chosen[1]
+
+
+def replay(records: dict[str, Record], seeds: int = SEEDS) -> list[dict]:
+    """Replays every contestant; a dict for each task, share, and contestant."""
+    rows = []
+    for task, record in records.items():
+        whole = grid_seconds(record)
+        for share_name, share in SHARES.items():
+            for name, contestant in CONTESTANTS.items():
+                worlds = []
+                for seed in range(seeds):
+                    world = World(record, share * whole)
+                    contestant(world, seed)
+                    worlds.append(world)
+                regrets = [
+                    regret_at(w.events, w.budget, record) for w in worlds
+                ]
+                rows.append(
+                    {
+                        "task": task,
+                        "share": share_name,
+                        "contestant": name,
+                        "budget": share * whole,
+                        "validation": [v for v, _ in regrets],
+                        "test": [t for _, t in regrets],
+                        "used": [
+                            (w.clock + ANSWER_SECONDS) / w.budget
+                            for w in worlds
+                        ],
+                        "curve": _mean_curve(worlds, record),
+                    }
+                )
+    return rows
+
+
+def _mean_curve(worlds: Sequence[World], record: Record) -> list[float]:
+    """Mean regret on validation at equal parts of the budget."""
+    return [
+        statistics.fmean(
+            regret_at(w.events, part * w.budget / CURVE_POINTS, record)[0]
+            for w in worlds
+        )
+        for part in range(1, CURVE_POINTS + 1)
+    ]

@@ -1,0 +1,45 @@
+"""Replays of made-up grids, and their regret."""
+
+import pytest
+
+from benchmarks import search_replay
+from tests.searches import made_up
+
+
+@pytest.mark.parametrize("name", search_replay.CONTESTANTS)
+def test_no_contestant_takes_more_than_its_budget(name):
+    record = made_up.make_record()
+    world = search_replay.World(record, 150.0)
+    search_replay.CONTESTANTS[name](world, 0)
+    assert world.clock <= world.budget
+    assert world.events
+
+
+def test_the_grid_builds_each_cache_once_and_trains_everything():
+    record = made_up.make_record()
+    seconds = sum(sum(r["epoch_seconds"]) for r in record["runs"])
+    seconds += sum(r["beside_seconds"] for r in record["runs"])
+    builds = [a["build_seconds"] for a in record["approaches"]]
+    assert seconds < search_replay.grid_seconds(record) <= seconds + sum(builds)
+
+
+def test_regret_falls_to_nothing_with_the_whole_grid():
+    record = made_up.make_record()
+    best, _ = search_replay.grid_best(record)
+    events = [(1.0, best - 2, 0.0), (5.0, best, 0.0)]
+    assert search_replay.regret_at(events, 2.0, record)[0] == pytest.approx(2.0)
+    assert search_replay.regret_at(events, 9.0, record)[0] == 0.0
+    assert (
+        search_replay.regret_at(events, 0.5, record)[0]
+        == best - record["floor"]
+    )
+
+
+def test_of_equal_epochs_the_test_chooses_none():
+    record = made_up.make_record()
+    for number, run in enumerate(record["runs"]):
+        run["validation"] = [90.0] * len(run["validation"])
+        run["test"] = [80.0 + number] * len(run["test"])
+    assert search_replay.grid_best(record) == (90.0, 80.0)
+    events = [(1.0, 90.0, 70.0), (2.0, 90.0, 95.0)]
+    assert search_replay.regret_at(events, 3.0, record) == (0.0, 10.0)
