@@ -239,6 +239,18 @@ def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
     assert longer.record["epochs_run"] == 3
 
 
+@pytest.mark.usefixtures("eager")
+def test_a_task_without_a_test_leaves_none_unscored(tmp_path, capsys):
+    path = own_data.write_task(tmp_path, test=None)
+    settings = settings_of(path, tmp_path / "runs", baseline=False)
+    blind = train.run(dataclasses.replace(settings, score_test=False))
+    assert "scores_test" not in blind.record
+    capsys.readouterr()
+    assert train.run(settings).directory == blind.directory
+    said = capsys.readouterr().out
+    assert "Already done" in said and "Scoring" not in said
+
+
 def test_more_blocks_than_there_are_cannot_be_cached(tmp_path):
     path = own_data.write_task(tmp_path)
     settings = settings_of(path, tmp_path / "runs", also_cache="1,9")
