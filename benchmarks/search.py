@@ -135,9 +135,10 @@ def main(argv: list[str]) -> None:
             for name in glob.glob(os.path.join(values.out, "*.json"))
             if os.path.basename(name) not in GENERATED
         )
-        files.write_json(
-            path, search_records.collect(grids, values.runs, values.cache_dir)
-        )
+        records = search_records.collect(grids, values.runs, values.cache_dir)
+        if not records:
+            raise UserError(f"--runs={values.runs}: no task is finished there.")
+        files.write_json(path, records)
     try:
         with open(path, encoding="utf-8") as file:
             records = json.load(file)

@@ -26,9 +26,10 @@ from tf_transfer.training import tensorboard
 
 
 def call(*arguments):
-    root, *words = arguments
+    roots = [word for word in arguments if not word.startswith("--")]
+    words = [word for word in arguments if word.startswith("--")]
     return commands.call(
-        lambda: report.main(["report", root]), report.define_flags, *words
+        lambda: report.main(["report", *roots]), report.define_flags, *words
     )
 
 
@@ -155,6 +156,23 @@ def test_a_summary_has_a_line_for_each_run(written):
     assert sum('"approach":' in line for line in lines) == 4
     made = summary_lib.summarize_folder(written.root)
     assert summary_lib.read(str(path)) == json.loads(json.dumps(made))
+
+
+def test_runs_and_a_summary_of_others_are_one_report(written, tmp_path):
+    """As if they had been in one folder; what both have counts once."""
+    root, parts = pathlib.Path(written.root), [tmp_path / "a", tmp_path / "b"]
+    for part, unwanted in zip(parts, ("last_4", "fine_tuning")):
+        shutil.copytree(root, part, ignore=shutil.ignore_patterns(unwanted))
+    assert call(str(parts[1])) == 0
+    summary = str(parts[1] / "report" / "summary.json")
+    assert call(str(parts[0]), summary, summary) == 0
+    merged = summary_lib.read(str(parts[0] / "report" / "summary.json"))
+    whole = summary_lib.summarize_folder(written.root)
+    paths = [record["path"] for record in whole["runs"]]
+    assert sorted(record["path"] for record in merged["runs"]) == sorted(paths)
+    assert merged["made"] == whole["made"]
+    twice = [why for _, why in merged["left_out"] if "before" in why]
+    assert len(twice) == 2
 
 
 def test_tensorboard_has_the_figures_and_the_columns(written):

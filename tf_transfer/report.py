@@ -2,11 +2,12 @@
 
     python -m tf_transfer.report runs
     python -m tf_transfer.report runs --out=report --budgets=3600,7200
+    python -m tf_transfer.report runs other_machine/report/summary.json
 
 Prints the finished runs and what they come to, and writes report.html (one file
 that needs no other), report.md, summary.json, figures as PNG and SVG, and all
 tables as CSV files below --out. Reads run directories only; or a summary.json,
-which gives the same report without the runs.
+which gives the same report without the runs; or several of both, as one.
 """
 
 import gc
@@ -47,7 +48,10 @@ def define_flags() -> None:
     """Defines the flags of this command."""
     module: dict[str, Any] = {"module_name": sys.argv[0]}
     flags.DEFINE_string(
-        "out", "", "Where the report goes. Unset: RUNS/report.", **module
+        "out",
+        "",
+        "Where the report goes. Unset: report, in the first folder of runs.",
+        **module,
     )
     flags.DEFINE_list(
         "budgets",
@@ -82,9 +86,8 @@ def define_flags() -> None:
 def main(argv: Sequence[str]) -> None:
     """Reads the flags, prints the table, writes the report."""
     values = flags.FLAGS
-    if len(argv) > 2:
-        raise UserError(f"{argv[2]!r}: give one folder of runs.")
-    root = argv[1] if len(argv) > 1 else "runs"
+    roots = argv[1:] or ["runs"]
+    root = roots[0]
     options = options_lib.Options(
         budgets=tuple(_parse_seconds(word) for word in values.budgets),
         qualities=operating.parse_qualities(values.quality),
@@ -94,10 +97,7 @@ def main(argv: Sequence[str]) -> None:
     # The records stay to the end: looking through them for garbage, again and
     # again, took a quarter of the time of a report of 5,000 runs.
     gc.disable()
-    if os.path.isfile(root):
-        summary = summary_lib.read(root)
-    else:
-        summary = summary_lib.summarize_folder(root, _show_progress)
+    summary = summary_lib.merge([_summarize(one) for one in roots])
     gc.freeze()
     gc.enable()
     print(summary_lib.format_runs(summary["runs"][:SHOWN_RUNS]))
@@ -117,6 +117,13 @@ def main(argv: Sequence[str]) -> None:
     print(f"\nReport: {os.path.join(out, 'report.html')}")
     if os.path.isdir(root):
         print(f"To look closer: tensorboard --logdir {root}")
+
+
+def _summarize(root: str) -> summary_lib.Summary:
+    """The summary of a folder of runs, or the one that a file holds."""
+    if os.path.isfile(root):
+        return summary_lib.read(root)
+    return summary_lib.summarize_folder(root, _show_progress)
 
 
 def _show_progress(items: Iterable[Any], **options: Any) -> Iterable[Any]:

@@ -48,6 +48,19 @@ def test_without_records_it_says_what_to_do(tmp_path, capsys):
     assert "Run the grids beside it" in capsys.readouterr().err
 
 
+def test_without_a_finished_task_the_records_stay(tmp_path, capsys):
+    (tmp_path / "records.json").write_text("kept")
+    code = commands.call(
+        lambda: search.main(["search"]),
+        search.define_flags,
+        f"--out={tmp_path}",
+        "--runs=nowhere",
+    )
+    assert code == 1
+    assert "--runs=nowhere: no task" in capsys.readouterr().err
+    assert (tmp_path / "records.json").read_text() == "kept"
+
+
 @pytest.mark.parametrize("name", ["glue", "sst2", "tweets"])
 def test_the_grids_hold_the_rates_that_a_search_tries(name):
     path = os.path.join(commands.ROOT, "experiments", "search", f"{name}.json")

@@ -93,15 +93,47 @@ def summarize(
     ]
     return {
         "version": VERSION,
-        "made": {
-            "on": time.strftime("%Y-%m-%d"),
-            "machine": _describe_machines(runs),
-            "commits": sorted({r["commit"] for r in runs if r["commit"]}),
-            "versions": _join_versions(runs),
-        },
+        "made": _describe(runs, time.strftime("%Y-%m-%d")),
         "runs": runs + ensembles,
         "left_out": left_out,
         "paired": paired,
+    }
+
+
+def merge(summaries: Sequence[Summary]) -> Summary:
+    """Several summaries as one, such as those of several machines.
+
+    A run that several have is that of the first of them. Bootstraps and
+    ensembles are those that each summary has: none joins runs of two.
+    """
+    if len(summaries) == 1:
+        return summaries[0]
+    runs: dict[str, Record] = {}
+    left_out = []
+    for summary in summaries:
+        left_out += summary["left_out"]
+        for record in summary["runs"]:
+            if record["path"] in runs:
+                left_out.append((record["path"], "was given before"))
+            else:
+                runs[record["path"]] = record
+    records = list(runs.values())
+    return {
+        "version": VERSION,
+        "made": _describe(records, max(s["made"]["on"] for s in summaries)),
+        "runs": records,
+        "left_out": left_out,
+        "paired": [pair for s in summaries for pair in s["paired"]],
+    }
+
+
+def _describe(runs: Sequence[Record], day: str) -> dict[str, Any]:
+    """When, where and by which code some runs were made."""
+    return {
+        "on": day,
+        "machine": _describe_machines(runs),
+        "commits": sorted({r["commit"] for r in runs if r["commit"]}),
+        "versions": _join_versions(runs),
     }
 
 
