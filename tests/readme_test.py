@@ -33,6 +33,7 @@ from tf_transfer import train
 from tf_transfer import tweets
 from tf_transfer.config import command_line
 from tf_transfer.models import tiny
+from tf_transfer.reports import summary as summary_lib
 from tf_transfer.sweeps import peak
 
 DOCUMENTS = (
@@ -138,6 +139,11 @@ def small(line, trained, tmp_path):
             f"--document={document}" if "--document" in word else word
             for word in words[1:]
         ]
+        if "other_machine/report/summary.json" in words:
+            other = summary_lib.summarize_folder(trained[0])
+            path = tmp_path / "other.json"
+            path.write_text(summary_lib.to_json(other))
+            words[words.index("other_machine/report/summary.json")] = str(path)
         return module, [trained[0], *words, f"--out={tmp_path}"]
     if module == "multitask" and "--tasks=a.toml,b.toml,sst2" in words:
         paths = [own_data.write_task(tmp_path, name) for name in "ab"]
@@ -197,8 +203,10 @@ def run_here(module, words):
         return 0
     if module in ("report", "sweep"):
         tool = {"report": report, "sweep": sweep}[module]
+        named = [word for word in words if not word.startswith("--")]
+        given = [word for word in words if word.startswith("--")]
         return commands_lib.call(
-            lambda: tool.main([module, words[0]]), tool.define_flags, *words[1:]
+            lambda: tool.main([module, *named]), tool.define_flags, *given
         )
     main, define = {
         "glue": (commands_lib.run_glue, commands_lib.define_glue),
