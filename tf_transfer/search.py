@@ -422,6 +422,7 @@ def prior_of(needs: estimate.Estimate) -> Prior:
         " ".join(str(entry) for entry in needs.builds),
         " ".join(str(entry[:-1]) for entry in needs.builds),
         needs.predict_seconds,
+        needs.updates,
     )
 
 

@@ -34,6 +34,7 @@ def make_record(seed=0):
                     "build_seconds": build * draw.uniform(0.5, 2.0),
                     "cache": "" if is_all else name,
                     "family": "" if is_all else "all",
+                    "updates": 30,
                 },
             }
         )

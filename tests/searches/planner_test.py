@@ -131,26 +131,37 @@ def test_a_cache_that_was_there_says_nothing_of_what_others_take():
 
 
 def test_the_longer_and_the_less_known_may_gain_more():
-    point = gains.Point(depth=1.0, rate=0, epochs=1)
+    point = gains.Point(depth=1.0, rate=0, updates=30)
     expected = gains.Expectation([point], [70.0], noise=0.5, floor=50.0)
     assert expected.best == pytest.approx(70.0, abs=0.3)
     again, longer, other = expected.gains(
         [
             point,
-            gains.Point(depth=1.0, rate=0, epochs=4),
-            gains.Point(depth=3.0, rate=0, epochs=4),
+            gains.Point(depth=1.0, rate=0, updates=120),
+            gains.Point(depth=3.0, rate=0, updates=120),
         ]
     )
     assert again < longer < other
 
 
 def test_a_rate_that_diverged_is_no_reason_to_try_the_next_one():
-    points = [gains.Point(2.0, rate, 4) for rate in (0, 1)]
+    points = [gains.Point(2.0, rate, 400) for rate in (0, 1)]
     expected = gains.Expectation(points, [80.0, 50.0], 0.5, 50.0)
     lower, higher = expected.gains(
-        [gains.Point(2.0, -1, 4), gains.Point(2.0, 2, 4)]
+        [gains.Point(2.0, -1, 400), gains.Point(2.0, 2, 400)]
     )
     assert lower > 5 * higher
+
+
+def test_what_few_updates_bring_says_little_of_what_more_will():
+    few = gains.Point(2.0, 0, 30)
+    many = gains.Point(2.0, 0, 3000)
+    low = {}
+    for seen in (few, many):
+        expected = gains.Expectation([seen], [40.0], 0.5, 50.0)
+        _, [deviation] = expected.predict([gains.Point(2.0, 0, 6000)])
+        low[seen] = deviation
+    assert low[few] > 3 * low[many]
 
 
 # === What is next ===
@@ -210,13 +221,15 @@ def test_a_run_is_not_weighed_by_epochs_that_there_is_no_time_for():
     assert max(aims.values()) > 1
 
 
-def test_what_costs_less_as_a_whole_comes_before_one_epoch_of_much():
-    planner = make_planner(budget=1e4)
-    while (action := planner.next(9e3)).choice.approach != "fine_tuning":
-        scores = [60.0] * action.epochs
-        planner.tell(action.choice, scores, [0.1] * action.epochs)
-    for name in ("last_0", "last_1", "last_2"):
-        assert len(planner.curves[Choice(name, planner.space[name].usual)]) == 8
+def test_what_takes_long_is_done_rung_by_rung():
+    planner = make_planner(budget=1e5)
+    for left in (150.0, 600.0, 1e4):
+        steps = planner.explorations(left)
+        for action in steps:
+            assert action.epochs <= action.aim
+            at_once = planner_lib.AT_ONCE * left
+            assert action.epochs == 1 or action.seconds <= at_once
+    assert any(action.epochs == action.aim > 1 for action in steps)
 
 
 def test_a_confirmation_that_fails_says_nothing_of_its_rate():

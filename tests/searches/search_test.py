@@ -149,7 +149,7 @@ def test_what_fails_is_not_tried_again(monkeypatch, tmp_path, capsys):
     world.breaks = ("last_1",)
     fake_runs.put_in(monkeypatch, world)
     path = fake_runs.write_task(tmp_path)
-    run(fake_runs.settings_of(path, tmp_path / "out", budget="3m"))
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="6m"))
     said = capsys.readouterr().out
     assert said.count("last_1 at 0.0002") == 1
     assert "last_1 at 0.0002: failed" in said

@@ -69,6 +69,9 @@ def test_each_phase_counts_and_the_first_is_cached(tmp_path, estimator):
     assert not needs["all"].builds
     both = needs["head_then_all"].builds
     assert both == needs["head"].builds and len(both) == 3
+    updates = needs["head"].updates
+    assert updates % 3 == 0 and needs["all"].updates == updates > 0
+    assert needs["head_then_all"].updates == 2 * updates
     # Of the mean of each text's tokens in float16: 10 sentences, 24 and 12
     # pairs to train on, and as many to evaluate on.
     hidden = 32

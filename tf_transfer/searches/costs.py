@@ -23,6 +23,7 @@ class Prior:
         family: caches of one family continue from each other: a deeper one
             costs what it takes longer than the deepest of those built.
         predict_seconds: of all texts that are evaluated, once trained.
+        updates: of the weights in an epoch.
     """
 
     epoch_seconds: float
@@ -30,6 +31,7 @@ class Prior:
     cache: str = ""
     family: str = ""
     predict_seconds: float = 0.0
+    updates: int = 100
 
 
 @dataclasses.dataclass

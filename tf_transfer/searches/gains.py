@@ -2,24 +2,26 @@
 
 The best validation score of a setting within its first epochs, in points, is
 
-    m + a * depth + (b + g) * log2 epochs + f(depth, rate, log2 epochs, variant)
+    m + RISE * d + f + t * d + early * (h + g - EARLY_LOSS)
 
-f is a Gaussian process with the squared exponential kernel, of lengths
-LENGTHS: doubling the trained blocks, one step of the rate (counted from the
-approach's usual one), and a doubling of the epochs; approaches that differ in
-something else (pooling, length, batch) correlate by SAME. a and b are
-DEPTH_RISE and EPOCH_RISE: to train more, and longer, seldom makes worse. g, by
-which this task differs in that (and the same for the depth), is normal around
-zero. m is the mean of what was seen, and the scale of f its deviation, with
-PRIOR_COUNT made-up observations; g's is a fixed share of it. Scores that are
+d = 1 - 2^-depth goes from 0 (the head alone) towards 1: each doubling of the
+trained blocks brings half of what the one before it brought. early is 1 for the
+first EARLY_UPDATES of the weights, and then falls with one over the updates. f
+and h are Gaussian processes of depth, rate and variant with the squared
+exponential kernel, of lengths LENGTHS: doubling the trained blocks, and one
+step of the rate (counted from the approach's usual one); approaches that differ
+in something else (pooling, length, batch) correlate by SAME. So what few
+updates bring says little of what more will. RISE and EARLY_LOSS are what is
+usual; t and g, by which this task differs, are normal around zero. m is the
+mean of what was seen, and the scale of f and h its deviation, with PRIOR_COUNT
+made-up observations; those of t and g are fixed shares of it. Scores that are
 more than WORST below the best count as that: how far a diverged run fell says
 nothing of the others. Nothing is fitted, so the same records give the same
 answer.
 
 The expected gain of a run is E[max(0, score - best)] under that normal, where
 `best` is the highest mean among the runs there are. What is next maximises it
-by the second; a run that is continued is judged by the furthest rung that pays,
-as one epoch of training everything may say little of eight.
+by the second, at the number of epochs that pays most.
 """
 
 import dataclasses
@@ -28,13 +30,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-LENGTHS = (1.0, 1.5, 2.0)
+LENGTHS = (1.0, 1.5)
 SAME = 0.7
 PRIOR_COUNT = 4
 PRIOR_DEVIATION = 5.0  # points
-DEPTH_RISE = 2.5  # points
-EPOCH_RISE = 1.0
-TRENDS = (0.3, 0.3)  # of the deviation: a doubling of blocks, of epochs
+RISE = 8.0  # points
+EARLY_LOSS = 6.0  # points
+EARLY_UPDATES = 30
+TREND, EARLY_TREND = 0.3, 0.7  # t and g, of the deviation
 WORST = 15.0  # points
 
 
@@ -45,14 +48,24 @@ class Point:
     Attributes:
         depth: of the approach; see `space.Approach`.
         rate: steps from the approach's usual rate.
-        epochs: how many.
+        updates: of the weights.
         variant: of the approach.
     """
 
     depth: float
     rate: float
-    epochs: int
+    updates: int
     variant: int = 0
+
+    @property
+    def rise(self) -> float:
+        """d of the equation above."""
+        return 1 - 2.0**-self.depth
+
+    @property
+    def early(self) -> float:
+        """1 while few updates are done, and less with more."""
+        return min(1.0, EARLY_UPDATES / self.updates)
 
 
 class Expectation:
@@ -109,13 +122,13 @@ class Expectation:
             ((one[:, None, i] - other[None, :, i]) / length) ** 2
             for i, length in enumerate(LENGTHS)
         )
-        same = one[:, None, 3] == other[None, :, 3]
+        same = one[:, None, 2] == other[None, :, 2]
         process = np.exp(-squared / 2) * np.where(same, 1.0, SAME)
-        trends = sum(
-            share**2 * one[:, None, i] * other[None, :, i]
-            for share, i in zip(TRENDS, (0, 2))
+        rises = one[:, None, 3] * other[None, :, 3]
+        early = one[:, None, 4] * other[None, :, 4]
+        return self._variance * (
+            process + TREND**2 * rises + early * (process + EARLY_TREND**2)
         )
-        return self._variance * (process + trends)
 
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of the scores at some points."""
@@ -140,17 +153,12 @@ class Expectation:
 
 
 def _rises(points: Sequence[Point]) -> np.ndarray:
-    return np.array(
-        [
-            DEPTH_RISE * p.depth + EPOCH_RISE * math.log2(p.epochs)
-            for p in points
-        ]
-    )
+    return np.array([RISE * p.rise - EARLY_LOSS * p.early for p in points])
 
 
 def _features(points: Sequence[Point]) -> np.ndarray:
     return np.array(
-        [(p.depth, p.rate, math.log2(p.epochs), p.variant) for p in points]
+        [(p.depth, p.rate, p.variant, p.rise, p.early) for p in points]
     )
 
 

@@ -7,8 +7,10 @@
 
 A run trains at a constant rate up to a rung, 1, 2, 4, ... epochs, and may be
 continued to a later one. The next run, or continuation, is the one with the
-highest expected gain per second (`gains`, `costs`): the rate of a new run is
-proposed by Optuna (`rates`). What would not end in time is not begun.
+highest expected gain per second (`gains`, `costs`), at the rung that pays most;
+it goes there rung by rung where that takes long, else at once. The rate of a
+new run is proposed by Optuna (`rates`). What would not end in time is not
+begun.
 
 A share of the budget, CONFIRM_SHARE at most, is kept for the end, unless more
 than the noise of a score may still be gained: the best run is trained again
@@ -36,7 +38,8 @@ CLOSE = 3.0  # times the noise: what is further away no seed brings back
 MOST_SEEDS = 5
 # A second counts for less while there is much time: otherwise what gains a
 # little in no time would always come before what gains much.
-LEISURE = 0.05  # of the time left
+LEISURE = 0.2  # of the time left
+AT_ONCE = 0.5  # of the time left: what takes less is not done rung by rung
 BUILD_SHARE = 0.3  # of a feature cache's seconds: it serves later runs, too
 LEAST_GAIN = 0.03  # points; what gains less is not tried before the end
 # What a prediction may be wrong by, before and after an approach was measured.
@@ -213,7 +216,7 @@ class Planner:
             room = seconds_left if gain > self.noise else left
             fitting = self._fit(action, room)
             if fitting is not None:
-                return self._cheaper(fitting, busy) or fitting
+                return fitting
         for action in self._confirmations():
             if action.choice in busy or action.choice in self._failed:
                 continue
@@ -231,7 +234,12 @@ class Planner:
             busy: runs that go on now.
         """
         expected = self._expectation()
-        being_built = self._list_being_built(busy)
+        being_built = {
+            cache
+            for choice in busy
+            if self.costs.build_seconds(choice.approach)
+            for cache in self.costs.builds(choice.approach)
+        }
         ranked = []
         for approach in self.space.values():
             if self.costs.priors[approach.name].cache in being_built:
@@ -242,15 +250,6 @@ class Planner:
         ranked = [pair for pair in ranked if pair[1] is not None]
         ranked.sort(key=lambda pair: -pair[0])
         return [action for _, action in ranked if action is not None]
-
-    def _list_being_built(self, busy: Collection[Choice]) -> set[str]:
-        """The feature caches that runs build which go on now."""
-        return {
-            cache
-            for choice in busy
-            if self.costs.build_seconds(choice.approach)
-            for cache in self.costs.builds(choice.approach)
-        }
 
     def _expectation(self) -> gains.Expectation:
         points, scores = [], []
@@ -267,7 +266,7 @@ class Planner:
         return gains.Point(
             approach.depth,
             choice.rate - approach.usual,
-            epochs,
+            epochs * self.costs.priors[approach.name].updates,
             approach.variant,
         )
 
@@ -323,7 +322,12 @@ class Planner:
             for rise, cost, count, rung in zip(rises, costs, counted, rungs)
             if cost <= room
         )
-        return value, Action(choice, rungs[0], costs[0], gain, aim)
+        step, seconds = max(
+            (rung, cost)
+            for rung, cost in zip(rungs, costs)
+            if rung == rungs[0] or (rung <= aim and cost <= AT_ONCE * left)
+        )
+        return value, Action(choice, step, seconds, gain, aim)
 
     def _takes(self, action: Action) -> float:
         """Seconds of an action, with what they may be wrong by."""
@@ -343,32 +347,6 @@ class Planner:
             )
             if self._takes(shorter) <= left:
                 return shorter
-        return None
-
-    def _cheaper(
-        self, action: Action, busy: Collection[Choice]
-    ) -> Action | None:
-        """What is better known before an action: whole runs that cost less.
-
-        Of each other approach that is the usual rate, to its last epoch: one
-        epoch of what trains much says less than all of what trains little.
-        """
-        most = self.options.max_epochs
-        being_built = self._list_being_built(busy)
-        for name, approach in self.space.items():
-            choice = Choice(name, approach.usual)
-            done = len(self.curves.get(choice, ()))
-            if (
-                name == action.choice.approach
-                or done == most
-                or choice in (*busy, *self._failed)
-                or self.costs.priors[name].cache in being_built
-            ):
-                continue
-            seconds = self.costs.seconds(name, most - done)
-            whole = Action(choice, most, seconds, aim=most)
-            if self._takes(whole) < self._takes(action):
-                return whole
         return None
 
     # === The end ===

@@ -129,12 +129,14 @@ class Estimate:
         builds: dict from what identifies a feature cache to what it needs.
         live_seconds: what `seconds` were without a feature cache.
         predict_seconds: of running the encoder over what is evaluated, once.
+        updates: of the weights.
     """
 
     seconds: float
     builds: dict[tuple, Build]
     live_seconds: float
     predict_seconds: float = 0.0
+    updates: int = 0
 
 
 class Estimator:
@@ -182,7 +184,7 @@ class Estimator:
         )
         peak = self._peak(settings.precision)
         operations, live, predicting, builds = 0.0, 0.0, 0.0, {}
-        batches = 0
+        batches = updates = 0
         for phase in phases:
             trainable = phase.trainable
             if len(phases) == 1:
@@ -197,6 +199,7 @@ class Estimator:
                 live += needs.operations(phase.max_epochs, False)
                 predicting += needs.predict_operations()
                 batches += phase.max_epochs * needs.batches
+                updates += phase.max_epochs * needs.updates
                 if cached:
                     entry = (
                         settings.model,
@@ -216,6 +219,7 @@ class Estimator:
             builds,
             beside + live / speed,
             predicting / (peak * SHARE_OF_PEAK),
+            updates,
         )
 
     def _peak(self, precision: str) -> float:
@@ -283,6 +287,11 @@ class _ObjectiveNeeds:
             )
             for split in self.splits[1:]
         ]
+
+    @property
+    def updates(self) -> int:
+        """Those of an epoch."""
+        return len(self.plan.lengths)
 
     @property
     def batches(self) -> int:
