@@ -16,25 +16,29 @@ from tf_transfer.train import usual_rate
 
 @pytest.fixture(scope="module")
 def replayed(tmp_path_factory):
-    """What the command writes for two made-up tasks; its rows of results."""
+    """What the command writes for two made-up tasks, and their records."""
     folder = tmp_path_factory.mktemp("search")
     records = {f"task_{n}": made_up.make_record(n) for n in range(2)}
     (folder / "records.json").write_text(json.dumps(records))
-    with commands.flags_of(search.define_flags, f"--out={folder}", "--seeds=2"):
+    document = folder / "page.md"
+    document.write_text("<!-- begin: search -->\n<!-- end: search -->\n")
+    with commands.flags_of(
+        search.define_flags,
+        f"--out={folder}",
+        f"--document={document}",
+        "--seeds=2",
+    ):
         search.main(["search"])
     return folder, records
 
 
-def test_a_replay_writes_a_table_and_a_figure(replayed):
+def test_a_replay_fills_a_document_and_draws_a_figure(replayed):
     folder, records = replayed
-    text = (folder / "results.md").read_text()
-    for word in (
-        *records,
-        *search_replay.SHARES,
-        *search_replay.CONTESTANTS,
-        "**mean**",
-    ):
+    text = (folder / "page.md").read_text()
+    contestants = search_replay.CONTESTANTS
+    for word in (*records, *search_replay.SHARES, *contestants, "mean, test"):
         assert word in text
+    assert "](search_regret.png)" in text
     assert (folder / "search_regret.png").stat().st_size > 1000
 
 
