@@ -221,6 +221,14 @@ def test_a_run_is_not_weighed_by_epochs_that_there_is_no_time_for():
     assert max(aims.values()) > 1
 
 
+def test_with_little_time_the_cheap_comes_first():
+    firsts = [
+        make_planner(budget=left).next(left).choice.approach
+        for left in (100.0, 1e5)
+    ]
+    assert firsts[0] != "fine_tuning" and firsts[1] == "fine_tuning"
+
+
 def test_what_takes_long_is_done_rung_by_rung():
     planner = make_planner(budget=1e5)
     for left in (150.0, 600.0, 1e4):

@@ -109,11 +109,7 @@ def test_it_keeps_its_budget(searched):
     assert 180 < searched.world.now <= 360
 
 
-def test_the_cheap_come_first_and_what_is_better_gets_most_of_the_time(
-    searched,
-):
-    first = searched.world.done[0]
-    assert first[0] != "fine_tuning"
+def test_what_is_better_gets_most_of_the_time(searched):
     spent = collections.Counter()
     for approach, *_, epochs in searched.world.done:
         spent[approach] += epochs * fake_runs.SECONDS[approach]

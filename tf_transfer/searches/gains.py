@@ -13,11 +13,10 @@ step of the rate (counted from the approach's usual one); approaches that differ
 in something else (pooling, length, batch) correlate by SAME. So what few
 updates bring says little of what more will. RISE and EARLY_LOSS are what is
 usual; t and g, by which this task differs, are normal around zero. m is the
-mean of what was seen, and the scale of f and h its deviation, with PRIOR_COUNT
-made-up observations; those of t and g are fixed shares of it. Scores that are
-more than WORST below the best count as that: how far a diverged run fell says
-nothing of the others. Nothing is fitted, so the same records give the same
-answer.
+mean of what was seen, and the scale of f, h, t and g its deviation, with
+PRIOR_COUNT made-up observations. Scores that are more than WORST below the best
+count as that: how far a diverged run fell says nothing of the others. Nothing
+is fitted, so the same records give the same answer.
 
 The expected gain of a run is E[max(0, score - best)] under that normal, where
 `best` is the highest mean among the runs there are. What is next maximises it
@@ -37,7 +36,6 @@ PRIOR_DEVIATION = 5.0  # points
 RISE = 8.0  # points
 EARLY_LOSS = 6.0  # points
 EARLY_UPDATES = 30
-TREND, EARLY_TREND = 0.3, 0.7  # t and g, of the deviation
 WORST = 15.0  # points
 
 
@@ -126,9 +124,7 @@ class Expectation:
         process = np.exp(-squared / 2) * np.where(same, 1.0, SAME)
         rises = one[:, None, 3] * other[None, :, 3]
         early = one[:, None, 4] * other[None, :, 4]
-        return self._variance * (
-            process + TREND**2 * rises + early * (process + EARLY_TREND**2)
-        )
+        return self._variance * (process + rises + early * (1 + process))
 
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of the scores at some points."""
