@@ -66,11 +66,9 @@ def test_what_else_is_varied_multiplies_the_approaches():
 # === Rates ===
 
 
-def test_the_usual_rate_comes_first_and_none_comes_twice():
-    tried = {}
-    while (rate := rates.propose(5, 2, tried, seed=0)) is not None:
-        if not tried:
-            assert rate == 2
+def test_no_rate_is_proposed_twice():
+    tried = {2: 80.0}
+    while (rate := rates.propose(5, tried, seed=0)) is not None:
         assert rate not in tried
         tried[rate] = 80.0 - rate
     assert sorted(tried) == [0, 1, 2, 3, 4]
@@ -78,8 +76,20 @@ def test_the_usual_rate_comes_first_and_none_comes_twice():
 
 def test_the_same_records_give_the_same_rate():
     tried = {2: 80.0, 3: 82.0, 4: 81.0}
-    proposed = {rates.propose(7, 3, tried, seed=1) for _ in range(5)}
+    proposed = {rates.propose(7, tried, seed=1) for _ in range(5)}
     assert len(proposed) == 1
+
+
+def test_a_new_approach_begins_at_the_rate_that_suits_others():
+    planner = make_planner(budget=1e4)
+    firsts = {a.choice.rate for a in planner.explorations(1e4)}
+    assert firsts == {2}  # the usual one of each
+    for rate, score in enumerate((60.0, 64.0, 68.0, 72.0, 76.0)):
+        planner.tell(Choice("last_1", rate), [score] * 8, [2.0] * 8)
+    rates_of = {
+        a.choice.approach: a.choice.rate for a in planner.explorations(1e4)
+    }
+    assert rates_of["last_2"] == 4
 
 
 # === Costs ===

@@ -2,7 +2,7 @@
 
 The best validation score of a setting within its first epochs, in points, is
 
-    m + RISE * d + f + t * d + early * (h + g - EARLY_LOSS)
+    m + (RISE + t) * d - RATE_LOSS * rate^2 + f + early * (h + g - EARLY_LOSS)
 
 d = 1 - 2^-depth goes from 0 (the head alone) towards 1: each doubling of the
 trained blocks brings half of what the one before it brought. early is 1 for the
@@ -11,9 +11,9 @@ and h are Gaussian processes of depth, rate and variant with the squared
 exponential kernel, of lengths LENGTHS: doubling the trained blocks, and one
 step of the rate (counted from the approach's usual one); approaches that differ
 in something else (pooling, length, batch) correlate by SAME. So what few
-updates bring says little of what more will. RISE and EARLY_LOSS are what is
-usual; t and g, by which this task differs, are normal around zero. m is the
-mean of what was seen, and the scale of f, h, t and g its deviation, with
+updates bring says little of what more will. RISE, RATE_LOSS and EARLY_LOSS are
+what is usual; t and g, by which this task differs, are normal around zero. m is
+the mean of what was seen, and the scale of f, h, t and g its deviation, with
 PRIOR_COUNT made-up observations. Scores that are more than WORST below the best
 count as that: how far a diverged run fell says nothing of the others. Nothing
 is fitted, so the same records give the same answer.
@@ -36,6 +36,7 @@ PRIOR_DEVIATION = 5.0  # points
 RISE = 8.0  # points
 EARLY_LOSS = 6.0  # points
 EARLY_UPDATES = 30
+RATE_LOSS = 0.5  # points
 WORST = 15.0  # points
 
 
@@ -149,7 +150,12 @@ class Expectation:
 
 
 def _rises(points: Sequence[Point]) -> np.ndarray:
-    return np.array([RISE * p.rise - EARLY_LOSS * p.early for p in points])
+    return np.array(
+        [
+            RISE * p.rise - EARLY_LOSS * p.early - RATE_LOSS * p.rate**2
+            for p in points
+        ]
+    )
 
 
 def _features(points: Sequence[Point]) -> np.ndarray:

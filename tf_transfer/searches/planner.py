@@ -294,11 +294,24 @@ class Planner:
             is_plain = not (choice.seed or choice.linear_epochs)
             if choice.approach == approach.name and is_plain:
                 known.setdefault(choice.rate, self.floor)
-        rate = rates.propose(
-            len(approach.rates), approach.usual, known, self.options.seed
-        )
+        if known:
+            rate = rates.propose(len(approach.rates), known, self.options.seed)
+        else:
+            rate = self._first_rate(approach, expected)
         if rate is not None:
             yield Choice(approach.name, rate)
+
+    def _first_rate(
+        self, approach: Approach, expected: gains.Expectation
+    ) -> int:
+        """Index of an approach's likeliest rate, by what others have shown."""
+        most = self.options.max_epochs
+        points = [
+            self._point(Choice(approach.name, rate), most)
+            for rate in range(len(approach.rates))
+        ]
+        means, _ = expected.predict(points)
+        return int(means.argmax())
 
     def _weigh(
         self, choice: Choice, expected: gains.Expectation, left: float

@@ -3,28 +3,23 @@
 import warnings
 from collections.abc import Mapping
 
-RANDOM_TRIALS = 2  # before the sampler looks at scores, the usual rate apart
+RANDOM_TRIALS = 2  # before the sampler looks at scores, the first apart
 
 
-def propose(
-    count: int, usual: int, scores: Mapping[int, float], seed: int
-) -> int | None:
+def propose(count: int, scores: Mapping[int, float], seed: int) -> int | None:
     """Index of a rate that was not tried; None where all were.
 
-    The usual rate comes first. The study is made anew of what is known, so the
-    same records and seed give the same rate.
+    The study is made anew of what is known, so the same records and seed give
+    the same rate.
 
     Args:
         count: of rates, rising.
-        usual: index of the usual one.
         scores: what each rate that was tried has reached.
         seed: of the sampler.
     """
     untried = [index for index in range(count) if index not in scores]
     if not untried:
         return None
-    if not scores:
-        return usual
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
