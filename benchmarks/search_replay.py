@@ -3,7 +3,7 @@
 A run takes the seconds that it took in the grid and brings the scores that it
 brought there. What the grid does not have (other seeds, a rate that falls)
 takes its time and brings nothing. Every contestant pays for the start of a
-search (imports, words alone) and for its answer.
+search (imports, words alone) and for its answer, nobody for scoring the test.
 
 `search` is tf_transfer.search's own planner. Beside it, on the same runs with
 the same feature cache, but without knowing what anything costs: `random`, a
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
+from tf_transfer import search as search_lib
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.costs import Prior
@@ -28,7 +29,6 @@ from tf_transfer.searches.space import Approach
 SHARES = {"1/20": 1 / 20, "1/10": 1 / 10, "1/4": 1 / 4}
 SEEDS = 10
 EVERYTHING = "fine_tuning"
-ANSWER_SECONDS = 10.0  # that a search keeps for its answer
 CURVE_POINTS = 40
 
 Record = dict[str, Any]  # of a task; see `search_records.collect`
@@ -62,7 +62,12 @@ class World:
     @property
     def left(self) -> float:
         """Seconds of the budget, but for those of the answer."""
-        return self.budget - ANSWER_SECONDS - self.clock
+        return self.budget - search_lib.answer_seconds(self.budget) - self.clock
+
+    def _spend(self, seconds: float) -> bool:
+        """Lets time pass, to the end at most; whether it was enough."""
+        self.clock += max(min(seconds, self.left), 0.0)
+        return self.left > 0
 
     def build(self, approach: str) -> float:
         """Builds the cache of an approach; returns the seconds it took."""
@@ -74,10 +79,11 @@ class World:
             s for s in self._built.values() if s <= about["build_seconds"]
         ]
         seconds = about["build_seconds"] - max(stored, default=0.0)
-        for other in self.approaches.values():  # stored on the way
-            if other["build_seconds"] <= about["build_seconds"]:
-                self._built[other["prior"]["cache"]] = other["build_seconds"]
-        self.clock += seconds
+        if self._spend(seconds):
+            for other in self.approaches.values():  # stored on the way
+                if other["build_seconds"] <= about["build_seconds"]:
+                    cache = other["prior"]["cache"]
+                    self._built[cache] = other["build_seconds"]
         return seconds
 
     def train(
@@ -95,15 +101,13 @@ class World:
                 yield epoch + 1, 0.0, run["validation"][epoch]
             return
         self.build(approach)
-        self.clock += run["beside_seconds"]
+        self._spend(run["beside_seconds"])
         for epoch in range(epochs):
             seconds = 0.0
             if epoch >= self._done[key]:
                 seconds = run["epoch_seconds"][epoch]
-                if seconds > self.left:
-                    self.clock += max(self.left, 0.0)
+                if not self._spend(seconds):
                     return
-                self.clock += seconds
                 self._done[key] = epoch + 1
                 self.events.append(
                     (self.clock, run["validation"][epoch], run["test"][epoch])
@@ -296,8 +300,7 @@ def replay(records: dict[str, Record], seeds: int = SEEDS) -> list[dict]:
                         "validation": [v for v, _ in regrets],
                         "test": [t for _, t in regrets],
                         "used": [
-                            (w.clock + ANSWER_SECONDS) / w.budget
-                            for w in worlds
+                            (w.budget - w.left) / w.budget for w in worlds
                         ],
                         "curve": _mean_curve(worlds, record),
                     }

@@ -414,6 +414,11 @@ def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, Prior]:
     return priors
 
 
+def answer_seconds(budget: float) -> float:
+    """Seconds of a budget that the answer takes."""
+    return min(ANSWER_SECONDS, ANSWER_SHARE * budget)
+
+
 def prior_of(needs: estimate.Estimate) -> Prior:
     """What an approach costs, by the estimate of a run of one epoch."""
     return Prior(
@@ -483,7 +488,7 @@ class Search:
         experiment.forget()
         self.history = History(settings.out, self._key(experiment))
         # Without time that is left the answer is given once more.
-        self.end = settings.seconds - self.seconds_for_answer
+        self.end = settings.seconds - answer_seconds(self.settings.seconds)
         self.is_over = self.history.spent >= self.end - LEAST_SECONDS
         self.clock = runner_lib.Clock(
             None if self.is_over else began, self.history.spent
@@ -513,11 +518,6 @@ class Search:
         for name in ("frozen_prefix", "cache_dtype"):
             values[name] = getattr(experiment.settings, name)
         return {**values, **experiment.identities}
-
-    @property
-    def seconds_for_answer(self) -> float:
-        """Seconds of the budget that the answer takes."""
-        return min(ANSWER_SECONDS, ANSWER_SHARE * self.settings.seconds)
 
     def run(self) -> None:
         """Searches until the budget is over, or nothing is worth trying."""
@@ -562,7 +562,7 @@ class Search:
             settings.seconds,
             settings.objective,
             settings.loss,
-            self.seconds_for_answer,
+            answer_seconds(self.settings.seconds),
         )
 
     def _open_pool(self) -> contextlib.AbstractContextManager[work.Pool]:

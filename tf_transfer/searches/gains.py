@@ -34,7 +34,7 @@ SAME = 0.7
 PRIOR_COUNT = 4
 PRIOR_DEVIATION = 5.0  # points
 RISE = 8.0  # points
-EARLY_LOSS = 6.0  # points
+EARLY_LOSS = 3.0  # points
 EARLY_UPDATES = 30
 RATE_LOSS = 0.5  # points
 WORST = 15.0  # points
@@ -152,7 +152,9 @@ class Expectation:
 def _rises(points: Sequence[Point]) -> np.ndarray:
     return np.array(
         [
-            RISE * p.rise - EARLY_LOSS * p.early - RATE_LOSS * p.rate**2
+            RISE * p.rise
+            - EARLY_LOSS * (1 + p.depth) * p.early
+            - RATE_LOSS * p.rate**2
             for p in points
         ]
     )

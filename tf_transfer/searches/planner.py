@@ -343,7 +343,12 @@ class Planner:
         return value, Action(choice, step, seconds, gain, aim)
 
     def _takes(self, action: Action) -> float:
-        """Seconds of an action, with what they may be wrong by."""
+        """Seconds of an action, with what they may be wrong by.
+
+        Before anything has run there is nothing to lose: no margin is kept.
+        """
+        if not self.curves:
+            return action.seconds
         is_measured = self.costs.has_measured(action.choice.approach)
         return action.seconds * (MARGIN if is_measured else MARGIN_UNMEASURED)
 
