@@ -18,6 +18,7 @@ import os
 import statistics
 from collections.abc import Sequence
 
+import matplotlib.ticker
 from absl import app
 from absl import flags
 
@@ -35,6 +36,7 @@ from tf_transfer.utils.errors import UserError
 FOLDER = "experiments/search"
 GENERATED = ("records.json",)
 MARK = "search"
+TICKS = (0.5, 1, 2, 5, 10, 20, 50)  # of regret
 
 
 def define_flags() -> None:
@@ -117,8 +119,12 @@ def draw(rows: Sequence[Record]) -> Figure:
             [handles[name]] = axis.plot(
                 times, row["curve"], color=plots.PALETTE[number]
             )
-        axis.set_yscale("symlog", linthresh=0.5)
-        axis.set_ylim(bottom=0)
+        axis.set_yscale("symlog", linthresh=0.5, linscale=0.4)
+        most = max(1.0, *axis.get_ylim())
+        axis.set_yticks([0, *(t for t in TICKS if t <= most)], minor=False)
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        axis.set_ylim(0, most)
         plots.add_frame(axis, "regret, points", "% of the grid's time", task)
     return plots.finish(
         figure,

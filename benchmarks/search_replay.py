@@ -16,6 +16,7 @@ import collections
 import random
 import statistics
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
@@ -244,35 +245,37 @@ def grid_seconds(record: Record) -> float:
     return world.clock
 
 
-def grid_best(record: Record) -> tuple[float, float]:
-    """Validation and test of the grid's best epoch on validation.
+def best_of(
+    record: Record, pairs: Iterable[tuple[float, float]]
+) -> tuple[float, float]:
+    """Validation and test of the answer: the best on validation.
 
-    Of several, the first: the test does not choose.
+    Words alone are known from the start, so they are the answer where nothing
+    is better. Of several, the first: the test does not choose.
     """
-    return max(
+    words = (record["floor"], record["test_floor"])
+    return max([words, *pairs], key=lambda pair: pair[0])
+
+
+def grid_best(record: Record) -> tuple[float, float]:
+    """Validation and test of the best epoch of a whole grid."""
+    return best_of(
+        record,
         (
             pair
             for run in record["runs"]
             for pair in zip(run["validation"], run["test"])
         ),
-        key=lambda pair: pair[0],
     )
 
 
 def regret_at(
     events: Sequence[Event], seconds: float, record: Record
 ) -> tuple[float, float]:
-    """What is missing at some time, on validation and on test, in points.
-
-    Before anything is known, the answer is the floor's.
-    """
+    """What is missing at some time, on validation and on test, in points."""
     best = grid_best(record)
-    known = [event[1:] for event in events if event[0] <= seconds]
-    chosen = max(
-        known,
-        key=lambda pair: pair[0],
-        default=(record["floor"], record["test_floor"]),
-    )
+    known = (event[1:] for event in events if event[0] <= seconds)
+    chosen = best_of(record, known)
     return best[0] - chosen[0], best[1] - chosen[1]
 
 

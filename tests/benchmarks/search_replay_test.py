@@ -43,3 +43,16 @@ def test_of_equal_epochs_the_test_chooses_none():
     assert search_replay.grid_best(record) == (90.0, 80.0)
     events = [(1.0, 90.0, 70.0), (2.0, 90.0, 95.0)]
     assert search_replay.regret_at(events, 3.0, record) == (0.0, 10.0)
+
+
+def test_what_is_worse_than_words_alone_is_not_the_answer():
+    record = made_up.make_record()
+    best, on_test = search_replay.grid_best(record)
+    events = [(1.0, record["floor"] - 5, 99.0)]
+    assert search_replay.regret_at(events, 2.0, record) == (
+        best - record["floor"],
+        on_test - record["test_floor"],
+    )
+    for run in record["runs"]:
+        run["validation"] = [record["floor"] - 1] * len(run["validation"])
+    assert search_replay.regret_at(events, 2.0, record) == (0.0, 0.0)
