@@ -3,7 +3,8 @@
 A run takes the seconds that it took in the grid and brings the scores that it
 brought there. What the grid does not have (other seeds, a rate that falls)
 takes its time and brings nothing. Every contestant pays for the start of a
-search (imports, words alone) and for its answer, nobody for scoring the test.
+search (imports, words alone) and for its answer, and with every epoch for
+scoring both validation and test, as the grid did.
 
 `search` is tf_transfer.search's own planner. Beside it, on the same runs with
 the same feature cache, but without knowing what anything costs: `random`, a
@@ -67,8 +68,9 @@ class World:
 
     def _spend(self, seconds: float) -> bool:
         """Lets time pass, to the end at most; whether it was enough."""
+        is_enough = seconds <= self.left
         self.clock += max(min(seconds, self.left), 0.0)
-        return self.left > 0
+        return is_enough
 
     def build(self, approach: str) -> float:
         """Builds the cache of an approach; returns the seconds it took."""
@@ -258,7 +260,7 @@ def best_of(
 
 
 def grid_best(record: Record) -> tuple[float, float]:
-    """Validation and test of the best epoch of a whole grid."""
+    """Validation and test of the best answer that a whole grid gives."""
     return best_of(
         record,
         (

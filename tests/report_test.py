@@ -165,14 +165,36 @@ def test_runs_and_a_summary_of_others_are_one_report(written, tmp_path):
         shutil.copytree(root, part, ignore=shutil.ignore_patterns(unwanted))
     assert call(str(parts[1])) == 0
     summary = str(parts[1] / "report" / "summary.json")
-    assert call(str(parts[0]), summary, summary) == 0
+    assert call(summary, str(parts[0]), summary) == 0
     merged = summary_lib.read(str(parts[0] / "report" / "summary.json"))
     whole = summary_lib.summarize_folder(written.root)
     paths = [record["path"] for record in whole["runs"]]
     assert sorted(record["path"] for record in merged["runs"]) == sorted(paths)
     assert merged["made"] == whole["made"]
-    twice = [why for _, why in merged["left_out"] if "before" in why]
-    assert len(twice) == 2
+    assert merged["left_out"] == json.loads(json.dumps(whole["left_out"]))
+
+
+def test_runs_that_two_folders_have_count_once(written, tmp_path):
+    """Whatever their paths, and if one of them is not finished."""
+    whole = summary_lib.summarize_folder(written.root)
+    paths = [record["path"] for record in whole["runs"]]
+    whole["paired"] = [{"first": paths[:2], "second": paths[2:], "low": 0.5}]
+    shutil.copytree(pathlib.Path(written.root), tmp_path / "deeper" / "runs")
+    deeper = summary_lib.summarize_folder(str(tmp_path / "deeper"))
+    [first, *others] = whole["runs"]
+    unfinished = {
+        **whole,
+        "runs": others,
+        "left_out": [*whole["left_out"], (first["path"], "is not finished")],
+    }
+    assert summary_lib.merge([whole, whole]) == whole
+    merged = summary_lib.merge([unfinished, whole])
+    assert merged["left_out"] == whole["left_out"]
+    assert len(merged["runs"]) == len(whole["runs"])
+    merged = summary_lib.merge([whole, deeper])
+    assert merged["runs"] == whole["runs"]
+    same = [why for _, why in merged["left_out"] if "is the same run" in why]
+    assert len(same) == len(whole["runs"])
 
 
 def test_tensorboard_has_the_figures_and_the_columns(written):

@@ -50,7 +50,8 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "out",
         "",
-        "Where the report goes. Unset: report, in the first folder of runs.",
+        "Where the report goes. Unset: report, in the first folder of runs, "
+        "or beside the first summary.",
         **module,
     )
     flags.DEFINE_list(
@@ -87,7 +88,7 @@ def main(argv: Sequence[str]) -> None:
     """Reads the flags, prints the table, writes the report."""
     values = flags.FLAGS
     roots = argv[1:] or ["runs"]
-    root = roots[0]
+    root = next(filter(os.path.isdir, roots), roots[0])
     options = options_lib.Options(
         budgets=tuple(_parse_seconds(word) for word in values.budgets),
         qualities=operating.parse_qualities(values.quality),

@@ -11,8 +11,20 @@ def test_no_contestant_takes_more_than_its_budget(name):
     record = made_up.make_record()
     world = search_replay.World(record, 150.0)
     search_replay.CONTESTANTS[name](world, 0)
-    assert world.clock <= world.budget
+    assert world.left > -1e-6
     assert world.events
+
+
+def test_what_does_not_fit_ends_with_the_budget():
+    record = made_up.make_record()
+    world = search_replay.World(record, 60.0)
+    world.build("last_0")  # 20 s, and those below it on the way
+    assert world.build("last_2") == 0.0
+    spent = world.clock
+    assert spent == record["start_seconds"] + 20.0
+    assert list(world.train("fine_tuning", 2, 4)) == []  # 60 s an epoch
+    assert world.left == pytest.approx(0.0) and not world.events
+    assert list(world.train("last_1", 2, 4)) == []
 
 
 def test_the_grid_builds_each_cache_once_and_trains_everything():

@@ -188,6 +188,20 @@ def test_a_run_that_would_not_end_in_time_is_not_begun():
     assert action.seconds <= 2 * seconds and action.epochs == 1
 
 
+def test_a_first_run_may_just_fit_and_others_have_a_margin():
+    planner = make_planner()
+    name, seconds = planner.least_seconds()
+    assert planner.next(1.01 * seconds) is not None
+    assert planner.next(0.99 * seconds) is None
+    planner.tell(Choice("fine_tuning", 2), [60.0], [50.0])
+    planner.options = planner_lib.Options(0.0, 8)  # nothing for the end
+    seconds = planner.costs.seconds(name, 1)
+    margin = planner_lib.MARGIN_UNMEASURED
+    for factor, fits in ((1.01, False), (1.01 * margin, True)):
+        action = planner.next(factor * seconds)
+        assert (action is not None and action.choice.approach == name) == fits
+
+
 def test_what_is_left_of_the_time_shortens_a_continuation():
     planner = make_planner(budget=1e5)
     for name in ("last_0", "last_1", "last_2"):
@@ -241,7 +255,7 @@ def test_with_little_time_the_cheap_comes_first():
 
 def test_what_takes_long_is_done_rung_by_rung():
     planner = make_planner(budget=1e5)
-    for left in (150.0, 600.0, 1e4):
+    for left in (50.0, 150.0, 600.0, 1e4):
         steps = planner.explorations(left)
         for action in steps:
             assert action.epochs <= action.aim
@@ -342,9 +356,20 @@ def replay(record, share, seed=0):
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
-def test_a_search_never_takes_more_than_its_budget(share, record):
+def test_a_search_never_takes_more_than_its_budget(share, record, monkeypatch):
+    asked = []
+
+    def note(planner, seconds_left, busy=()):
+        action = next_of(planner, seconds_left, busy)
+        if action is not None and planner.curves:
+            asked.append((action.seconds, seconds_left))
+        return action
+
+    next_of = planner_lib.Planner.next
+    monkeypatch.setattr(planner_lib.Planner, "next", note)
     world, _ = replay(record, share)
-    assert world.clock <= world.budget
+    assert world.left > -1e-6
+    assert all(seconds <= left for seconds, left in asked)
 
 
 def test_a_tenth_of_the_grids_time_comes_near_its_best(record):

@@ -73,10 +73,7 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         path = os.path.relpath(folder, root)
         try:
             record = read_run(folder, path)
-            # --max_epochs may not be in the key, but it makes another run.
-            key = json.dumps(
-                [record["key"], record["max_epochs"]], sort_keys=True
-            )
+            key = identify(record)
             if key in owners:
                 raise LeftOut(f"is the same run as {owners[key]}")
             owners[key] = path
@@ -84,6 +81,13 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         except LeftOut as reason:
             left_out.append((path, str(reason)))
     return runs, left_out
+
+
+def identify(record: Record) -> str:
+    """What two records of the same run, or ensemble, have in common."""
+    # --max_epochs may not be in the key, but it makes another run.
+    identity = [record["key"], record["max_epochs"], record.get("members")]
+    return json.dumps(identity, sort_keys=True)
 
 
 def read_run(folder: str, path: str) -> Record:

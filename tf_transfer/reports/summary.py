@@ -103,27 +103,30 @@ def summarize(
 def merge(summaries: Sequence[Summary]) -> Summary:
     """Several summaries as one, such as those of several machines.
 
-    A run that several have is that of the first of them. Bootstraps and
-    ensembles are those that each summary has: none joins runs of two.
+    Of a run that several have, the first counts. Bootstraps and ensembles are
+    those that each summary has: none joins runs of two.
     """
     if len(summaries) == 1:
         return summaries[0]
     runs: dict[str, Record] = {}
-    left_out = []
+    named: dict[str, str] = {}  # reasons, by path
+    pairs: dict[str, dict[str, Any]] = {}
     for summary in summaries:
-        left_out += summary["left_out"]
+        named |= dict(summary["left_out"])
         for record in summary["runs"]:
-            if record["path"] in runs:
-                left_out.append((record["path"], "was given before"))
-            else:
-                runs[record["path"]] = record
+            first = runs.setdefault(reading.identify(record), record)
+            if first["path"] != record["path"]:
+                named[record["path"]] = f"is the same run as {first['path']}"
+        for pair in summary["paired"]:
+            pairs.setdefault(json.dumps([pair["first"], pair["second"]]), pair)
     records = list(runs.values())
+    shown = {record["path"] for record in records}
     return {
         "version": VERSION,
         "made": _describe(records, max(s["made"]["on"] for s in summaries)),
         "runs": records,
-        "left_out": left_out,
-        "paired": [pair for s in summaries for pair in s["paired"]],
+        "left_out": [(p, why) for p, why in named.items() if p not in shown],
+        "paired": list(pairs.values()),
     }
 
 

@@ -219,9 +219,11 @@ def _write_without_runs(
 ) -> list[str]:
     sentences = []
     if outcome.planner is not None:
-        name, seconds = outcome.planner.least_seconds()
+        planner = outcome.planner
+        name, seconds = planner.least_seconds()
+        has_failed = any(map(planner.has_failed, planner.space))
         least = outcome.clock() + outcome.answer_seconds + 1.3 * seconds
-        if least > outcome.budget:
+        if least > outcome.budget and not has_failed:
             why = "--budget is too small for one epoch of anything"
         else:
             why = "no run ended an epoch in time, or runs failed"

@@ -2,21 +2,23 @@
 
 The best validation score of a setting within its first epochs, in points, is
 
-    m + (RISE + t) * d - RATE_LOSS * rate^2 + f + early * (h + g - EARLY_LOSS)
+    m + (RISE + t) * d - RATE_LOSS * rate^2 + f
+      + early * (h + g - EARLY_LOSS * (1 + depth))
 
 d = 1 - 2^-depth goes from 0 (the head alone) towards 1: each doubling of the
 trained blocks brings half of what the one before it brought. early is 1 for the
-first EARLY_UPDATES of the weights, and then falls with one over the updates. f
-and h are Gaussian processes of depth, rate and variant with the squared
-exponential kernel, of lengths LENGTHS: doubling the trained blocks, and one
-step of the rate (counted from the approach's usual one); approaches that differ
-in something else (pooling, length, batch) correlate by SAME. So what few
-updates bring says little of what more will. RISE, RATE_LOSS and EARLY_LOSS are
-what is usual; t and g, by which this task differs, are normal around zero. m is
-the mean of what was seen, and the scale of f, h, t and g its deviation, with
-PRIOR_COUNT made-up observations. Scores that are more than WORST below the best
-count as that: how far a diverged run fell says nothing of the others. Nothing
-is fitted, so the same records give the same answer.
+first EARLY_UPDATES of the weights, and then falls with one over the updates;
+what trains more begins more slowly. f and h are Gaussian processes of depth,
+rate and variant with the squared exponential kernel, of lengths LENGTHS:
+doubling the trained blocks, and one step of the rate (counted from the
+approach's usual one); approaches that differ in something else (pooling,
+length, batch) correlate by SAME. So what few updates bring says little of what
+more will. RISE, RATE_LOSS and EARLY_LOSS are what is usual; t and g, by which
+this task differs, are normal around zero. m is the mean of what was seen, and
+the scale of f, h, t and g its deviation, with PRIOR_COUNT made-up observations.
+Scores that are more than WORST below the best count as that: how far a diverged
+run fell says nothing of the others. Nothing is fitted, so the same records give
+the same answer.
 
 The expected gain of a run is E[max(0, score - best)] under that normal, where
 `best` is the highest mean among the runs there are. What is next maximises it

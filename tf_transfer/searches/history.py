@@ -30,6 +30,7 @@ SHAPE = {
             "cache": str,
             "family": str,
             "predict_seconds": float,
+            "updates": int,
         }
     },
     "steps": [

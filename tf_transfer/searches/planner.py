@@ -8,9 +8,9 @@
 A run trains at a constant rate up to a rung, 1, 2, 4, ... epochs, and may be
 continued to a later one. The next run, or continuation, is the one with the
 highest expected gain per second (`gains`, `costs`), at the rung that pays most;
-it goes there rung by rung where that takes long, else at once. The rate of a
-new run is proposed by Optuna (`rates`). What would not end in time is not
-begun.
+it goes as far towards that as half of the time left allows. The rate of an
+approach's first run is the likeliest by `gains`; Optuna proposes further ones
+(`rates`). What would not end in time is not begun.
 
 A share of the budget, CONFIRM_SHARE at most, is kept for the end, unless more
 than the noise of a score may still be gained: the best run is trained again
@@ -39,7 +39,7 @@ MOST_SEEDS = 5
 # A second counts for less while there is much time: otherwise what gains a
 # little in no time would always come before what gains much.
 LEISURE = 0.2  # of the time left
-AT_ONCE = 0.5  # of the time left: what takes less is not done rung by rung
+AT_ONCE = 0.5  # of the time left, that a step past one rung may take
 BUILD_SHARE = 0.3  # of a feature cache's seconds: it serves later runs, too
 LEAST_GAIN = 0.03  # points; what gains less is not tried before the end
 # What a prediction may be wrong by, before and after an approach was measured.
