@@ -9,6 +9,7 @@ from tests import commands
 from tf_transfer import methods
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
+from tf_transfer.reports import plots
 from tf_transfer.reports import study as study_lib
 from tf_transfer.sweeps import grid as grid_lib
 
@@ -143,6 +144,26 @@ def test_each_cost_has_a_front(study):
         "score_against_parameters",
     ]
     assert figures[0].svg.startswith(b"<?xml")
+
+
+def test_what_trains_and_where_are_told_apart(study):
+    from tf_transfer.reports import methods as report
+
+    assert {report._split(row) for row in study.rows} == {
+        ("full", "everywhere"),
+        ("lora8", "everywhere"),
+        ("lora8", "last 2"),
+        ("bias", "last 2"),
+    }
+
+
+def test_a_long_legend_has_room():
+    figure, [axis] = plots.make_panels(1)
+    handles = {str(n) * 30: axis.plot([0, 1])[0] for n in range(40)}
+    before = figure.get_figheight()
+    plots.finish(figure, handles, "long", "Long.").render("png")
+    assert figure.get_figheight() > before + 1.0
+    assert axis.get_position().height * figure.get_figheight() > 1.0
 
 
 def test_the_claims_ask_for_what_the_grids_have_and_their_settings_are_ours():

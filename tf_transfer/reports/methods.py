@@ -4,13 +4,17 @@ A point is a method in some blocks, at the rate that is best on validation. A
 front joins the points that no other surpasses in both score and cost.
 """
 
+import itertools
 import math
+import re
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogFormatter
 
 from tf_transfer.reports import cells
 from tf_transfer.reports import details
@@ -23,6 +27,12 @@ from tf_transfer.reports.study import Table
 
 SHARE = 0.99  # of the validation score of training everything
 MB = 2**20
+APPROACH = re.compile(
+    r"(?P<place>fine_tuning|all|head|last_\d+|blocks_[\d-]+)"
+    r"(?:_(?P<method>[^,]+))?"
+)
+EVERYWHERE = {"fine_tuning": "everywhere", "all": "everywhere"}
+MARKERS = "soD^vPX*"
 
 # Name, axis label and cost of a row; nan where it is not known.
 Cost = tuple[str, str, Callable[[Row], float]]
@@ -52,17 +62,18 @@ def tables(study: Study) -> list[Table]:
 
 def figures(study: Study) -> list[Figure]:
     """Fronts of score against seconds, memory and parameters, by task."""
-    rows = [row for row in study.rows if not row.failed]
+    trained = [row for row in study.rows if not row.failed]
     costs: Sequence[Cost] = (
         ("seconds", "seconds to the stopping point", _seconds),
         ("memory", "memory of the process, MB", _memory),
         ("parameters", "parameters that train", _parameters),
     )
-    return [
-        _draw_front(rows, *cost)
-        for cost in costs
-        if any(not math.isnan(cost[2](row)) for row in rows)
-    ]
+    found = []
+    for cost in costs:
+        rows = [row for row in trained if not math.isnan(cost[2](row))]
+        if rows:
+            found.append(_draw_front(rows, *cost))
+    return found
 
 
 def notes(study: Study) -> list[str]:
@@ -144,39 +155,53 @@ def _parameters(row: Row) -> float:
 # === Figures ===
 
 
+def _split(row: Row) -> tuple[str, str]:
+    """What trains and where, in words: `lora8` and `last 2`."""
+    found = APPROACH.match(row.approach)
+    assert found is not None
+    place = EVERYWHERE.get(found["place"], found["place"].replace("_", " "))
+    schedule = row.runs.settings.iloc[0].get("freeze_schedule", "none")
+    method = found["method"] or "full"
+    return method if schedule == "none" else f"{method}, {schedule}", place
+
+
 def _draw_front(
     rows: Sequence[Row], name: str, label: str, cost: Callable[[Row], float]
 ) -> Figure:
     tasks = list(dict.fromkeys(row.task for row in rows))
+    methods, places = (list(dict.fromkeys(w)) for w in zip(*map(_split, rows)))
+    colours = dict(zip(methods, itertools.cycle(plots.PALETTE)))
+    markers = dict(zip(places, itertools.cycle(MARKERS)))
     figure, axes = plots.make_panels(len(tasks))
-    handles: plots.Handles = {}
     for axis, task in zip(axes, tasks):
-        members = sorted(
-            (
-                row
-                for row in rows
-                if row.task == task and not math.isnan(cost(row))
-            ),
-            key=cost,
-        )
+        members = sorted((row for row in rows if row.task == task), key=cost)
         points = [(cost(row), row.score.value) for row in members]
-        on_front = details.is_on_front(*zip(*points)) if points else []
+        on_front = details.is_on_front(*zip(*points))
         front = [point for point, is_on in zip(points, on_front) if is_on]
-        if front:
-            axis.step(*zip(*front), where="post", color="#7F7F7F", linewidth=1)
+        axis.step(*zip(*front), where="post", color="#7F7F7F", linewidth=1)
         for row, point in zip(members, points):
-            handles[row.trains] = axis.errorbar(
+            method, place = _split(row)
+            axis.errorbar(
                 *point,
                 yerr=[[reach] for [reach] in plots.reaches([row.score])],
-                fmt="o" if row.cached else "s",
+                fmt=markers[place],
                 markerfacecolor="white" if row.cached else None,
-                color=plots.colour_of(row.approach),
+                color=colours[method],
                 linestyle="none",
                 elinewidth=0.8,
             )
         axis.set_xscale("log")
-        metric = members[0].runs.metric.iloc[0] if members else "score"
+        axis.xaxis.set_major_formatter(LogFormatter())
+        axis.xaxis.set_minor_formatter(LogFormatter())
+        metric = members[0].runs.metric.iloc[0]
         plots.add_frame(axis, f"{metric} on test, points", label, task)
+    handles: plots.Handles = {
+        method: Line2D([], [], color=colour, linewidth=4)
+        for method, colour in colours.items()
+    } | {
+        place: Line2D([], [], color="#7F7F7F", marker=marker, linestyle="none")
+        for place, marker in markers.items()
+    }
     return plots.finish(
         figure,
         handles,

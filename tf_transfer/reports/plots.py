@@ -29,6 +29,8 @@ OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
 PALETTE = (*APPROACH_COLOURS.values(), *OTHERS)
 DPI = 130
 MOST_IN_TICK = 28  # characters
+LEGEND_ROW = 0.23  # inches
+MOST_LEGEND_ROWS = 4  # before the figure becomes higher
 NAMES_HEIGHT = 0.5  # inches of so many, rotated by 20 degrees, less the usual
 
 Handles = dict[str, Any]  # what a legend shows, by its label
@@ -137,6 +139,8 @@ def finish(
             frameon=False,
         )
     if layout is None:
+        more = LEGEND_ROW * max(rows - MOST_LEGEND_ROWS, 0)
+        figure.set_figheight(figure.get_figheight() + more)
         _set_margins(figure, rows, below)
     else:
         # Once; `savefig` would do it for every file, and draw it for nothing.
@@ -153,7 +157,7 @@ def _set_margins(
     grid = figure.axes[0].get_gridspec()
     assert grid is not None
     rows, columns = grid.get_geometry()
-    bottom = 0.65 + below + 0.23 * legend_rows
+    bottom = 0.65 + below + LEGEND_ROW * legend_rows
     gap = 0.95 + below
     inner = (height - 0.4 - bottom - gap * (rows - 1)) / rows
     across = (width - 0.9 - 0.8 * (columns - 1)) / columns
