@@ -190,6 +190,7 @@ def search_by_hyperband(world: World, seed: int) -> None:
     most = max(len(run["validation"]) for run in world.record["runs"])
     study = optuna.create_study(
         direction="maximize",
+        study_name=f"seed {seed}",  # the pruner draws brackets by it
         sampler=optuna.samplers.TPESampler(seed=seed),
         pruner=optuna.pruners.HyperbandPruner(1, most, 2),
     )

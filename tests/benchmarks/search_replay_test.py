@@ -15,6 +15,15 @@ def test_no_contestant_takes_more_than_its_budget(name):
     assert world.events
 
 
+@pytest.mark.parametrize("name", search_replay.CONTESTANTS)
+def test_a_seed_gives_the_same_replay(name):
+    record = made_up.make_record()
+    worlds = [search_replay.World(record, 400.0) for _ in range(2)]
+    for world in worlds:
+        search_replay.CONTESTANTS[name](world, 3)
+    assert worlds[0].events == worlds[1].events
+
+
 def test_what_does_not_fit_ends_with_the_budget():
     record = made_up.make_record()
     world = search_replay.World(record, 60.0)

@@ -42,6 +42,16 @@ def test_a_replay_fills_a_document_and_draws_a_figure(replayed):
     assert (folder / "search_regret.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
+def test_the_document_holds_what_its_records_give():
+    folder = os.path.join(commands.ROOT, search.FOLDER)
+    with open(os.path.join(folder, "records.json"), encoding="utf-8") as file:
+        rows = search_replay.replay(json.load(file))
+    page = os.path.join(commands.ROOT, "docs", "search.md")
+    with open(page, encoding="utf-8") as file:
+        assert search.make_table(rows) in file.read()
+
+
 def test_without_records_it_says_what_to_do(tmp_path, capsys):
     code = commands.call(
         lambda: search.main(["search"]),
