@@ -7,6 +7,7 @@ import pytest
 
 from tests import commands
 from tf_transfer import methods
+from tf_transfer.reports import brief
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
 from tf_transfer.reports import plots
@@ -155,6 +156,13 @@ def test_what_trains_and_where_are_told_apart(study):
         ("lora8", "last 2"),
         ("bias", "last 2"),
     }
+
+
+def test_the_brief_names_a_method_before_its_blocks(study):
+    [first, *_] = brief.describe_rows(study, study.rows)
+    assert first.startswith(
+        "Training lora8 in the last 2 of 6 blocks (cached) keeps 97.8"
+    )
 
 
 def test_a_long_legend_has_room():

@@ -124,11 +124,16 @@ def _tell(study: Study, kept: Ranged, rows: Sequence[Row]) -> str:
     first = rows[0]
     name = first.trains
     if first.blocks and name.startswith(f"last {first.blocks}"):
-        name = name.replace(
-            f"last {first.blocks}",
-            f"the last {first.blocks} of {study.blocks} blocks",
-            1,
-        )
+        # `last_4_norm` is a method in these blocks.
+        method = first.approach.split(",")[0]
+        method = method.removeprefix(f"last_{first.blocks}").strip("_")
+        method = method.replace("_", " ")
+        others = name.removeprefix(f"last {first.blocks}")
+        name = f"the last {first.blocks} of {study.blocks} blocks"
+        if method:
+            name = f"{method} in {name}"
+            others = others.removeprefix(f" {method}")
+        name += others
     elif name.startswith("last "):
         name = f"the {name}"
     sentence = (
