@@ -488,7 +488,7 @@ class Search:
         experiment.forget()
         self.history = History(settings.out, self._key(experiment))
         # Without time that is left the answer is given once more.
-        self.end = settings.seconds - answer_seconds(self.settings.seconds)
+        self.end = settings.seconds - answer_seconds(settings.seconds)
         self.is_over = self.history.spent >= self.end - LEAST_SECONDS
         self.clock = runner_lib.Clock(
             None if self.is_over else began, self.history.spent
@@ -562,7 +562,7 @@ class Search:
             settings.seconds,
             settings.objective,
             settings.loss,
-            answer_seconds(self.settings.seconds),
+            answer_seconds(settings.seconds),
         )
 
     def _open_pool(self) -> contextlib.AbstractContextManager[work.Pool]:

@@ -150,7 +150,7 @@ def test_each_cost_has_a_front(study):
 def test_what_trains_and_where_are_told_apart(study):
     from tf_transfer.reports import methods as report
 
-    assert {report._split(row) for row in study.rows} == {
+    assert {report._method_and_blocks(row) for row in study.rows} == {
         ("full", "everywhere"),
         ("lora8", "everywhere"),
         ("lora8", "last 2"),

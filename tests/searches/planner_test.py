@@ -82,8 +82,8 @@ def test_the_same_records_give_the_same_rate():
 
 def test_a_new_approach_begins_at_the_rate_that_suits_others():
     planner = make_planner(budget=1e4)
-    firsts = {a.choice.rate for a in planner.explorations(1e4)}
-    assert firsts == {2}  # the usual one of each
+    proposed = {a.choice.rate for a in planner.explorations(1e4)}
+    assert proposed == {2}  # the usual one of each
     for rate, score in enumerate((60.0, 64.0, 68.0, 72.0, 76.0)):
         planner.tell(Choice("last_1", rate), [score] * 8, [2.0] * 8)
     rates_of = {
@@ -246,11 +246,11 @@ def test_a_run_is_not_weighed_by_epochs_that_there_is_no_time_for():
 
 
 def test_with_little_time_the_cheap_comes_first():
-    firsts = [
+    little, much = (
         make_planner(budget=left).next(left).choice.approach
         for left in (100.0, 1e5)
-    ]
-    assert firsts[0] != "fine_tuning" and firsts[1] == "fine_tuning"
+    )
+    assert little != "fine_tuning" and much == "fine_tuning"
 
 
 def test_what_takes_long_is_done_rung_by_rung():

@@ -124,16 +124,11 @@ def _tell(study: Study, kept: Ranged, rows: Sequence[Row]) -> str:
     first = rows[0]
     name = first.trains
     if first.blocks and name.startswith(f"last {first.blocks}"):
-        # `last_4_norm` is a method in these blocks.
-        method = first.approach.split(",")[0]
-        method = method.removeprefix(f"last_{first.blocks}").strip("_")
-        method = method.replace("_", " ")
-        others = name.removeprefix(f"last {first.blocks}")
-        name = f"the last {first.blocks} of {study.blocks} blocks"
+        method = overview.split_approach(first.approach)[1].replace("_", " ")
+        others = name.removeprefix(f"last {first.blocks} {method}".rstrip())
+        name = f"the last {first.blocks} of {study.blocks} blocks{others}"
         if method:
             name = f"{method} in {name}"
-            others = others.removeprefix(f" {method}")
-        name += others
     elif name.startswith("last "):
         name = f"the {name}"
     sentence = (

@@ -6,7 +6,6 @@ front joins the points that no other surpasses in both score and cost.
 
 import itertools
 import math
-import re
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from matplotlib.ticker import LogFormatter
 from tf_transfer.reports import cells
 from tf_transfer.reports import details
 from tf_transfer.reports import measures
+from tf_transfer.reports import overview
 from tf_transfer.reports import plots
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
@@ -27,10 +27,6 @@ from tf_transfer.reports.study import Table
 
 SHARE = 0.99  # of the validation score of training everything
 MB = 2**20
-APPROACH = re.compile(
-    r"(?P<place>fine_tuning|all|head|last_\d+|blocks_[\d-]+)"
-    r"(?:_(?P<method>[^,]+))?"
-)
 EVERYWHERE = {"fine_tuning": "everywhere", "all": "everywhere"}
 MARKERS = "soD^vPX*"
 
@@ -68,12 +64,12 @@ def figures(study: Study) -> list[Figure]:
         ("memory", "memory of the process, MB", _memory),
         ("parameters", "parameters that train", _parameters),
     )
-    found = []
+    fronts = []
     for cost in costs:
         rows = [row for row in trained if not math.isnan(cost[2](row))]
         if rows:
-            found.append(_draw_front(rows, *cost))
-    return found
+            fronts.append(_draw_front(rows, *cost))
+    return fronts
 
 
 def notes(study: Study) -> list[str]:
@@ -155,23 +151,24 @@ def _parameters(row: Row) -> float:
 # === Figures ===
 
 
-def _split(row: Row) -> tuple[str, str]:
+def _method_and_blocks(row: Row) -> tuple[str, str]:
     """What trains and where, in words: `lora8` and `last 2`."""
-    found = APPROACH.match(row.approach)
-    assert found is not None
-    place = EVERYWHERE.get(found["place"], found["place"].replace("_", " "))
+    blocks, method = overview.split_approach(row.approach)
     schedule = row.runs.settings.iloc[0].get("freeze_schedule", "none")
-    method = found["method"] or "full"
-    return method if schedule == "none" else f"{method}, {schedule}", place
+    method = method or "full"
+    return (
+        method if schedule == "none" else f"{method}, {schedule}",
+        EVERYWHERE.get(blocks, blocks.replace("_", " ")),
+    )
 
 
 def _draw_front(
     rows: Sequence[Row], name: str, label: str, cost: Callable[[Row], float]
 ) -> Figure:
     tasks = list(dict.fromkeys(row.task for row in rows))
-    methods, places = (list(dict.fromkeys(w)) for w in zip(*map(_split, rows)))
+    methods, blocks = map(dict.fromkeys, zip(*map(_method_and_blocks, rows)))
     colours = dict(zip(methods, itertools.cycle(plots.PALETTE)))
-    markers = dict(zip(places, itertools.cycle(MARKERS)))
+    markers = dict(zip(blocks, itertools.cycle(MARKERS)))
     figure, axes = plots.make_panels(len(tasks))
     for axis, task in zip(axes, tasks):
         members = sorted((row for row in rows if row.task == task), key=cost)
@@ -180,11 +177,11 @@ def _draw_front(
         front = [point for point, is_on in zip(points, on_front) if is_on]
         axis.step(*zip(*front), where="post", color="#7F7F7F", linewidth=1)
         for row, point in zip(members, points):
-            method, place = _split(row)
+            method, where = _method_and_blocks(row)
             axis.errorbar(
                 *point,
                 yerr=[[reach] for [reach] in plots.reaches([row.score])],
-                fmt=markers[place],
+                fmt=markers[where],
                 markerfacecolor="white" if row.cached else None,
                 color=colours[method],
                 linestyle="none",
@@ -199,8 +196,8 @@ def _draw_front(
         method: Line2D([], [], color=colour, linewidth=4)
         for method, colour in colours.items()
     } | {
-        place: Line2D([], [], color="#7F7F7F", marker=marker, linestyle="none")
-        for place, marker in markers.items()
+        where: Line2D([], [], color="#7F7F7F", marker=marker, linestyle="none")
+        for where, marker in markers.items()
     }
     return plots.finish(
         figure,

@@ -297,6 +297,20 @@ def name_approach(approach: str, cached: bool) -> str:
     return f"{name}{' (cached)' if cached else ''}"
 
 
+APPROACH = re.compile(
+    r"(fine_tuning|all|head|last_\d+|blocks_[\d-]+)(?:_([^,]+))?"
+)
+
+
+def split_approach(approach: str) -> tuple[str, str]:
+    """The blocks, such as `last_4`, and the method's label, such as `lora8`.
+
+    Without a label the method is `full`, or the approach has none.
+    """
+    match = APPROACH.match(approach)
+    return (match[1], match[2] or "") if match else (approach, "")
+
+
 def _against(row: Row, bases: Sequence[Row]) -> Row:
     """A row with its comparison with training everything.
 

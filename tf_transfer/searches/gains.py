@@ -94,7 +94,7 @@ class Expectation:
         if len(values):
             values = np.maximum(values, values.max() - WORST)
         count = len(values)
-        values = values - _rises(points)
+        values = values - _prior_means(points)
         self._mean = float(values.mean()) if count else floor
         spread = ((values - values.mean()) ** 2).sum() if count else 0.0
         self._variance = (PRIOR_COUNT * PRIOR_DEVIATION**2 + spread) / (
@@ -132,7 +132,7 @@ class Expectation:
     def predict(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray]:
         """Means and standard deviations of the scores at some points."""
         prior = np.diag(self._kernel(points, points))
-        means = self._mean + _rises(points)
+        means = self._mean + _prior_means(points)
         if not self._points:
             return means, np.sqrt(prior)
         cross = self._kernel(self._points, points)
@@ -151,7 +151,8 @@ class Expectation:
         )
 
 
-def _rises(points: Sequence[Point]) -> np.ndarray:
+def _prior_means(points: Sequence[Point]) -> np.ndarray:
+    """What is usual of the points, but for m of the equation above."""
     return np.array(
         [
             RISE * p.rise
