@@ -1,9 +1,6 @@
 """The freezing study: its settings, its runs, and what is wrong with them."""
 
 import dataclasses
-import json
-import os
-import re
 
 import numpy as np
 import pytest
@@ -15,10 +12,8 @@ from tests.reports import synthetic
 from tests.sweeps import fakes
 from tf_transfer import freezing
 from tf_transfer.config import command_line
-from tf_transfer.data import glue
 from tf_transfer.models import freezing as models_freezing
 from tf_transfer.models import tiny
-from tf_transfer.reports import claims
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import work
 from tf_transfer.utils.errors import UserError
@@ -190,55 +185,6 @@ def test_cola_is_scored_by_matthews():
     assert freezing.task_of("cola").metrics == ("matthews", "accuracy")
     assert freezing.task_of("mrpc").metrics == ("f1", "accuracy")
     assert freezing.task_of("wnli").metric == "accuracy"
-
-
-def read_choices():
-    """The rows of the page's table of choices, by setting."""
-    path = os.path.join(commands.ROOT, "docs", "freezing.md")
-    with open(path, encoding="utf-8") as file:
-        lines = [line.strip("| \n").split(" | ") for line in file]
-    return {line[0]: line[1] for line in lines if len(line) == 3}
-
-
-def test_the_page_says_what_the_command_does():
-    said, settings = read_choices(), parsed()
-    assert f"{settings.max_length} tokens" in said["longest text"]
-    assert said["encoders"] == "BERT uncased"
-    assert settings.model == "bert_base_en_uncased"
-    assert (
-        f"{settings.trials}, with seeds 0 to {settings.trials - 1}"
-        == (said["trials"])
-    )
-    assert "plain mean" in said["decided by"]
-    for field in dataclasses.fields(settings):
-        if field.name in ("rates", "search"):
-            assert "plain mean" in field.metadata["help"]
-    assert "--tasks=all" in said["WNLI"]
-    assert "wnli" in freezing.tasks_of(parsed("--tasks=all"))
-    words = {"matthews": "Matthews", "f1": "F1", "spearman": "Spearman"}
-    for task in glue.TASKS.values():
-        metric = words.get(freezing.task_of(task.name).metric)
-        pattern = f"{metric}[^,]*{task.folder}" if metric else "for the others"
-        assert re.search(pattern, said["metrics"]), task.name
-    parts = claims.read_published(
-        os.path.join(commands.ROOT, "experiments"), "freezing"
-    )["parameters"]
-    for size in ("base", "large"):
-        bert, roberta = parts[f"bert-{size}"][0], parts[f"roberta-{size}"][0]
-        assert f"{100 * (roberta / bert - 1):.1f} %" in said["embeddings"]
-
-
-def test_the_page_names_the_output_of_the_runs_that_it_shows():
-    """Runs of before the softmax of two units have none in their key."""
-    folder = os.path.join(commands.ROOT, "experiments", "freezing")
-    with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
-        keys = [run["key"] for run in json.load(file)["runs"]]
-    heads = {key.get("loss_head", "sigmoid") for key in keys}
-    path = os.path.join(commands.ROOT, "docs", "freezing.md")
-    with open(path, encoding="utf-8") as file:
-        results = file.read().split("## Results")[1].split("<!--")[0]
-    is_said = "`--loss_head=sigmoid`" in results
-    assert is_said == (heads != {parsed().loss_head})
 
 
 @pytest.mark.parametrize(
