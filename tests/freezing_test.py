@@ -181,12 +181,6 @@ def test_dropout_before_the_pooler_is_that_of_training_alone(monkeypatch):
         assert np.allclose(trains, answers, atol=1e-6) == is_same
 
 
-def test_cola_is_scored_by_matthews():
-    assert freezing.task_of("cola").metrics == ("matthews", "accuracy")
-    assert freezing.task_of("mrpc").metrics == ("f1", "accuracy")
-    assert freezing.task_of("wnli").metric == "accuracy"
-
-
 @pytest.mark.parametrize(
     "given, blocks, expected",
     [

@@ -43,14 +43,11 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from tf_transfer import experiment
-from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
 from tf_transfer.data import glue
 from tf_transfer.data import task_file
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
 from tf_transfer.models import loading
 from tf_transfer.reports import operating
 from tf_transfer.training.records import RunDirectory
@@ -62,7 +59,6 @@ if TYPE_CHECKING:
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 # Weights that `--untrained` leaves out; LayerNorm's are gamma and beta.
 UNTRAINED = {"bias,norm": ("bias", "beta", "gamma")}
-HEADLINES = {"cola": "matthews"}  # where it is not that of the task's row
 SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
 
 
@@ -250,29 +246,11 @@ class Settings(experiment.TaskSettings):
             )
 
 
-def task_of(name: str) -> Task:
-    """A task of GLUE as the paper scores it."""
-    task = glue.TASKS[name]
-    metric = HEADLINES.get(name, task.metric)
-    others = tuple(other for other in task.metrics if other != metric)
-    return dataclasses.replace(task, metric=metric, also=others)
-
-
 class Freezing(experiment.Experiment):
     """One trial: so many trained blocks, at one rate, with one seed."""
 
     name = "freezing"
     Settings = Settings
-
-    @functools.cached_property
-    def source(self) -> Source:
-        """Where its texts come from; the task as the paper scores it."""
-        source = tasks_lib.open_source(self.settings)
-        if isinstance(source, glue.GlueSource) and (
-            self.settings.task in glue.TASKS
-        ):
-            source.task = task_of(self.settings.task)
-        return source
 
     def trainable(self, blocks: int) -> "Trainable":
         """What trains, of an encoder of so many blocks."""

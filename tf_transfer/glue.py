@@ -21,10 +21,14 @@ validation epoch is the result; STS-B learns its raw scores by squared error.
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 from tf_transfer import experiment
+from tf_transfer import tasks as tasks_lib
 from tf_transfer.config.settings import setting
+from tf_transfer.data import glue as glue_data
+from tf_transfer.data.task import Source
 from tf_transfer.models import methods
 
 LR_FINE_TUNING = 2e-5
@@ -56,6 +60,14 @@ class Glue(experiment.Experiment):
 
     name = "glue"
     Settings = Settings
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """Where its texts come from; CoLA by accuracy, see section 3.2."""
+        source = tasks_lib.open_source(self.settings)
+        if source.task == glue_data.TASKS["cola"]:
+            source.task = source.task.scored_by("accuracy")
+        return source
 
 
 EXPERIMENT = Glue

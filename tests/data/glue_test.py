@@ -1,5 +1,6 @@
 """GLUE's tasks, from the sample and from the official files."""
 
+import importlib
 import os
 import shutil
 
@@ -352,3 +353,22 @@ def test_broken_rows_of_qqp_are_left_out_and_counted(folder, caplog):
 def test_the_real_files_are_read_whole(shared_data, task, sizes):
     source = open_source(task, os.path.join(shared_data, "glue"))
     assert (len(source.read("train")), len(source.read("dev"))) == sizes
+
+
+@pytest.mark.parametrize("metric", ["matthews", "accuracy"])
+def test_a_finished_run_s_task_has_its_metric_and_a_submission_s_files(metric):
+    task = glue.TASKS["cola"].scored_by(metric)
+    assert task.metric == metric
+    assert set(task.metrics) == {"matthews", "accuracy"}
+    assert glue.recall("cola", task.record) == task
+    assert task.tests == (("test", "CoLA"),)
+
+
+@pytest.mark.parametrize("command", ["glue", "train", "methods", "freezing"])
+def test_cola_is_scored_by_matthews_but_where_wang_is_run_again(command):
+    module = importlib.import_module(f"tf_transfer.{command}")
+    settings = module.Settings(
+        task="cola", data="sample", model="tiny", lr=1e-3
+    )
+    metric = "accuracy" if command == "glue" else "matthews"
+    assert module.EXPERIMENT(settings).metric == metric

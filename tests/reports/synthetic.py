@@ -64,8 +64,7 @@ def write(
         **{"model": "tiny", "data": "folder", "out": str(root), **changes}
     ).resolve()
     module = _module_of(cls)
-    find_task = getattr(module, "task_of", glue_data.TASKS.get)
-    task = getattr(settings, "row", None) or find_task(settings.task)
+    task = getattr(settings, "row", None) or glue_data.TASKS[settings.task]
     identities = {
         "model_identity": model_identity,
         "data_identity": data_identity or f"{task.folder} 1",

@@ -3,10 +3,9 @@
 A task is a row: where its texts stand in the official files, what its labels
 are called, which metric scores it. Adding a task is adding a row.
 
-The headline metrics are those of Wang, section 3.2: F1 for MRPC and QQP,
-Spearman for STS-B, accuracy for the others. `also` are reported beside it:
-CoLA always has Matthews, since Wang's metric sentence is the caption of a
-table whose CoLA column is Matthews.
+The headline metrics are those of BERT's own table: F1 for MRPC and QQP,
+Spearman for STS-B, accuracy for the others, and for CoLA Matthews, which its
+caption does not say. `also` are reported beside it.
 
 What a split is called here is what the official download calls its files:
 `train`, `dev`, `test` (MNLI: `dev_matched`, `dev_mismatched`, ...). Test labels
@@ -41,8 +40,8 @@ _TASKS = (
         texts=("sentence",),
         label="label",
         labels=_YES_NO,
-        metric="accuracy",
-        also=("matthews",),
+        metric="matthews",
+        also=("accuracy",),
         header=("source", "label", "star", "sentence"),
         tests=(("test", "CoLA"),),
         tfds="cola",
@@ -163,6 +162,8 @@ def recall(name: str, record: Mapping[str, Any]) -> Task:
     known = TASKS.get(name)
     if known is not None:
         known = known.with_loss_head(task.loss_head)
+        if task.metric in known.metrics:
+            known = known.scored_by(task.metric)
         if task.score_scale:
             known = known.scaled()
         if known.record == task.record:
@@ -174,7 +175,7 @@ class GlueSource(Source):
     """Reads a task of GLUE's from wherever `--data` says.
 
     Args:
-        task: One of `TASKS`; a paper may give it another name or metric.
+        task: One of `TASKS`; a paper may give it another name.
         data: `tfds`, `sample`, `rotten_tomatoes`, or a folder in the layout
             of the official download.
         cache_folder: Where `rotten_tomatoes` is unpacked.

@@ -89,6 +89,11 @@ class Task:
         """The same task, whose two classes are told apart in another way."""
         return dataclasses.replace(self, loss_head=loss_head)
 
+    def scored_by(self, metric: str) -> "Task":
+        """The same task; of its metrics another is the headline."""
+        others = tuple(other for other in self.metrics if other != metric)
+        return dataclasses.replace(self, metric=metric, also=others)
+
     def scaled(self) -> "Task":
         """The same task, its scores in units of their deviation.
 
