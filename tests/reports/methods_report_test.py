@@ -9,6 +9,7 @@ from tests import commands
 from tf_transfer import methods
 from tf_transfer.reports import brief
 from tf_transfer.reports import claims
+from tf_transfer.reports import first_figure
 from tf_transfer.reports import frames
 from tf_transfer.reports import plots
 from tf_transfer.reports import study as study_lib
@@ -138,13 +139,14 @@ def test_the_table_has_every_cost_and_the_time_to_a_share(study):
 def test_each_cost_has_a_front(study):
     from tf_transfer.reports import methods as report
 
-    figures = report.figures(study)
+    first = first_figure.draw(study, study.rows)
+    figures = [first, *report.figures(study)]
     assert [figure.name for figure in figures] == [
         "score_against_seconds",
         "score_against_memory",
         "score_against_parameters",
     ]
-    assert figures[0].svg.startswith(b"<?xml")
+    assert first.svg.startswith(b"<?xml")
 
 
 def test_what_trains_and_where_are_told_apart(study):
@@ -161,8 +163,11 @@ def test_what_trains_and_where_are_told_apart(study):
 def test_the_brief_names_a_method_before_its_blocks(study):
     [first, *_] = brief.describe_rows(study, study.rows)
     assert first.startswith(
-        "Training lora8 in the last 2 of 6 blocks (cached) keeps 97.8"
+        "Training with lora8 in the last 2 of 6 blocks (cached) keeps 97.8"
     )
+    everywhere = [row for row in study.rows if not row.blocks]
+    [first, *_] = brief.describe_rows(study, everywhere)
+    assert first.startswith("Training with lora8 in every block keeps")
 
 
 def test_a_long_legend_has_room():

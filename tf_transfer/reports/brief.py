@@ -123,12 +123,15 @@ def _tell(study: Study, kept: Ranged, rows: Sequence[Row]) -> str:
     """One approach against training everything, as a sentence."""
     first = rows[0]
     name = first.trains
+    method = overview.split_approach(first.approach)[1].replace("_", " ")
     if first.blocks and name.startswith(f"last {first.blocks}"):
-        method = overview.split_approach(first.approach)[1].replace("_", " ")
         others = name.removeprefix(f"last {first.blocks} {method}".rstrip())
         name = f"the last {first.blocks} of {study.blocks} blocks{others}"
         if method:
-            name = f"{method} in {name}"
+            name = f"with {method} in {name}"
+    elif method and name.startswith(f"all {method}"):
+        others = name.removeprefix(f"all {method}")
+        name = f"with {method} in every block{others}"
     elif name.startswith("last "):
         name = f"the {name}"
     sentence = (

@@ -57,17 +57,22 @@ def tables(study: Study) -> list[Table]:
     return found
 
 
+def first_figure(study: Study, rows: Sequence[Row]) -> Figure | None:
+    """Score against seconds, by task: there are too many rows to name each."""
+    del study
+    timed = _select_known(rows, _seconds)
+    return _draw_front(timed, *SECONDS) if timed else None
+
+
 def figures(study: Study) -> list[Figure]:
-    """Fronts of score against seconds, memory and parameters, by task."""
-    trained = [row for row in study.rows if not row.failed]
+    """Fronts of score against memory and parameters, by task."""
     costs: Sequence[Cost] = (
-        ("seconds", "seconds to the stopping point", _seconds),
         ("memory", "memory of the process, MB", _memory),
         ("parameters", "parameters that train", _parameters),
     )
     fronts = []
     for cost in costs:
-        rows = [row for row in trained if not math.isnan(cost[2](row))]
+        rows = _select_known(study.rows, cost[2])
         if rows:
             fronts.append(_draw_front(rows, *cost))
     return fronts
@@ -154,6 +159,16 @@ def _memory(row: Row) -> float:
 
 def _parameters(row: Row) -> float:
     return _mean(row.runs.trainable_parameters)
+
+
+SECONDS: Cost = ("seconds", "seconds to the stopping point", _seconds)
+
+
+def _select_known(
+    rows: Sequence[Row], cost: Callable[[Row], float]
+) -> list[Row]:
+    """The rows that trained and whose cost is known."""
+    return [row for row in rows if not row.failed and not math.isnan(cost(row))]
 
 
 # === Figures ===
