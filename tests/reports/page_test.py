@@ -484,3 +484,11 @@ def test_frames_of_records_without_all_metrics_are_made():
     runs = frames.runs_frame([record])
     assert pd.isna(runs.metrics.iloc[0]["f1"])
     json.dumps(record)
+
+
+@pytest.mark.parametrize(
+    "percent, shown",
+    [(31.87, 31.9), (0.13, 0.1), (0.042, 0.04), (0.0017, 0.002), (0.0, 0.0)],
+)
+def test_a_share_that_is_not_nothing_is_not_shown_as_nothing(percent, shown):
+    assert page_lib._round_share(percent) == shown

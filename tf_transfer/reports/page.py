@@ -313,7 +313,7 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
                 else row.note or brief.ranged(row.gain, sign="+"),
                 "time, s": brief.ranged(overview.Ranged(row.seconds.value), 0),
                 "of its time, %": brief.ranged(row.share, 0),
-                "trained, %": round(row.trained, 1),
+                "trained, %": _round_share(row.trained),
             }
             for row in rows
         ]
@@ -332,6 +332,11 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
         frame.drop(columns=empty),
         open=True,
     )
+
+
+def _round_share(percent: float) -> float:
+    """To a tenth; what is less to its first digit, since it is not nothing."""
+    return float(f"{percent:.1g}") if percent < 0.1 else round(percent, 1)
 
 
 def choose_headline(name: str, rows: Sequence[Row]) -> Table:
@@ -406,7 +411,7 @@ def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:
                     "trains": row.trains,
                     "n": row.n,
                     "score": brief.ranged(row.score),
-                    "trained, %": round(row.trained, 1),
+                    "trained, %": _round_share(row.trained),
                     "": FAILED if row.failed else "",
                 }
                 for study, row in alone
