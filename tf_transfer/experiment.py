@@ -759,8 +759,9 @@ def open_run(
     experiment = cls.of_run(config, cache_dir, head)
     wanted = config["key"].get("head_identity")
     if experiment.head_identity != wanted:
+        known = f"the head {wanted}" if wanted else "no head of your own"
         raise UserError(
-            f"--run={path}: was trained with the head {wanted}. In Python, "
+            f"--run={path}: was trained with {known}. In Python, "
             "experiment.open_run takes it as `head`."
         )
     identity = loading.identify(

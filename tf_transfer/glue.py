@@ -25,7 +25,6 @@ import functools
 from typing import Any
 
 from tf_transfer import experiment
-from tf_transfer import tasks as tasks_lib
 from tf_transfer.config.settings import setting
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data.task import Source
@@ -64,7 +63,7 @@ class Glue(experiment.Experiment):
     @functools.cached_property
     def source(self) -> Source:
         """Where its texts come from; CoLA by accuracy, see section 3.2."""
-        source = tasks_lib.open_source(self.settings)
+        source = super().source
         if source.task == glue_data.TASKS["cola"]:
             source.task = source.task.scored_by("accuracy")
         return source

@@ -61,7 +61,8 @@ def first_figure(study: Study, rows: Sequence[Row]) -> Figure | None:
     """Score against seconds, by task: there are too many rows to name each."""
     del study
     timed = _select_known(rows, _seconds)
-    return _draw_front(timed, *SECONDS) if timed else None
+    label = "seconds to the stopping point"
+    return _draw_front(timed, "seconds", label, _seconds) if timed else None
 
 
 def figures(study: Study) -> list[Figure]:
@@ -159,9 +160,6 @@ def _memory(row: Row) -> float:
 
 def _parameters(row: Row) -> float:
     return _mean(row.runs.trainable_parameters)
-
-
-SECONDS: Cost = ("seconds", "seconds to the stopping point", _seconds)
 
 
 def _select_known(
