@@ -1,7 +1,6 @@
 """docs/freezing.md says what the study does and shows."""
 
 import dataclasses
-import json
 import os
 import re
 
@@ -10,6 +9,7 @@ from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.data import glue
 from tf_transfer.reports import claims
+from tf_transfer.reports import summary as summary_lib
 
 
 def read_choices():
@@ -54,8 +54,8 @@ def test_the_page_says_what_the_command_does():
 def test_the_page_names_the_output_of_the_runs_that_it_shows():
     """Runs of before the softmax of two units have none in their key."""
     folder = os.path.join(commands.ROOT, "experiments", "freezing")
-    with open(os.path.join(folder, "summary.json"), encoding="utf-8") as file:
-        keys = [run["key"] for run in json.load(file)["runs"]]
+    kept = summary_lib.read(os.path.join(folder, "summary.json"))
+    keys = [run["key"] for run in kept["runs"]]
     heads = {key.get("loss_head", "sigmoid") for key in keys}
     path = os.path.join(commands.ROOT, "docs", "freezing.md")
     with open(path, encoding="utf-8") as file:

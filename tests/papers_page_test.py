@@ -1,7 +1,6 @@
 """docs/papers.md: commands parse, claims have rows, reports write the names."""
 
 import functools
-import json
 import os
 import re
 import shlex
@@ -166,9 +165,7 @@ def test_a_report_can_write_what_a_row_says_it_rebuilds(paper):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_time_of_a_small_study_is_that_of_its_summary(paper):
     name = PAPERS[paper]
-    path = os.path.join(commands.ROOT, "experiments", name, "summary.json")
-    with open(path, encoding="utf-8") as file:
-        runs = json.load(file)["runs"]
+    runs = summary.read(os.path.join(FOLDER, name, "summary.json"))["runs"]
     seconds = sum(  # what each run paid: a shared prefix counts once
         run["seconds"]
         - (run["prefix_build_seconds"] or 0)

@@ -4,7 +4,6 @@ Commands run with `tiny` and `sample` put in.
 """
 
 import glob
-import json
 import os
 import re
 import shlex
@@ -406,7 +405,9 @@ def test_the_minutes_of_a_study_are_those_of_its_summary(paper):
     runs, minutes = re.search(
         r"(\d+)\s+runs\s+train\s+for\s+(\d+)\s+minutes\s+in\s+all", text
     ).groups()
-    summary = json.loads(read(f"experiments/{paper}/summary.json"))
+    summary = summary_lib.read(
+        os.path.join(commands_lib.ROOT, "experiments", paper, "summary.json")
+    )
     seconds = sum(  # what each run paid: a shared prefix counts once
         run["seconds"]
         - (run["prefix_build_seconds"] or 0)

@@ -4,6 +4,7 @@ It is small enough to be kept with a document, so that the document can be made
 again, and seen to be stale, without the runs.
 """
 
+import collections
 import hashlib
 import itertools
 import json
@@ -18,7 +19,7 @@ from tf_transfer.reports.reading import Record
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
-VERSION = 3
+VERSION = 4
 
 Summary = dict[str, Any]
 Progress = Callable[..., Iterable[Any]]
@@ -143,8 +144,20 @@ def _describe(runs: Sequence[Record], day: str) -> dict[str, Any]:
 def to_json(summary: Summary) -> str:
     """A summary as `read` takes it: small, and with a line for each run.
 
-    Its first line has a hash of all others.
+    Its first line has a hash of all others. What most runs have alike is
+    written once, as `defaults`; the line of a run has the rest.
     """
+    runs = summary["runs"]
+    defaults = _find_defaults(runs)
+    settings = _find_defaults([run["key"] for run in runs])
+    written = [
+        {
+            "path": run["path"],
+            **_leave_out(defaults, run),
+            "key": _leave_out(settings, run["key"]),
+        }
+        for run in runs
+    ]
 
     def dump(value: Any) -> str:
         return json.dumps(value, separators=(",", ":"))
@@ -152,12 +165,40 @@ def to_json(summary: Summary) -> str:
     lines = []
     for name, value in summary.items():
         if name == "runs":
-            body = "[\n" + ",\n".join(map(dump, value)) + "\n]"
+            both = {**defaults, "key": settings}
+            lines.append(f"{dump('defaults')}:{dump(both)}")
+            body = "[\n" + ",\n".join(map(dump, written)) + "\n]"
         else:
             body = dump(value)
         lines.append(f"{dump(name)}:{body}")
     text = ",\n".join(lines) + "\n}\n"
     return f'{{\n"sha256":"{_hash(text)}",\n{text}'
+
+
+def _find_defaults(records: Sequence[Record]) -> Record:
+    """What more than half of the records have, of the fields that all have."""
+    defaults = {}
+    for field in set.intersection(*map(set, records)):
+        values = collections.Counter(json.dumps(r[field]) for r in records)
+        value, count = values.most_common(1)[0]
+        if count > len(records) / 2:
+            defaults[field] = json.loads(value)
+    return dict(sorted(defaults.items()))
+
+
+def _leave_out(defaults: Record, record: Record) -> Record:
+    """A record without what is as in the defaults; 1 is not 1.0 or True."""
+    return {
+        field: value
+        for field, value in record.items()
+        if field not in defaults
+        or json.dumps(value) != json.dumps(defaults[field])
+    }
+
+
+def _restore(defaults: Record, record: Record) -> Record:
+    key = {**defaults["key"], **record["key"]}
+    return {**defaults, **record, "key": key}
 
 
 def _hash(text: str) -> str:
@@ -185,6 +226,8 @@ def read(path: str) -> Summary:
                 f"{path}: is damaged (its lines are not as they were "
                 "written). Make it again from its runs."
             )
+        defaults = summary.pop("defaults")
+        summary["runs"] = [_restore(defaults, run) for run in summary["runs"]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(
             f"{path}: is not a summary. Give a folder of runs, or the "
