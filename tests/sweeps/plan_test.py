@@ -71,6 +71,32 @@ def test_a_new_worker_begins_where_no_other_is(runs):
     assert other.axes["task"] != first.axes["task"]
 
 
+@pytest.mark.parametrize("prefix", ["live", "cached"])
+def test_two_workers_trace_each_program_once(prefix, tmp_path):
+    grid = {
+        "experiment": "glue",
+        "flags": {"model": "tiny", "data": "sample", "frozen_prefix": prefix},
+        "axes": {
+            "batch_size": [1, 2, 4, 8],
+            "trainable_layers": [1],
+            "seed": [0, 1],
+        },
+    }
+    todo = plan.order(grid_lib.expand("grid.json", grid, str(tmp_path)))
+    last = [None, None]
+    traced = []
+    while todo:
+        for worker in (0, 1):  # they take turns, as runs are alike
+            others = [last[1 - worker]] if last[1 - worker] else []
+            run = plan.choose(last[worker], todo, others)
+            todo.remove(run)
+            before = last[worker]
+            if before is None or plan.sharing(run) != plan.sharing(before):
+                traced.append(run.axes["batch_size"])
+            last[worker] = run
+    assert sorted(traced) == ["1", "2", "4", "8"]
+
+
 def shards(runs, count, seconds):
     return [
         plan.choose_shard(runs, shard, count, seconds, lambda run: 5.0)

@@ -80,8 +80,10 @@ def choose(
 ) -> Planned:
     """The run that a worker does next.
 
-    It is one that shares more than the texts with the last, or else one whose
-    texts nobody else works on.
+    It is the one that shares most with the last, if that is more than the
+    texts, or else one whose texts nobody else works on. Of equals it shares
+    least with what others run: two workers trace no program twice while there
+    are other ones.
 
     Args:
         last: what the worker did last.
@@ -89,21 +91,26 @@ def choose(
         running: what other workers do.
     """
 
-    def count_shared(run: Planned, other: Planned) -> int:
-        pairs = zip(sharing(run), sharing(other))
+    def count_shared(run: Planned, other: Planned | None) -> int:
+        pairs = zip(sharing(run), sharing(other)) if other else ()
         return sum(1 for _ in itertools.takewhile(_is_equal, pairs))
 
-    if last is not None:
-        best = max(todo, key=lambda run: count_shared(run, last))
-        if count_shared(best, last) > CACHE:
-            return best
-    return min(
-        todo,
-        key=lambda run: (
-            max((count_shared(run, other) for other in running), default=0),
-            -count_shared(run, last) if last else 0,
-        ),
-    )
+    with_last = [count_shared(run, last) for run in todo]
+    with_others = [
+        max((count_shared(run, other) for other in running), default=0)
+        for run in todo
+    ]
+
+    def goes_on(index: int) -> tuple[int, int]:
+        return with_last[index], -with_others[index]
+
+    def begins_elsewhere(index: int) -> tuple[int, int]:
+        return -with_others[index], with_last[index]
+
+    best = max(range(len(todo)), key=goes_on)
+    if with_last[best] <= CACHE:
+        best = max(range(len(todo)), key=begins_elsewhere)
+    return todo[best]
 
 
 def _is_equal(pair: tuple[Any, Any]) -> bool:
