@@ -127,9 +127,8 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
 
 
 RATES = [
-    (f"{size}rates_{task}" if size or task != "ner" else "rates", task)
-    for size in ("", "embedded_")
-    for task in ("ner", "text", "pairs")
+    *(("rates", "ner"), ("rates_text", "text"), ("rates_pairs", "pairs")),
+    *((f"embedded_{task}", task) for task in ("ner", "text", "pairs")),
 ]
 
 
@@ -146,7 +145,10 @@ def test_every_head_of_stacking_has_the_same_rates_the_base_s_among_them(
     for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
         settings = run.settings
         assert settings.task == task
-        if settings.head_lr == paper.settings["head_lr"]:
+        if (
+            settings.head_lr == paper.settings["head_lr"]
+            and settings.adaptation != "stack_only"  # trains at that rate alone
+        ):
             model = settings.head, settings.adaptation, settings.pairs
             tried[model].add((settings.lr, settings.seed))
     heads = set(stacking_heads.names_for(task))
@@ -181,8 +183,9 @@ def test_few_sentences_train_for_as_many_steps_as_more(
     assert {300, 1000, 3000} <= sizes
     for (phase, _), counts in steps.items():
         assert {size for size, _ in counts} == sizes
-        expected = {"head": 93, "all": 285}[phase]
-        assert all(abs(count - expected) <= 5 for _, count in counts)
+        # Of 300 sentences the last batch is short, in 32 or in 16.
+        least, most = min(n for _, n in counts), max(n for _, n in counts)
+        assert least / most > 0.9, (phase, counts)
 
 
 def count_filling(row, keys, paper):
