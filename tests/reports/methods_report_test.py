@@ -226,12 +226,14 @@ def test_a_grid_gives_each_method_equally_many_rates(name, blocks, tmp_path):
     rates = {}
     for run in grid_lib.expand(path, grid, str(tmp_path)):
         settings = run.settings
-        where = settings.task, settings.approach, settings.runs_cached
+        what = settings.approach, settings.head, settings.freeze_schedule
+        where = settings.task, *what, settings.runs_cached
         rates.setdefault(where, []).append((settings.lr, settings.seed))
-    # Everywhere, and some blocks from the cache; full in the last 2 live, too.
-    live = int(len(blocks) > 1)
+    # Everywhere, and some blocks from the cache; where there are more than two,
+    # full in the last 2 live, too, two probes and two ways to freeze more.
+    others = 5 * int(len(blocks) > 1)
     assert len(rates) == len(grid["axes"]["task"]) * (
-        6 * (1 + len(blocks)) + live
+        6 * (1 + len(blocks)) + others
     )
     for tried in rates.values():
         assert len(tried) == 4 * 3 == len(set(tried))
