@@ -16,6 +16,7 @@ from tests import commands
 from tests.reports import made_up
 from tf_transfer.reports import brief
 from tf_transfer.reports import frames
+from tf_transfer.reports import measures
 from tf_transfer.reports import overview
 from tf_transfer.reports import page as page_lib
 from tf_transfer.reports import study as study_lib
@@ -477,6 +478,28 @@ def test_a_committed_summary_gives_a_page_that_answers(path):
         for path in table.frame["run"]
     }
     assert shown == {record["path"] for record in summary["runs"]}
+
+
+def test_an_epoch_of_a_run_that_traced_is_timed_and_its_total_is_not():
+    """An epoch that traces is none of those whose mean a run records."""
+    usual = {**ALL[0]["timing_environment"], "traced": False}
+    other = [{}, {}, {"traced": True}, {"threads": 7}, {"mixed": True}]
+    runs = frames.runs_frame(
+        [
+            {
+                **ALL[0],
+                "path": str(number),
+                "timing_environment": {**usual, **change},
+            }
+            for number, change in enumerate(other)
+        ]
+    )
+    assert list(runs.timed) == [True, True, False, False, False]
+    known = runs.seconds_per_epoch.notna()
+    assert list(known) == [True, True, True, False, False]
+    assert len(measures.measure_runs("seconds", runs)) == 2
+    times = measures.measure_runs("seconds_per_epoch", runs)
+    assert [time is not None for time in times] == list(known)
 
 
 def test_frames_of_records_without_all_metrics_are_made():

@@ -156,7 +156,8 @@ def explain_times(runs: pd.DataFrame) -> list[str]:
     return [
         f"{were} timed in another environment (devices, threads, runs side by "
         "side, traced or warm) than most: the scores count, the times are left "
-        "blank."
+        "blank. The time of an epoch counts where only tracing differs, which "
+        "is in a run's first epoch."
     ]
 
 

@@ -7,8 +7,6 @@ import pandas as pd
 
 from tf_transfer.reports import overview
 
-TIMES = ["seconds", "seconds_per_epoch"]
-
 
 def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with `text`, the name of their task, and `trains`, in words.
@@ -28,7 +26,7 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
         overview.name_approach(approach, cached)
         for approach, cached in zip(runs.approach, runs.cached)
     ]
-    runs.loc[~runs.timed, TIMES] = np.nan
+    runs.loc[~runs.timed, "seconds"] = np.nan
     return runs.sort_values(
         ["text", "cached", "trainable_parameters", "trains", "lr"],
         ascending=[True, True, False, True, True],

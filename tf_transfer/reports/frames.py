@@ -76,11 +76,13 @@ def runs_frame(
         (test, or validation where nothing is tested), `validation`, `majority`
         (of the headline metric; nan where not known), `one_answer` (whether
         all examples have the same answer); `seconds` (to the stopping point, a
-        cached prefix as if this run had built it), `seconds_per_epoch`,
-        `memory` (bytes), `trainable_parameters`, `total_parameters` (all nan
-        where not known),
-        `epochs_run`, `stop_reason`; `timed` (whether its times may be compared
-        with those of most runs on its texts); `study` (`A`, the largest, `B`,
+        cached prefix as if this run had built it), `seconds_per_epoch` (of
+        runs timed as most on their texts; an epoch that traces is never among
+        them), `memory` (bytes), `trainable_parameters`, `total_parameters`
+        (all nan where not known),
+        `epochs_run`, `stop_reason`; `timed` (whether its other times may be
+        compared with those of most runs on its texts, which traced or were
+        warm as it did or was); `study` (`A`, the largest, `B`,
         ...; of a baseline that belongs to others an empty string, see
         `studies`), `shared` (dict: settings that a study's runs have in
         common) and `group` (a number).
@@ -107,7 +109,9 @@ def runs_frame(
         + [frame.settings.map(dump).rename("settings_text")],
         sort=True,
     ).ngroup()
-    frame["timed"] = _is_timed(frame)
+    alike = _are_as_most(frame, ~frame.mixed, "environment")
+    frame.loc[~alike, "seconds_per_epoch"] = np.nan
+    frame["timed"] = _are_as_most(frame, alike, "traced")
     # Columns of a type lie together: rows are taken several times as fast.
     texts = frame.select_dtypes(["string"]).columns
     return frame.astype(dict.fromkeys(texts, object)).copy()
@@ -171,8 +175,10 @@ def _make_row(record: Record) -> dict[str, Any]:
                 # A stored summary may be older than a name.
                 n: record["timing_environment"].get(n)
                 for n in TIMING_ENVIRONMENT
+                if n != "traced"
             }
         ),
+        "traced": dump(record["timing_environment"].get("traced")),
         "mixed": record["timing_environment"]["mixed"],
         "record": record,
     }
@@ -199,24 +205,20 @@ def letters_of(number: int) -> str:
     return (letters_of(more - 1) if more else "") + chr(ord("A") + last)
 
 
-def _is_timed(frame: pd.DataFrame) -> pd.Series:
-    """Whether a run's environment is that of most runs of its study and texts.
+def _are_as_most(
+    frame: pd.DataFrame, among: pd.Series, column: str
+) -> pd.Series:
+    """Which runs have in a column what most have, of a study and its texts.
 
-    Runs that were continued elsewhere are not timed.
+    Args:
+        frame: see `runs_frame`.
+        among: which runs count; no other is as most.
+        column: of the frame.
     """
-    whole = frame[~frame.mixed]
-    keys = ["study", "task", "data_identity"]
-    commonest = whole.groupby(keys).environment.agg(
-        lambda column: column.mode().iloc[0]
-    )
-    expected = pd.Series(
-        [
-            commonest.get(tuple(row), None)
-            for row in frame[keys].itertuples(index=False)
-        ],
-        index=frame.index,
-    )
-    return ~frame.mixed & (frame.environment == expected)
+    runs = frame[among]
+    of_most = runs.groupby(["study", "task", "data_identity"])[column]
+    is_so = runs[column] == of_most.transform(lambda v: v.mode().iloc[0])
+    return is_so.reindex(frame.index, fill_value=False)
 
 
 def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:

@@ -67,7 +67,7 @@ def _tabulate_costs(rows: Sequence[Row]) -> Table:
                 "lr": f"{row.lr:g}",
                 "epochs": f"{row.runs.epochs_run.mean():.1f}"
                 + (" (limit)" if brief.is_cut_off(row) else ""),
-                "s per epoch": spread(_timed(row).seconds_per_epoch, 1),
+                "s per epoch": spread(row.runs.seconds_per_epoch, 1),
                 "of its epoch, %": brief.ranged(row.epoch_share, 1),
                 "time, s": spread(_timed(row).seconds, 1),
                 "prefix, s": spread(

@@ -21,7 +21,8 @@ MEASURES = {
     "deviation": ("the distance from the group's median", "points"),
 }
 PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
-TIMES = ("seconds", "seconds_per_epoch", "score_within")
+# Of an epoch, `frames.runs_frame` has no time that may not be compared.
+OF_TIMED = ("seconds", "score_within")
 UNTIL_STOP = ("seconds", "epochs_run")  # what a limit of epochs cuts off
 
 Values = Sequence[float | None]
@@ -67,7 +68,7 @@ def measure_runs(
     name: str, runs: pd.DataFrame, seconds: float = math.nan
 ) -> Values:
     """See `measure_sides`; `seconds` are those of `score_within`."""
-    if name in TIMES:
+    if name in OF_TIMED:
         runs = runs[runs.timed]
     if name == "deviation":
         return list(np.abs(runs.score - runs.score.median()))
