@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 import safetensors.numpy
+import tensorflow as tf
 
 from tests.conftest import tiny_settings
 from tests.quick import eagerly
@@ -118,6 +119,21 @@ def test_the_cache_of_a_prefix_serves_every_method(exact, tmp_path, capsys):
     assert capsys.readouterr().out.count("built now") == 1
 
 
+@pytest.mark.parametrize("method", ["lora", "adapter", "ia3"])
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_in_half_precision_what_trains_is_float32(precision, method, tmp_path):
+    settings = settings_of(
+        tmp_path, method=method, precision=precision, dropout=0.0
+    )
+    result = glue.run(settings)
+    trained = [w for w in result.network.weights if w.trainable]
+    assert {str(weight.dtype) for weight in trained} == {"float32"}
+    whole = glue.run(dataclasses.replace(settings, precision="float32"))
+    assert list(result.history.train_loss) == pytest.approx(
+        list(whole.history.train_loss), rel=0.01
+    )
+
+
 @pytest.mark.slow
 def test_a_resumed_run_is_the_one_that_was_not_interrupted(tmp_path):
     def run(out, epochs):
@@ -166,6 +182,23 @@ def test_a_saved_run_answers_as_it_did_and_exports_a_plain_bert(tmp_path):
     again._programs.clear()
     for (label, score), (_, other) in zip(first, again.answer(texts)):
         assert score == pytest.approx(other, abs=1e-5), label
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["lora", "adapter"])
+def test_a_saved_model_answers_with_what_the_method_adds(method, tmp_path):
+    settings = settings_of(tmp_path / "runs", method=method, lr=0.01)
+    predictor = glue.run(settings).predictor()
+    texts = ["A good film.", "The dog was not in the house, two men said."]
+    folder = str(tmp_path / "saved")
+    predict.export(predictor, folder)
+    model = tf.saved_model.load(folder)
+    served = model.signatures["serving_default"](text_1=tf.constant(texts))
+    logits = served["logits"].numpy().ravel()
+    for logit, (label, score) in zip(logits, predictor.answer(texts)):
+        positive = 1 / (1 + np.exp(-logit))
+        assert score == pytest.approx(max(positive, 1 - positive), abs=1e-5)
+        assert label == predictor.task.labels[int(positive > 0.5)]
 
 
 @pytest.mark.slow

@@ -122,6 +122,42 @@ def test_gradual_is_recorded_and_each_epoch_moves_a_block_more(tmp_path):
     assert glue.Glue(settings).find_finished() is not None
 
 
+@pytest.mark.slow
+def test_gradual_is_the_same_from_a_cache_and_when_it_is_resumed(tmp_path):
+    class Stop(Callback):
+        """Fails in the second stage, after its first steps."""
+
+        def on_steps_end(self, trainer, losses, counts):
+            if trainer.progress.total_epochs == 2:
+                raise RuntimeError("stop")
+
+    def settings(out, **changes):
+        folder = tmp_path / out
+        folder.mkdir(exist_ok=True)
+        return settings_of(
+            folder,
+            freeze_schedule="gradual",
+            trainable_layers="2",
+            max_epochs=1,
+            dropout=0.0,
+            head_dropout=0.0,
+            cache_dtype="float32",
+            **changes,
+        )
+
+    live = glue.run(settings("live"))
+    cached = {"frozen_prefix": "cached"}
+    with pytest.raises(RuntimeError, match="stop"):
+        glue.run(settings("resumed", **cached), callbacks=[Stop()])
+    resumed = glue.run(settings("resumed", **cached))
+    whole = glue.run(settings("whole", **cached))
+    assert numbers(resumed) == numbers(whole)
+    assert list(whole.history.train_loss) == pytest.approx(
+        list(live.history.train_loss), rel=1e-5
+    )
+    assert whole.record["prefix_seconds"] > 0
+
+
 def test_many_stages_keep_no_moments_of_those_before(tmp_path, monkeypatch):
     from tf_transfer.training import programs
 

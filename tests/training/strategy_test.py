@@ -107,12 +107,22 @@ def outcomes_of(forks, out, runs):
 
 
 @pytest.mark.slow
-def test_two_logical_devices_give_the_losses_of_one(forks, tmp_path):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"trainable_layers": "0"},
+        {"trainable_layers": "all", "method": "lora"},
+        {"trainable_layers": "all", "method": "adapter"},
+    ],
+    ids=str,
+)
+def test_two_logical_devices_give_the_losses_of_one(changes, forks, tmp_path):
     outcomes = []
-    for changes in ({}, BOTH):
+    for devices in ({}, BOTH):
         out = tmp_path / str(len(outcomes))
         out.mkdir()
-        outcomes += outcomes_of(forks, out, [{**SHORT, **changes}])
+        run = {"max_epochs": 1, **changes, **devices}
+        outcomes += outcomes_of(forks, out, [run])
     one, two = outcomes
     assert [count for _, count in one[0]] == [8, 8, 8, 8, 1]
     assert_same_numbers(two, one)

@@ -83,6 +83,16 @@ def test_the_exported_folder_is_a_plain_bert_that_answers_alike(
     np.testing.assert_allclose(logits_of(again), logits_of(network), atol=1e-5)
 
 
+@pytest.mark.slow
+def test_so_does_the_exported_keras_preset(tmp_path):
+    network, _ = network_of(LoRA())
+    folder = str(tmp_path / "preset")
+    with added_lib.merged(network.encoder):
+        exports.keras_preset(network, "mine", folder, "classes", "ab", 40)
+    again = Network(loading.load(folder, "", dropout=0.0), network.heads)
+    np.testing.assert_allclose(logits_of(again), logits_of(network), atol=1e-5)
+
+
 def test_adapters_cannot_merge_and_other_formats_refuse_them(tmp_path):
     network, _ = network_of(Adapter())
     before = logits_of(network)
@@ -173,6 +183,40 @@ def test_a_method_trains_what_it_says_and_nothing_below(method):
     assert len(frozen) + len(weights) == len(network.weights)
     first_blocks = network.encoder.blocks[0].weights
     assert not flagged & {weight.path for weight in first_blocks}
+
+
+def names_of(layer_type, *names):
+    """Paths of weights of the layers of a type in the last two blocks."""
+    network, _ = network_of(FULL)
+    return {
+        getattr(layer, name).path
+        for block in network.encoder.blocks[1:]
+        for layer in block._flatten_layers()
+        if type(layer).__name__ in layer_type
+        for name in names
+    }
+
+
+def test_biases_and_norms_are_those_of_their_layers():
+    dense = names_of(("Dense", "EinsumDense"), "bias")
+    shifts = names_of(("LayerNormalization",), "beta")
+    gains = names_of(("LayerNormalization",), "gamma")
+    assert (len(dense), len(shifts), len(gains)) == (12, 4, 4)
+    for method, expected in (
+        (Bias(), dense | shifts),
+        (Norm(), gains | shifts),
+    ):
+        network, trainable = network_of(method)
+        trained = {w.path for w in freezing.freeze(network, trainable)}
+        in_blocks = {
+            weight.path
+            for block in network.encoder.blocks
+            for weight in block.weights
+        }
+        assert len(trained & in_blocks) == len(expected)
+        assert {path.split("/", 1)[1] for path in trained & in_blocks} == {
+            path.split("/", 1)[1] for path in expected
+        }
 
 
 def test_everywhere_is_in_every_block_with_frozen_embeddings():
