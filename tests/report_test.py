@@ -173,6 +173,7 @@ def test_what_most_runs_of_a_summary_share_is_written_once(written, tmp_path):
     path = tmp_path / "summary.json"
     path.write_text(summary_lib.to_json(made))
     again = summary_lib.read(str(path))
+    assert summary_lib.to_json(again) == path.read_text()
     assert json.dumps(again, sort_keys=True) == json.dumps(made, sort_keys=True)
 
 

@@ -11,6 +11,7 @@ from tf_transfer.reports import brief
 from tf_transfer.reports import claims
 from tf_transfer.reports import first_figure
 from tf_transfer.reports import frames
+from tf_transfer.reports import methods as report
 from tf_transfer.reports import plots
 from tf_transfer.reports import study as study_lib
 from tf_transfer.sweeps import grid as grid_lib
@@ -120,8 +121,6 @@ def test_all_methods_are_in_one_study_against_training_everything(study):
 
 
 def test_the_table_has_every_cost_and_the_time_to_a_share(study):
-    from tf_transfer.reports import methods as report
-
     table, *published = report.tables(study)
     by_name = table.frame.set_index("trains")
     lora = by_name.loc["last 2 lora8 (cached)"]
@@ -136,9 +135,40 @@ def test_the_table_has_every_cost_and_the_time_to_a_share(study):
     assert len(published) == 2
 
 
-def test_each_cost_has_a_front(study):
-    from tf_transfer.reports import methods as report
+def test_a_document_has_the_means_over_tasks_of_what_trained_on_all(study):
+    """A second task, on which LoRA everywhere did not train."""
+    records = list(study.runs.record)
+    for run in study.runs.record:
+        score = 0.2 if run["approach"] == "all_lora8" else run["test"] / 2
+        key = {**run["key"], "data_identity": "other"}
+        changes = {"task": "cola", "metric": "matthews", "key": key}
+        scores = {"test": score, "metrics": {"matthews": score}}
+        known = {"majorities": {"matthews": 0.0}, "memory": None}
+        if run["approach"] == "all_lora8":
+            known["one_answer"] = True
+        path = f"cola/{run['path']}"
+        records.append({**run, **changes, **scores, **known, "path": path})
+    [both] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
+    table = report.headline("methods_A", both.rows)
+    assert table.caption.startswith("Means over cola and sst2")
+    assert table.caption.endswith("1 row that did not train on a task")
+    rows = {row["trains"]: row for _, row in table.frame.iterrows()}
+    assert sorted(rows) == [
+        "everything",
+        "last 2 bias (cached)",
+        "last 2 lora8 (cached)",
+    ]
+    everything, lora = rows["everything"], rows["last 2 lora8 (cached)"]
+    assert everything["keeps, %"] == ""
+    # 88.1 of 90.1 on both tasks; 10 s of 100.
+    assert lora["keeps, %"].startswith("97.8 (97.")
+    assert lora["of an epoch, %"] == "10.0 (10.0 to 10.0)"
+    assert lora["checkpoint, MB"] == f"{12 * 25_000 / 2**20:.2f}"
+    assert lora["memory on sst2, MB"] == "1,024"
+    assert lora["trained, %"] == "0.11"
 
+
+def test_each_cost_has_a_front(study):
     first = first_figure.draw(study, study.rows)
     figures = [first, *report.figures(study)]
     assert [figure.name for figure in figures] == [
@@ -150,8 +180,6 @@ def test_each_cost_has_a_front(study):
 
 
 def test_what_trains_and_where_are_told_apart(study):
-    from tf_transfer.reports import methods as report
-
     assert {report._method_and_blocks(row) for row in study.rows} == {
         ("full", "everywhere"),
         ("lora8", "everywhere"),

@@ -4,6 +4,7 @@ A point is a method in some blocks, at the rate that is best on validation. A
 front joins the points that no other surpasses in both score and cost.
 """
 
+import collections
 import itertools
 import math
 from collections.abc import Callable
@@ -55,6 +56,65 @@ def tables(study: Study) -> list[Table]:
         frame = pd.DataFrame(table["rows"], columns=table["columns"])
         found.append(Table(table["name"], table["caption"], frame))
     return found
+
+
+def headline(name: str, rows: Sequence[Row]) -> Table:
+    """What each method keeps and costs, a row each: means over the tasks.
+
+    Args:
+        name: of the study.
+        rows: see `overview.make_rows`.
+    """
+    by_name: dict[str, list[Row]] = collections.defaultdict(list)
+    for row in rows:
+        if not row.failed:
+            by_name[row.trains].append(row)
+    tasks = sorted({row.task for row in rows})
+    groups = [group for group in by_name.values() if len(group) == len(tasks)]
+    measured = collections.Counter(
+        row.task for row in rows if not math.isnan(_memory(row))
+    )
+    [(task, _)] = measured.most_common(1) or [(tasks[0], 0)]
+    lines = []
+    for group in groups:
+        compares = all(row.base is not None for row in group)
+        kept, epoch = (
+            brief.ranged(brief.mean_over_tasks(group, measure), 1)
+            if compares
+            else ""
+            for measure in ("score", "seconds_per_epoch")
+        )
+        checkpoint = _mean(
+            record.get("checkpoint_bytes")
+            for row in group
+            for record in row.runs.record
+        )
+        memory = _mean(_memory(row) for row in group if row.task == task)
+        ends = [row.task for row in group if brief.end_of_rates(row)]
+        lines.append(
+            {
+                "trains": group[0].trains,
+                "keeps, %": kept,
+                "of an epoch, %": epoch,
+                "checkpoint, MB": _show(checkpoint / MB, "{:,.2f}"),
+                f"memory on {task}, MB": _show(memory, "{:,.0f}"),
+                "trained, %": _show(group[0].trained, "{:.3g}"),
+                "rate at an end": ", ".join(ends),
+            }
+        )
+    left = len({row.trains for row in rows}) - len(groups)
+    out = f". Left out: {brief.count(left, 'row')} that did not train on a task"
+    return Table(
+        f"{name}_means",
+        f"Means over {brief.join(tasks)}: percent of the score of training "
+        "everything and of the time of its epochs (a cache is there), with "
+        "95 % intervals over seeds; size of a checkpoint, which holds the "
+        "moments of what trains, too; highest memory of the process, where it "
+        "did that run alone; on which tasks the best rate is the lowest or the "
+        "highest of those tried"
+        "of those tried" + (out if left else ""),
+        pd.DataFrame(lines),
+    )
 
 
 def first_figure(study: Study, rows: Sequence[Row]) -> Figure | None:

@@ -75,7 +75,8 @@ class Part:
             too few for; those that nothing was run for.
         table: the overview.
         headline: its rows on the largest files of each task that trained, for
-            a document; see `choose_headline`.
+            a document; see `choose_headline`. An experiment's module may have
+            its own `headline(name, rows)`.
         tables, figures, notes: folded, the paper's own among them.
     """
 
@@ -166,6 +167,7 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
     figure = first_figure.draw(study, rows)
     tables, figures, notes = [], [], []
     module = module_of(study.experiment)
+    summarise = getattr(module, "headline", choose_headline)
     if module is not None:
         tables += list(module.tables(study))
         figures += list(module.figures(study))
@@ -185,7 +187,7 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
         few,
         unrun,
         tabulate(name, rows),
-        choose_headline(name, rows),
+        summarise(name, rows),
         [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
         [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
         notes,

@@ -190,7 +190,7 @@ def _leave_out(defaults: Record, record: Record) -> Record:
     """A record without what is as in the defaults; 1 is not 1.0 or True."""
     return {
         field: value
-        for field, value in record.items()
+        for field, value in sorted(record.items())
         if field not in defaults
         or json.dumps(value) != json.dumps(defaults[field])
     }
