@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from benchmarks import elsa_study
 from benchmarks import hugging_face
@@ -11,8 +12,10 @@ from tests.conftest import tiny_settings
 from tf_transfer import freezing as elsa
 from tf_transfer import glue
 from tf_transfer.data import batches
+from tf_transfer.models import exports
 from tf_transfer.models import freezing
 from tf_transfer.models import loading
+from tf_transfer.models.heads import pooled as pooled_lib
 from tf_transfer.models.methods import added
 from tf_transfer.models.methods import base
 from tf_transfer.models.methods.lora import LoRA
@@ -149,14 +152,49 @@ def test_peft_trains_as_many_parameters_as_our_lora(
     )
 
 
-def test_peft_adds_the_product_that_ours_adds(settings, encoder):
+def test_peft_adds_the_product_that_ours_adds(encoder, tmp_path):
+    """The encoder with the same A and B answers alike in both."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("peft")
     lora = LoRA(rank=4, alpha=12.0)
-    _, model, _ = lora_beside(settings, encoder, "all", lora)
-    layers = [m for m in model.modules() if hasattr(m, "lora_A")]
-    assert len(layers) == 3 * 2
-    for layer in layers:
-        assert layer.scaling == {"default": 12 / 4}
-        assert type(layer.lora_dropout["default"]).__name__ == "Identity"
+    trainable = freezing.parse("all", "", 3, lora)
+    network = Network(encoder, {"mine": head_of_ones(encoder.hidden)})
+    folder = str(tmp_path)
+    exports.hugging_face(network, "mine", folder, "classes", "ab", 40)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        folder
+    ).eval()
+    hugging_face._add_lora(model, trainable, lora)
+    modules = dict(model.bert.encoder.layer.named_modules())
+    random = np.random.default_rng(0)
+    encoder.added = added.build(encoder, trainable, 0)
+    for number, one in encoder.added.items():
+        for name in ("query", "value"):
+            theirs = modules[f"{number - 1}.{hugging_face.LAYERS[name]}"]
+            for side in "ab":
+                weight = one.by_name[f"{name}_{side}"]
+                weight.assign(random.normal(0, 0.1, weight.shape))
+                layer = getattr(theirs, f"lora_{side.upper()}")["default"]
+                layer.weight.data = torch.tensor(weight.numpy().T)
+    ids = random.integers(5, 60, (3, 9))
+    mask = (np.arange(9) < [[9], [4], [7]]).astype("int64")
+    batch = {"ids": ids, "segments": np.zeros_like(ids), "mask": mask == 1}
+    given = {name: tf.constant(value) for name, value in batch.items()}
+    ours = network.logits("mine", given, training=False).numpy()[:, 0]
+    with torch.no_grad():
+        pooled = model.bert(
+            input_ids=torch.tensor(ids), attention_mask=torch.tensor(mask)
+        ).pooler_output.numpy()
+    np.testing.assert_allclose(ours, pooled.sum(-1), atol=1e-4)
+
+
+def head_of_ones(width):
+    head = pooled_lib.PooledHead(
+        1, width, "cls", 0.0, 0, "float32", name="head_mine"
+    )
+    head.dense.set_weights([np.ones((width, 1)), np.zeros(1)])
+    return head
 
 
 def test_an_epoch_of_peft_changes_lora_and_head_alone(settings, ours, encoder):
