@@ -107,12 +107,11 @@ def headline(name: str, rows: Sequence[Row]) -> Table:
     return Table(
         f"{name}_means",
         f"Means over {brief.join(tasks)}: percent of the score of training "
-        "everything and of the time of its epochs (a cache is there), with "
-        "95 % intervals over seeds; size of a checkpoint, which holds the "
-        "moments of what trains, too; highest memory of the process, where it "
-        "did that run alone; on which tasks the best rate is the lowest or the "
-        "highest of those tried"
-        "of those tried" + (out if left else ""),
+        "everything and of the time of its epochs (the cache's build apart), "
+        "with 95 % intervals over seeds; size of a checkpoint, which holds the "
+        "moments of what trains, too; highest memory of the process, of runs "
+        "that were the first of theirs; on which tasks the best rate is the "
+        "lowest or the highest of those tried" + (out if left else ""),
         pd.DataFrame(lines),
     )
 
