@@ -110,8 +110,8 @@ def headline(name: str, rows: Sequence[Row]) -> Table:
         "everything and of the time of its epochs (the cache's build apart), "
         "with 95 % intervals over seeds; size of a checkpoint, which holds the "
         "moments of what trains, too; highest memory of the process, of runs "
-        "that were the first of theirs; on which tasks the best rate is the "
-        "lowest or the highest of those tried" + (out if left else ""),
+        "that were its first; on which tasks the best rate is the lowest or "
+        "the highest of those tried" + (out if left else ""),
         pd.DataFrame(lines),
     )
 
