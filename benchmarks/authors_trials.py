@@ -47,7 +47,14 @@ MISMATCHED = "MNLI-MM"  # the same runs as MNLI's, on its other development set
 # LayerNorm; which commit a trial ran at, nobody recorded.
 UNTRAINED = "unknown"
 # Of the machine and the times, which nobody recorded.
-UNKNOWN = ("processor", "devices", "threads", "concurrent_runs", "replicas")
+UNKNOWN = (
+    "machine",
+    "processor",
+    "devices",
+    "threads",
+    "concurrent_runs",
+    "replicas",
+)
 
 
 def write_all(lines: Iterable[dict[str, str]], out: str) -> int:

@@ -483,7 +483,7 @@ def test_a_committed_summary_gives_a_page_that_answers(path):
 def test_an_epoch_of_a_run_that_traced_is_timed_and_its_total_is_not():
     """An epoch that traces is none of those whose mean a run records."""
     usual = {**ALL[0]["timing_environment"], "traced": False}
-    other = [{}, {}, {"traced": True}, {"threads": 7}, {"mixed": True}]
+    other = [{}, {}, {"traced": True}, {"machine": "b"}, {"mixed": True}]
     runs = frames.runs_frame(
         [
             {

@@ -16,6 +16,7 @@ from tests import run_files
 from tests.conftest import tiny_settings
 from tf_transfer.training import records
 from tf_transfer.training import tensorboard
+from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
 IDENTITIES = {"model_identity": "tiny 1", "data_identity": "RTE sha256:0"}
@@ -274,6 +275,17 @@ def test_a_finished_run_that_begins_again_has_no_result(run):
     )
 
 
+@pytest.mark.parametrize("name, is_told", [("CPU:0", True), ("GPU:0", False)])
+def test_a_config_tells_machines_apart_whose_processors_compute(
+    run, name, is_told
+):
+    devices = types.SimpleNamespace(names=[name], replicas=1, workers=1)
+    run.begin(tiny_settings("runs"), devices, {}, {})
+    config = run.config()
+    told = machine.start_of_machine() if is_told else None
+    assert config["machine"] == config["starts"][0]["machine"] == told
+
+
 # === TensorBoard ===
 
 
@@ -345,6 +357,7 @@ LIGHT = """
 import sys
 from tf_transfer.training import records
 from tf_transfer.training import tensorboard
+from tf_transfer.utils import machine
 run = records.RunDirectory({path!r}, {{}})
 run.lock()
 events = tensorboard.RunEvents(run.path)

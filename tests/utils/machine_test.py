@@ -37,3 +37,10 @@ def test_concurrent_runs_are_those_that_compute(tmp_path):
         (folder / "stat").write_text(f"{number} (a ) b) S {parent} 1 1")
     (tmp_path / "40").mkdir()  # gone while we looked
     assert machine.concurrent_runs(str(tmp_path)) == 4
+
+
+def test_a_start_of_the_machine_is_told_where_linux_says_it(tmp_path):
+    drawn = tmp_path / "boot_id"
+    assert machine.start_of_machine(str(drawn)) is None
+    drawn.write_text("449ef15c-f5f2-40ff-b7a8-a9b8fcc5a8e1\n")
+    assert machine.start_of_machine(str(drawn)) == "449ef15c"

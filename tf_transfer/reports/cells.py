@@ -154,10 +154,10 @@ def explain_times(runs: pd.DataFrame) -> list[str]:
         return []
     were = "1 run was" if count == 1 else f"{count} runs were"
     return [
-        f"{were} timed in another environment (devices, threads, runs side by "
-        "side, traced or warm) than most: the scores count, the times are left "
-        "blank. The time of an epoch counts where only tracing differs, which "
-        "is in a run's first epoch."
+        f"{were} timed in another environment (machine since its start, "
+        "devices, threads, runs side by side, traced or warm) than most: the "
+        "scores count, the times are left blank. The time of an epoch counts "
+        "where only tracing differs, which is in a run's first epoch."
     ]
 
 

@@ -22,6 +22,7 @@ Record = dict[str, Any]
 # Times are compared only between runs that agree in these. The times of a run
 # that traced its programs hold seconds that a warm worker's next runs save.
 TIMING_ENVIRONMENT = (
+    "machine",
     "processor",
     "devices",
     "threads",

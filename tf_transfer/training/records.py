@@ -78,6 +78,7 @@ START = {
     "devices?": ([str], None),
     "threads?": (int, None),
     "processor?": (str, None),
+    "machine?": (str, None),
     "concurrent_runs?": (int, None),
 }
 CONFIG = {
@@ -430,6 +431,10 @@ class RunDirectory:
             "workers": devices.workers,
             "threads": len(os.sched_getaffinity(0)),
             "processor": machine.processor(),
+            # Of GPUs the name tells the speed, on whichever machine.
+            "machine": machine.start_of_machine()
+            if all("CPU" in name for name in devices.names)
+            else None,
             "concurrent_runs": machine.concurrent_runs(),
         }
         changed = self._find_changes(details)
@@ -498,6 +503,7 @@ class RunDirectory:
                 "devices",
                 "threads",
                 "processor",
+                "machine",
                 "concurrent_runs",
             )
             if name in now
