@@ -498,8 +498,39 @@ def test_an_epoch_of_a_run_that_traced_is_timed_and_its_total_is_not():
     known = runs.seconds_per_epoch.notna()
     assert list(known) == [True, True, True, False, False]
     assert len(measures.measure_runs("seconds", runs)) == 2
-    times = measures.measure_runs("seconds_per_epoch", runs)
-    assert [time is not None for time in times] == list(known)
+    assert len(measures.measure_runs("seconds_per_epoch", runs)) == 3
+
+
+def test_times_are_compared_in_the_environment_that_both_sides_share():
+    """Whatever most runs on the texts have."""
+    usual = ALL[0]["timing_environment"]
+
+    def runs_in(*environments):
+        return [
+            {
+                **ALL[0],
+                "path": f"{environments} {number}",
+                "seconds": float(number),
+                "seconds_per_epoch": float(number),
+                "timing_environment": {**usual, **environment},
+            }
+            for number, environment in enumerate(environments)
+        ]
+
+    here, there = {"machine": "here"}, {"machine": "there"}
+    traced = {"machine": "here", "traced": True}
+    mixed = {"machine": "here", "mixed": True}
+    first = runs_in(here, there, here, traced, mixed)
+    second = runs_in(there, there, there, here, here)
+    frame = frames.runs_frame(first + second)
+    sides = frame[:5], frame[5:]
+    assert measures.measure_sides(("seconds",) * 2, sides) == ([0, 2], [3, 4])
+    of_epoch = measures.measure_sides(("seconds_per_epoch",) * 2, sides)
+    assert of_epoch == ([0, 2, 3], [3, 4])
+    assert measures.measure_sides(("seconds",), sides[1:]) == ([0, 1, 2],)
+    apart = frame[1:2], frame[8:]
+    assert measures.measure_sides(("seconds",) * 2, apart) == ([], [])
+    assert len(measures.measure_sides(("score",) * 2, apart)[1]) == 2
 
 
 def test_frames_of_records_without_all_metrics_are_made():

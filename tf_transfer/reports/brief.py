@@ -62,7 +62,7 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
         return []
     compared = [
         (
-            mean_over_tasks(members, "score"),
+            overview.compare_with_base(members, "score"),
             members,
         )
         for members in approaches
@@ -107,18 +107,6 @@ def _group_alike(rows: Sequence[Row]) -> list[list[Row]]:
     return [members for members in groups.values() if len(members) == most]
 
 
-def mean_over_tasks(rows: Sequence[Row], measure: str) -> Ranged:
-    """Percent of training everything, the mean over tasks."""
-    pairs = []
-    for row in rows:
-        assert row.base is not None
-        sides = row.values[measure], row.base.values[measure]
-        if not all(sides):
-            return Ranged()
-        pairs.append(sides)
-    return overview.combine(pairs, "percent")
-
-
 def _tell(study: Study, kept: Ranged, rows: Sequence[Row]) -> str:
     """One approach against training everything, as a sentence."""
     first = rows[0]
@@ -140,7 +128,9 @@ def _tell(study: Study, kept: Ranged, rows: Sequence[Row]) -> str:
     )
     bases = [row.base for row in rows if row.base is not None]
     stops = any(is_cut_off(row) for row in (*rows, *bases))
-    share = mean_over_tasks(rows, "seconds_per_epoch" if stops else "seconds")
+    share = overview.compare_with_base(
+        rows, "seconds_per_epoch" if stops else "seconds"
+    )
     if share.is_known:
         whole = "the time of an epoch" if stops else "its time"
         sentence += f", in {percent(share, 0)} of {whole}"

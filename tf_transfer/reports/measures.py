@@ -1,5 +1,6 @@
 """What is measured of the runs of a group: a number for each run."""
 
+import collections
 import itertools
 import math
 from collections.abc import Sequence
@@ -21,8 +22,7 @@ MEASURES = {
     "deviation": ("the distance from the group's median", "points"),
 }
 PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
-# Of an epoch, `frames.runs_frame` has no time that may not be compared.
-OF_TIMED = ("seconds", "score_within")
+TIMES = ("seconds", "seconds_per_epoch", "score_within")
 UNTIL_STOP = ("seconds", "epochs_run")  # what a limit of epochs cuts off
 
 Values = Sequence[float | None]
@@ -50,33 +50,82 @@ def measure_sides(
         names: of the measure on each side.
         sides: runs, see `frames.runs_frame`.
         at: for `score_within`, the time in epochs of the last side: of its
-            own mean first epoch, on the timed runs.
+            own mean first epoch.
 
     Returns:
         For each side its values; None where a run has none. Of times, only
-        those of timed runs; of runs tested in folds, one for each fold.
+        those of the timing environment that most runs of all sides share; of
+        runs tested in folds, one for each fold.
     """
+    timed = [name for name in names if name in TIMES]
+    if timed:
+        # Of an epoch, an epoch that traces is never part.
+        sides = _take_timed_alike(sides, timed == ["seconds_per_epoch"] * 2)
     seconds = math.nan
     if "score_within" in names:
         seconds = at * _first_epoch(sides[-1])
     return tuple(
-        measure_runs(name, side, seconds) for name, side in zip(names, sides)
+        _measure_all(name, side, seconds) for name, side in zip(names, sides)
     )
+
+
+def _take_timed_alike(
+    sides: Sequence[pd.DataFrame], traced_or_not: bool
+) -> list[pd.DataFrame]:
+    """Of each side the runs in one environment, of which all have most runs.
+
+    Args:
+        sides: see `measure_sides`.
+        traced_or_not: whether runs that traced count beside warm ones.
+    """
+    sides = [side[~side.mixed] for side in sides]
+    environments = [
+        side.environment + ("" if traced_or_not else side.traced)
+        for side in sides
+    ]
+    counts = [collections.Counter(names) for names in environments]
+    shared = sorted(set.intersection(*map(set, counts)))
+    best = max(
+        shared,
+        key=lambda name: (
+            min(count[name] for count in counts),
+            sum(count[name] for count in counts),
+        ),
+        default=None,
+    )
+    return [side[names == best] for side, names in zip(sides, environments)]
 
 
 def measure_runs(
     name: str, runs: pd.DataFrame, seconds: float = math.nan
 ) -> Values:
-    """See `measure_sides`; `seconds` are those of `score_within`."""
-    if name in OF_TIMED:
+    """A measure of each run, to be shown beside those of all others.
+
+    Args:
+        name: of the measure.
+        runs: see `frames.runs_frame`.
+        seconds: those of `score_within`.
+
+    Returns:
+        See `measure_sides`; times are those of runs that were timed as most.
+    """
+    if name == "seconds_per_epoch":
+        runs = runs[runs.seconds_per_epoch.notna()]
+    elif name in TIMES:
         runs = runs[runs.timed]
+    return _measure_all(name, runs, seconds)
+
+
+def _measure_all(name: str, runs: pd.DataFrame, seconds: float) -> Values:
     if name == "deviation":
         return list(np.abs(runs.score - runs.score.median()))
     if name == "kept_score":
         return operating.keep_as_authors(list(runs.score))
     values: list[float | None] = []
-    if name in ("seconds", "seconds_per_epoch", "epochs_run"):
+    if name in ("seconds", "epochs_run"):
         values = list(runs[name])
+    elif name == "seconds_per_epoch":  # the frame's are those timed as most
+        values = [record[name] for record in runs.record]
     else:
         for record, score in zip(runs.record, runs.score):
             values += _measure(name, record, score, seconds)
@@ -103,11 +152,10 @@ def _measure(
 
 
 def _first_epoch(runs: pd.DataFrame) -> float:
-    """Mean seconds to the end of the first epoch, of the timed runs."""
-    timed = runs[runs.timed]
-    seconds = [record["epochs"][0]["seconds"] for record in timed.record]
+    """Mean seconds to the end of the first epoch."""
+    seconds = [record["epochs"][0]["seconds"] for record in runs.record]
     known = [np.nan if value is None else value for value in seconds]
-    return float(np.mean(known + timed.unpaid_seconds)) if known else math.nan
+    return float(np.mean(known + runs.unpaid_seconds)) if known else math.nan
 
 
 def score_within(record: frames.Record, seconds: float) -> float | None:

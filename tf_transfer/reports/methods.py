@@ -79,7 +79,7 @@ def headline(name: str, rows: Sequence[Row]) -> Table:
     for group in groups:
         compares = all(row.base is not None for row in group)
         kept, epoch = (
-            brief.ranged(brief.mean_over_tasks(group, measure), 1)
+            brief.ranged(overview.compare_with_base(group, measure), 1)
             if compares
             else ""
             for measure in ("score", "seconds_per_epoch")

@@ -27,7 +27,6 @@ from tf_transfer.reports.verdicts import did_not_train
 from tf_transfer.utils import selection
 
 EVERYTHING = "everything"
-MEASURES = ("score", "seconds", "seconds_per_epoch")
 UNTRAINED = "untrained"  # a setting that only what trains everything has
 
 
@@ -62,8 +61,8 @@ class Row:
             not say.
         is_base: whether it trains everything.
         runs: see `frames.runs_frame`.
-        values: of each measure, those of the runs that have one.
-        score: in points.
+        scores: of the runs that have one, in points.
+        score: their mean.
         gain: over training everything, in points.
         kept: percent of the score of training everything.
         seconds: to the stopping point.
@@ -85,7 +84,7 @@ class Row:
     blocks: int | None
     is_base: bool
     runs: pd.DataFrame
-    values: dict[str, list[float]]
+    scores: list[float]
     score: Ranged
     seconds: Ranged
     trained: float
@@ -102,7 +101,7 @@ class Row:
     @property
     def n(self) -> int:
         """Scores that it stands on: seeds, or folds."""
-        return len(self.values["score"])
+        return len(self.scores)
 
     @property
     def has_encoder(self) -> bool:
@@ -257,7 +256,7 @@ def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
 
 
 def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
-    values = {name: _known(runs, name) for name in MEASURES}
+    scores = _known(measures.measure_runs("score", runs))
     layers = str(group.layers)
     return Row(
         task=str(group.text),
@@ -268,9 +267,9 @@ def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
         blocks=int(layers) if layers.isdigit() else None,
         is_base=bool(group.is_base),
         runs=runs,
-        values=values,
-        score=_mean_of(values["score"]),
-        seconds=_mean_of(values["seconds"]),
+        scores=scores,
+        score=_mean_of(scores),
+        seconds=_mean_of(_known(measures.measure_runs("seconds", runs))),
         trained=100
         * float((runs.trainable_parameters / runs.total_parameters).mean()),
         majority=float(runs.majority.iloc[0]),
@@ -343,15 +342,15 @@ def _compare(row: Row) -> Row:
         return row
     return dataclasses.replace(
         row,
-        gain=_compare_values(row, base, "score", "difference"),
-        kept=_compare_values(row, base, "score", "percent"),
-        share=_compare_values(row, base, "seconds", "percent"),
-        epoch_share=_compare_values(row, base, "seconds_per_epoch", "percent"),
+        gain=compare_with_base([row], "score", "difference"),
+        kept=compare_with_base([row], "score"),
+        share=compare_with_base([row], "seconds"),
+        epoch_share=compare_with_base([row], "seconds_per_epoch"),
     )
 
 
-def _known(runs: pd.DataFrame, measure: str) -> list[float]:
-    return [v for v in measures.measure_runs(measure, runs) if v is not None]
+def _known(values: measures.Values) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _mean_of(values: Sequence[float]) -> Ranged:
@@ -368,17 +367,32 @@ def _ranged(groups: estimates.Groups, value: Any) -> Ranged:
     return Ranged(estimate.value, *map(float, estimate.interval()))
 
 
-def _compare_values(row: Row, base: Row, measure: str, kind: str) -> Ranged:
-    """The difference of two means, or one as percent of the other."""
-    ours, theirs = row.values[measure], base.values[measure]
-    if not ours or not theirs:
-        return Ranged()
-    return combine([(ours, theirs)], kind)
-
-
-def combine(
-    pairs: Sequence[tuple[Sequence[float], Sequence[float]]], kind: str
+def compare_with_base(
+    rows: Sequence[Row], measure: str, kind: str = "percent"
 ) -> Ranged:
+    """The mean over rows of a difference to training everything, or of a share.
+
+    Args:
+        rows: each has a base.
+        measure: see `measures.measure_sides`.
+        kind: `difference` or `percent`.
+
+    Returns:
+        See `combine`; nothing where a side of a row has no value.
+    """
+    pairs = []
+    for row in rows:
+        assert row.base is not None
+        sides = measures.measure_sides(
+            (measure, measure), (row.runs, row.base.runs)
+        )
+        pairs.append([_known(side) for side in sides])
+    if not all(side for pair in pairs for side in pair):
+        return Ranged()
+    return combine(pairs, kind)
+
+
+def combine(pairs: Sequence[Sequence[Sequence[float]]], kind: str) -> Ranged:
     """The mean over pairs of groups of a difference, or of a percentage.
 
     Args:
