@@ -160,6 +160,18 @@ def test_a_summary_has_a_line_for_each_run(written):
     ) == json.dumps(made, sort_keys=True)
 
 
+def test_machines_that_share_a_name_are_counted(tmp_path):
+    for seed, changes in enumerate(
+        [{"machine": "a"}, {"machine": "b"}, {"threads": 7}]
+    ):
+        synthetic.write(tmp_path, [0.8], environment=changes, seed=seed)
+    made = summary_lib.summarize_folder(str(tmp_path))["made"]
+    assert made["machine"] == (
+        "/device:CPU:0 (a processor), 2 threads, 1 at a time, 2 machines or "
+        "starts; /device:CPU:0 (a processor), 7 threads, 1 at a time"
+    )
+
+
 def test_what_most_runs_of_a_summary_share_is_written_once(written, tmp_path):
     """Not a number of another type, nor a field that some have not."""
     made = summary_lib.summarize_folder(written.root)

@@ -247,13 +247,24 @@ def _join_versions(runs: Iterable[Record]) -> dict[str, str]:
 
 def _describe_machines(runs: Iterable[Record]) -> str:
     """The machines of the runs, in words."""
-    machines = {
-        f"{', '.join(e['devices'])} ({e['processor'] or 'unknown processor'}), "
-        f"{e['threads']} threads, {e['concurrent_runs']} at a time"
-        for e in (record["timing_environment"] for record in runs)
-        if e["devices"]
-    }
-    return "; ".join(sorted(machines)) or "not recorded"
+    starts: dict[str, set[str]] = {}
+    for environment in (record["timing_environment"] for record in runs):
+        if environment["devices"]:
+            words = (
+                f"{', '.join(environment['devices'])} "
+                f"({environment['processor'] or 'unknown processor'}), "
+                f"{environment['threads']} threads, "
+                f"{environment['concurrent_runs']} at a time"
+            )
+            start = environment.get("machine") or ""
+            starts.setdefault(words, set()).add(start)
+    return (
+        "; ".join(
+            words + (f", {len(of)} machines or starts" if len(of) > 1 else "")
+            for words, of in sorted(starts.items())
+        )
+        or "not recorded"
+    )
 
 
 # === The short table on the screen ===
