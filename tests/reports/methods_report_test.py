@@ -1,5 +1,6 @@
 """The report of methods: fronts, costs, claims, from made-up runs."""
 
+import dataclasses
 import itertools
 import os
 
@@ -12,6 +13,7 @@ from tf_transfer.reports import claims
 from tf_transfer.reports import first_figure
 from tf_transfer.reports import frames
 from tf_transfer.reports import methods as report
+from tf_transfer.reports import overview
 from tf_transfer.reports import plots
 from tf_transfer.reports import study as study_lib
 from tf_transfer.sweeps import grid as grid_lib
@@ -151,7 +153,7 @@ def test_a_document_has_the_means_over_tasks_of_what_trained_on_all(study):
     [both] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
     table = report.headline("methods_A", both.rows)
     assert table.caption.startswith("Means over cola and sst2")
-    assert table.caption.endswith("1 row that did not train on a task")
+    assert "Left out: 1 row that did not train on a task" in table.caption
     rows = {row["trains"]: row for _, row in table.frame.iterrows()}
     assert sorted(rows) == [
         "everything",
@@ -186,6 +188,20 @@ def test_what_trains_and_where_are_told_apart(study):
         ("lora8", "last 2"),
         ("bias", "last 2"),
     }
+
+
+@pytest.mark.parametrize(
+    "approach, words, label",
+    [
+        ("fine_tuning_gradual", "everything, gradual", "gradual everywhere"),
+        ("all_lora8_gradual", "all lora8 gradual", "lora8, gradual everywhere"),
+        ("head", "a probe", "full head"),
+    ],
+)
+def test_schedules_and_probes_have_names(study, approach, words, label):
+    assert overview.name_approach(approach, False) == words
+    row = dataclasses.replace(study.rows[0], approach=approach)
+    assert " ".join(report._method_and_blocks(row)) == label
 
 
 def test_the_brief_names_a_method_before_its_blocks(study):

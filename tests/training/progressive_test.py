@@ -203,6 +203,10 @@ def test_autofreeze_freezes_for_good_and_its_cache_follows(tmp_path, capsys):
     pairs = zip(live.history.train_loss, cached.history.train_loss)
     for one, other in pairs:
         assert one == pytest.approx(other, rel=1e-5)
+    # One that has frozen nothing yet is of the same kind.
+    shared |= {"max_epochs": 1, "frozen_prefix": "cached"}
+    short = glue.run(settings_of(tmp_path / "short", **shared))
+    assert short.record["prefix_seconds"] == 0
 
 
 @pytest.mark.usefixtures("one_each")

@@ -168,6 +168,11 @@ class Component:
         return self.own + self.added
 
     @property
+    def is_block(self) -> bool:
+        """Whether it is a block of the encoder."""
+        return self.name.startswith("block ")
+
+    @property
     def parameters(self) -> int:
         """Number of scalars in its weights."""
         return _count(self.weights)

@@ -67,7 +67,7 @@ def headline(name: str, rows: Sequence[Row]) -> Table:
     """
     by_name: dict[str, list[Row]] = collections.defaultdict(list)
     for row in rows:
-        if not row.failed:
+        if not row.failed and (row.is_base or row.base is not None):
             by_name[row.trains].append(row)
     tasks = sorted({row.task for row in rows})
     groups = [group for group in by_name.values() if len(group) == len(tasks)]
@@ -77,10 +77,9 @@ def headline(name: str, rows: Sequence[Row]) -> Table:
     [(task, _)] = measured.most_common(1) or [(tasks[0], 0)]
     lines = []
     for group in groups:
-        compares = all(row.base is not None for row in group)
         kept, epoch = (
             brief.ranged(overview.compare_with_base(group, measure), 1)
-            if compares
+            if not group[0].is_base
             else ""
             for measure in ("score", "seconds_per_epoch")
         )
@@ -103,7 +102,10 @@ def headline(name: str, rows: Sequence[Row]) -> Table:
             }
         )
     left = len({row.trains for row in rows}) - len(groups)
-    out = f". Left out: {brief.count(left, 'row')} that did not train on a task"
+    out = (
+        f". Left out: {brief.count(left, 'row')} that did not train on a task, "
+        "or whose head training everything does not have"
+    )
     return Table(
         f"{name}_means",
         f"Means over {brief.join(tasks)}: percent of the score of training "
@@ -234,10 +236,8 @@ def _select_known(
 def _method_and_blocks(row: Row) -> tuple[str, str]:
     """What trains and where, in words: `lora8` and `last 2`."""
     blocks, method = overview.split_approach(row.approach)
-    schedule = row.runs.settings.iloc[0].get("freeze_schedule", "none")
-    method = method or "full"
     return (
-        method if schedule == "none" else f"{method}, {schedule}",
+        (method or "full").replace("_", ", "),
         EVERYWHERE.get(blocks, blocks.replace("_", " ")),
     )
 

@@ -287,10 +287,12 @@ def name_approach(approach: str, cached: bool) -> str:
     name = str(approach)
     if name == "fine_tuning":
         name = EVERYTHING
+    elif name.startswith("fine_tuning_"):
+        name = f"{EVERYTHING}, {name.removeprefix('fine_tuning_')}"
     elif name == "last_0":
         name = "the head alone"
     elif name == "head":
-        name = "a linear probe"
+        name = "a probe"
     else:
         name = re.sub(r"^last_(\d+)", r"last \1", name).replace("_", " ")
     return f"{name}{' (cached)' if cached else ''}"

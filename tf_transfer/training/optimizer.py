@@ -17,6 +17,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -98,7 +99,7 @@ class BertAdam:
             its moments are corrected by. With `idle_heads` at `drift` it moves
             on by its old moments, from its first own update on, as if it had
             a gradient of zeros.
-        sums_gradients: whether gradients are summed up, before clipping.
+        summed: weights whose gradients are summed up, before clipping.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
@@ -106,7 +107,7 @@ class BertAdam:
             overflow under `mixed_float16` moves nothing.
         loss_scale, good_steps: of dynamic loss scaling.
         decay: float32. The weight decay.
-        sums: of the gradients of each weight; empty unless asked for.
+        sums: dict, by path, of the gradients of each of `summed`.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class BertAdam:
         options: AdamOptions,
         scales: Sequence[float] | None = None,
         groups: Sequence[str] | None = None,
-        sums_gradients: bool = False,
+        summed: Iterable[Any] = (),
     ) -> None:
         self.weights = list(weights)
         self.scales = list(scales or [1.0] * len(self.weights))
@@ -133,7 +134,7 @@ class BertAdam:
         self.decay = _number("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
-        self.sums = [_slot(w, "sum") for w in self.weights if sums_gradients]
+        self.sums = {w.path: _slot(w, "sum") for w in summed}
 
     @property
     def _first_loss_scale(self) -> float:
@@ -163,15 +164,15 @@ class BertAdam:
         for weight, mean, square in zip(self.weights, self.means, self.squares):
             state[f"m/{weight.path}"] = mean
             state[f"v/{weight.path}"] = square
-        for weight, total in zip(self.weights, self.sums):
-            state[f"sum/{weight.path}"] = total
+        for path, total in self.sums.items():
+            state[f"sum/{path}"] = total
         return state
 
     def take_sums(self) -> dict[str, float]:
-        """The L1 norm of each weight's summed gradients; begins new sums."""
+        """The L1 norm of summed gradients by path; begins new sums."""
         norms = {}
-        for weight, total in zip(self.weights, self.sums):
-            norms[weight.path] = float(tf.reduce_sum(tf.abs(total)).numpy())
+        for path, total in self.sums.items():
+            norms[path] = float(tf.reduce_sum(tf.abs(total)).numpy())
             total.assign(tf.zeros(total.shape, total.dtype))
         return norms
 
@@ -232,19 +233,18 @@ class BertAdam:
                 correction * tf.pow(options.adam_beta1, power),
                 correction * tf.pow(options.adam_beta2, power),
             )
-        totals = self.sums or [None] * len(self.weights)
-        for weight, group, mean, square, total, scale, gradient in zip(
+        for weight, group, mean, square, scale, gradient in zip(
             self.weights,
             self.groups,
             self.means,
             self.squares,
-            totals,
             self.scales,
             gradients,
             strict=True,
         ):
             if group not in powers:
                 continue
+            total = self.sums.get(weight.path)
             if total is not None:
                 update(total, _add_finite, args=(gradient, norm), group=False)
             power1, power2 = powers[group]

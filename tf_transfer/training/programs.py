@@ -168,13 +168,21 @@ def _build(
             for objective, _ in attached
             for weight in network.heads[objective.name].weights
         }
+    summed: list[Any] = []
+    if phase.freeze_percentile is not None:
+        summed = [
+            weight
+            for component in freezing.components(network)
+            if component.is_block
+            for weight in phase.trainable.weights_of(component)
+        ]
     optimizer = BertAdam(
         weights,
         rate,
         options.adam,
         [scales[id(weight)] for weight in weights],
         [groups.get(id(weight), "") for weight in weights],
-        phase.freeze_percentile is not None,
+        summed,
     )
     objectives = [
         ObjectiveProgram(

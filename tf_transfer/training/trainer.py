@@ -255,8 +255,9 @@ class Trainer:
         of_weight = self.optimizer.take_sums()
         norms = {}
         for component in freezing.components(self.network):
-            trained = trainable.weights_of(component)
-            norms[component.name] = sum(of_weight[w.path] for w in trained)
+            if component.is_block:
+                trained = trainable.weights_of(component)
+                norms[component.name] = sum(of_weight[w.path] for w in trained)
         first = trainable.first
         now = [norms[f"block {n}"] for n in range(first, trainable.last + 1)]
         if progress.norms:
@@ -706,7 +707,8 @@ class Trainer:
             if epoch not in progress.started_in  # the first one traces
         ]
         components = freezing.components(self.network)
-        is_cached = bool(progress.prefixes)
+        # Where nothing has been frozen yet, it took no time.
+        is_cached = self._cache_options is not None
         return {
             "validation": best["validation"],
             "test": best["test"],
