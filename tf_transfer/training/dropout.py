@@ -15,6 +15,8 @@ import tensorflow as tf
 
 from tf_transfer.models import keras_private
 
+LARGEST_SEED = tf.int32.max - 1
+
 
 class DropoutSeeds:
     """Takes over the seeds of all dropout layers of a network.
@@ -59,8 +61,10 @@ class DropoutSeeds:
         # words, however close, give unrelated masks. Keras takes each modulo
         # 2^31 - 2, so the second has room for the step alone; in the first, a
         # large prime keeps phases and objectives clear of other seeds.
-        first = seed * 100_003 + (self.phase * 64 + objective) * 7_368_787
-        position = tf.cast(step, tf.int64) * 4096 + tf.cast(replica, tf.int64)
+        with tf.device("CPU:0"):
+            first = seed * 100_003 + (self.phase * 64 + objective) * 7_368_787
+            position = tf.cast(step, tf.int64) * 4096
+            position += tf.cast(replica, tf.int64)
         self._base, self._count = (first, position), 0
         try:
             yield
@@ -72,4 +76,8 @@ class DropoutSeeds:
             raise RuntimeError("a dropout mask was asked for outside a step")
         first, position = self._base
         self._count += 1
-        return tf.stack([first + self._count, position])
+        # TensorFlow's dropout reads its seed on the host, on a GPU, too: what
+        # is computed there is not copied for each layer. Keras's remainder.
+        with tf.device("CPU:0"):
+            seed = tf.stack([first + self._count, position])
+            return tf.cast(tf.math.floormod(seed, LARGEST_SEED), tf.int32)
