@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import os
 
+import pandas as pd
 import pytest
 
 from tests import commands
@@ -14,6 +15,7 @@ from tf_transfer.reports import first_figure
 from tf_transfer.reports import frames
 from tf_transfer.reports import methods as report
 from tf_transfer.reports import overview
+from tf_transfer.reports import page
 from tf_transfer.reports import plots
 from tf_transfer.reports import study as study_lib
 from tf_transfer.sweeps import grid as grid_lib
@@ -168,6 +170,23 @@ def test_a_document_has_the_means_over_tasks_of_what_trained_on_all(study):
     assert lora["checkpoint, MB"] == f"{12 * 25_000 / 2**20:.2f}"
     assert lora["memory on sst2, MB"] == "1,024"
     assert lora["trained, %"] == "0.11"
+
+
+def test_a_document_whose_methods_are_not_compared_has_the_usual_table(study):
+    """Nothing trained everything, or that failed."""
+    alone = [row for row in study.rows if not row.is_base]
+    alone = overview.make_rows(pd.concat([row.runs for row in alone]))
+    assert report.headline("methods_A", alone) is None
+    records = [dict(run) for run in study.runs.record]
+    for run in records:
+        if run["approach"] == "fine_tuning":
+            run["one_answer"], run["test"] = True, 0.5
+            run["metrics"] = {"accuracy": 0.5}
+    [failed] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
+    assert report.headline("methods_A", failed.rows) is None
+    failed.summary["paired"] = []
+    part = page.make_part(failed, failed.rows, False)
+    assert part.headline.name.endswith("overview")
 
 
 def test_each_cost_has_a_front(study):

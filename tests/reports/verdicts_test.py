@@ -169,6 +169,47 @@ def test_a_time_that_the_limit_cut_off_concludes_nothing():
     assert "limit of epochs" in cut_off.reason
 
 
+def test_each_pair_is_timed_in_the_environment_that_it_shares():
+    """Everything ran on a slow machine and on a fast one, the rest on one."""
+    claim = {
+        "first": (LAST, {"trainable_layers": "4"}),
+        "measure": ("seconds_per_epoch", "seconds_per_epoch"),
+        "relative": True,
+        "sign": -1,
+        "over": "mean",
+    }
+    paper = made_up.make_paper(claim)
+
+    def runs(group, machine, seeds, seconds):
+        return [
+            made_up.make_record(
+                paper,
+                "rte",
+                group,
+                seed,
+                80,
+                seconds * (1 + seed / 1000),
+                timing_environment={
+                    **made_up.ENVIRONMENT,
+                    "machine": machine,
+                },
+            )
+            for seed in seeds
+        ]
+
+    first, second = range(3), range(3, 6)
+    whole = runs(ALL, "slow", first, 100.0), runs(ALL, "fast", second, 10.0)
+    few = runs(LAST, "slow", first, 50.0)
+    more = runs({"trainable_layers": "4"}, "fast", first, 5.0)
+    judged = made_up.judge(paper, *whole, few, more)["claim_1"]
+    assert judged.value == pytest.approx(-50, abs=0.5)
+    assert judged.word == "agrees"
+    apart = runs({"trainable_layers": "4"}, "third", first, 5.0)
+    judged = made_up.judge(paper, *whole, few, apart)["claim_1"]
+    assert judged.word == "inconclusive"
+    assert "0 runs on a side on rte timed in an env" in judged.reason
+
+
 def test_exact_settings_win_over_more_runs():
     paper = made_up.make_paper(
         {"sign": 1, "both": {"pooling": "mean"}}, varied=("pooling",)

@@ -104,6 +104,17 @@ class Moved(Callback):
         self._before = now
 
 
+class Summed(Callback):
+    """Of which weights the gradients are summed up, and of which not."""
+
+    def on_train_begin(self, trainer):
+        blocks = trainer.network.encoder.blocks
+        self.blocks = {w.path for block in blocks for w in block.weights}
+
+    def on_record(self, trainer, line):
+        self.summed = set(trainer.optimizer.sums)
+
+
 def test_gradual_is_recorded_and_each_epoch_moves_a_block_more(tmp_path):
     moved = Moved()
     settings = settings_of(
@@ -252,7 +263,9 @@ def test_the_rule_reads_the_gradients_of_the_run(tmp_path, monkeypatch):
         freeze_percentile=75.0,
         max_epochs=3,
     )
-    result = glue.run(settings)
+    summed = Summed()
+    result = glue.run(settings, callbacks=[summed])
+    assert summed.summed == summed.blocks  # nobody asks for others
     assert frozen_by_epoch(result) == [0, 0, 0]
     assert len(asked) == 2 and asked[1][0] == asked[0][1]
     for before, now, percentile in asked:

@@ -357,7 +357,6 @@ LIGHT = """
 import sys
 from tf_transfer.training import records
 from tf_transfer.training import tensorboard
-from tf_transfer.utils import machine
 run = records.RunDirectory({path!r}, {{}})
 run.lock()
 events = tensorboard.RunEvents(run.path)

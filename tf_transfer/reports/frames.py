@@ -128,7 +128,13 @@ def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         shared = members.shared.iloc[0]
         fits = [_fits(few, shared) for few in baselines.shared]
         fitting = baselines[np.array(fits, dtype=bool)]
-        fitting = fitting[fitting.task.isin(members.task)]
+        fitting = fitting[fitting.task.isin(members.task)].copy()
+        timed = members[members.timed]
+        # What traces nothing is timed where the encoders are.
+        where = pd.MultiIndex.from_frame(timed[["task", "environment"]])
+        fitting["timed"] &= pd.MultiIndex.from_frame(
+            fitting[["task", "environment"]]
+        ).isin(where)
         # A copy has columns of a type together, as in `runs_frame`.
         yield str(name), pd.concat([members, fitting]).copy()
 

@@ -113,7 +113,12 @@ def _tabulate_savings(study: Study, rows: Sequence[Row]) -> Table:
     for row in rows:
         if row.base is None or row.is_base or not row.share.is_known:
             continue
-        whole, mine = row.base.seconds.value, row.seconds.value
+        mine, whole = (
+            np.mean(cells.known(values))
+            for values in measures.measure_sides(
+                ("seconds", "seconds"), (row.runs, row.base.runs)
+            )
+        )
         theirs = ""
         if table_number(study, row.runs) and not row.cached:
             theirs = published.get(row.runs.task.iloc[0], {}).get(

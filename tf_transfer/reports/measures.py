@@ -57,10 +57,9 @@ def measure_sides(
         those of the timing environment that most runs of all sides share; of
         runs tested in folds, one for each fold.
     """
-    timed = [name for name in names if name in TIMES]
-    if timed:
-        # Of an epoch, an epoch that traces is never part.
-        sides = _take_timed_alike(sides, timed == ["seconds_per_epoch"] * 2)
+    if {*names} & {*TIMES}:
+        # The time of an epoch is that of those that did not trace.
+        sides = _take_timed_alike(sides, {*names} == {"seconds_per_epoch"})
     seconds = math.nan
     if "score_within" in names:
         seconds = at * _first_epoch(sides[-1])
@@ -70,17 +69,17 @@ def measure_sides(
 
 
 def _take_timed_alike(
-    sides: Sequence[pd.DataFrame], traced_or_not: bool
+    sides: Sequence[pd.DataFrame], ignores_tracing: bool
 ) -> list[pd.DataFrame]:
-    """Of each side the runs in one environment, of which all have most runs.
+    """Of each side the runs in the environment that most of all sides share.
 
     Args:
         sides: see `measure_sides`.
-        traced_or_not: whether runs that traced count beside warm ones.
+        ignores_tracing: whether runs that traced count beside warm ones.
     """
     sides = [side[~side.mixed] for side in sides]
     environments = [
-        side.environment + ("" if traced_or_not else side.traced)
+        side.environment + ("" if ignores_tracing else side.traced)
         for side in sides
     ]
     counts = [collections.Counter(names) for names in environments]
@@ -109,9 +108,7 @@ def measure_runs(
     Returns:
         See `measure_sides`; times are those of runs that were timed as most.
     """
-    if name == "seconds_per_epoch":
-        runs = runs[runs.seconds_per_epoch.notna()]
-    elif name in TIMES:
+    if name in TIMES:
         runs = runs[runs.timed]
     return _measure_all(name, runs, seconds)
 

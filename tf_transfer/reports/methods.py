@@ -58,19 +58,25 @@ def tables(study: Study) -> list[Table]:
     return found
 
 
-def headline(name: str, rows: Sequence[Row]) -> Table:
+def headline(name: str, rows: Sequence[Row]) -> Table | None:
     """What each method keeps and costs, a row each: means over the tasks.
 
     Args:
         name: of the study.
         rows: see `overview.make_rows`.
+
+    Returns:
+        None where nothing is compared with training everything on all tasks.
     """
+    rows = overview.keep_largest(rows)
     by_name: dict[str, list[Row]] = collections.defaultdict(list)
     for row in rows:
-        if not row.failed and (row.is_base or row.base is not None):
+        if not row.failed and (row.is_base or row.kept.is_known):
             by_name[row.trains].append(row)
     tasks = sorted({row.task for row in rows})
     groups = [group for group in by_name.values() if len(group) == len(tasks)]
+    if all(group[0].is_base for group in groups):
+        return None
     measured = collections.Counter(
         row.task for row in rows if not math.isnan(_memory(row))
     )
@@ -104,7 +110,7 @@ def headline(name: str, rows: Sequence[Row]) -> Table:
     left = len({row.trains for row in rows}) - len(groups)
     out = (
         f". Left out: {brief.count(left, 'row')} that did not train on a task, "
-        "or whose head training everything does not have"
+        "or are not compared with training everything on each"
     )
     return Table(
         f"{name}_means",

@@ -76,7 +76,7 @@ class Part:
         table: the overview.
         headline: its rows on the largest files of each task that trained, for
             a document; see `choose_headline`. An experiment's module may have
-            its own `headline(name, rows)`.
+            its own `headline(name, rows)`, which may return None.
         tables, figures, notes: folded, the paper's own among them.
     """
 
@@ -167,7 +167,9 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
     figure = first_figure.draw(study, rows)
     tables, figures, notes = [], [], []
     module = module_of(study.experiment)
-    summarise = getattr(module, "headline", choose_headline)
+    headline = None
+    if module is not None and hasattr(module, "headline"):
+        headline = module.headline(name, rows)
     if module is not None:
         tables += list(module.tables(study))
         figures += list(module.figures(study))
@@ -187,7 +189,7 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
         few,
         unrun,
         tabulate(name, rows),
-        summarise(name, rows),
+        headline or choose_headline(name, rows),
         [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
         [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
         notes,

@@ -188,11 +188,12 @@ def _make_record(
     starts = config["starts"]
     known = {**config, "traced": result.get("traced")}
     environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
+    # A start that does not say what another one says was another.
+    said = {name for start in starts for name in start}
     mixed = any(
-        start[name] != environment[name]
+        start.get(name) != environment[name]
         for start in starts
-        for name in TIMING_ENVIRONMENT
-        if name in start
+        for name in said.intersection(TIMING_ENVIRONMENT)
     )
     return {
         "path": path,

@@ -614,8 +614,12 @@ def _tabulate_costs(name: str, runs: pd.DataFrame) -> Table:
 
 
 def _share(group: pd.DataFrame, base: pd.DataFrame | None) -> str:
-    ours = cells.seconds(group)
-    theirs = [] if base is None else cells.seconds(base)
+    if base is None:
+        return ""
+    ours, theirs = map(
+        cells.known,
+        measures.measure_sides(("seconds", "seconds"), (group, base)),
+    )
     if not (ours and theirs):
         return ""
     share = (sum(ours) / len(ours)) / (sum(theirs) / len(theirs))

@@ -260,8 +260,8 @@ def _describe_machines(runs: Iterable[Record]) -> str:
             starts.setdefault(words, set()).add(start)
     return (
         "; ".join(
-            words + (f", {len(of)} machines or starts" if len(of) > 1 else "")
-            for words, of in sorted(starts.items())
+            words + (f", {len(ids)} machines or starts" if len(ids) > 1 else "")
+            for words, ids in sorted(starts.items())
         )
         or "not recorded"
     )

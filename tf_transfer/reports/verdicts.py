@@ -362,8 +362,15 @@ def _find_problem(
                 )
     if fewest < FEWEST_SEEDS:
         runs = "1 run" if fewest == 1 else f"{fewest} runs"
-        task = next(c.task for c in comparisons if c.fewest == fewest)
-        return f"{runs} on a side on {task}; {FEWEST_SEEDS} are needed"
+        least = next(c for c in comparisons if c.fewest == fewest)
+        were = ""
+        if {*measures.TIMES} & {*claim.measure} and all(
+            len(side) >= FEWEST_SEEDS for side in least.sides
+        ):
+            were = " timed in an environment that both share"
+        return (
+            f"{runs} on a side on {least.task}{were}; {FEWEST_SEEDS} are needed"
+        )
     return ""
 
 
@@ -456,7 +463,8 @@ def _value(
         claim.measure, comparison.sides, comparison.values
     ):
         known = [value for value in values if value is not None]
-        name = (measure, comparison.at, *sorted(side.path))
+        # Of a side's times, which ones count depends on the other side.
+        name = (measure, comparison.at, *sorted(side.path), *known)
         means.append(groups.mean(name, known))
     return _difference(claim, means)
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tf_transfer.models import keras_private
 
-LARGEST_SEED = tf.int32.max - 1
+SEED_MODULUS = tf.int32.max - 1
 
 
 class DropoutSeeds:
@@ -80,4 +80,4 @@ class DropoutSeeds:
         # is computed there is not copied for each layer. Keras's remainder.
         with tf.device("CPU:0"):
             seed = tf.stack([first + self._count, position])
-            return tf.cast(tf.math.floormod(seed, LARGEST_SEED), tf.int32)
+            return tf.cast(tf.math.floormod(seed, SEED_MODULUS), tf.int32)

@@ -235,6 +235,26 @@ def test_no_two_phases_or_objectives_share_a_mask():
     assert len(set(drawn)) == len(drawn) == 3 * 3 * 4 * 2
 
 
+def test_seeds_are_computed_on_the_host():
+    """Where TensorFlow's dropout reads them, on a GPU, too."""
+    seeds = DropoutSeeds([])
+
+    @tf.function
+    def draw(seed, step):
+        with seeds.at(seed, step, tf.constant(0)):
+            return seeds._next()
+
+    scalar = tf.TensorSpec([], tf.int64)
+    graph = draw.get_concrete_function(scalar, scalar).graph
+    computed = [
+        operation
+        for operation in graph.get_operations()
+        if operation.type in ("Mul", "AddV2", "Pack", "FloorMod", "Cast")
+    ]
+    assert len(computed) > 5
+    assert all("CPU:0" in operation.device for operation in computed)
+
+
 @every_head
 def test_every_dropout_layer_has_the_rate(task, name):
     layers = [
