@@ -331,8 +331,9 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
     return Table(
         f"{name}_overview",
         f"Test scores in points ({', '.join(metrics)}): the mean over n seeds, "
-        "with 95 % intervals. Times are to the stopping point, of runs on the "
-        "same machine alone; a cached prefix counts as if the run had built it",
+        "with 95 % intervals. Times are to the stopping point: seconds on the "
+        "machine of most runs, shares on one that both sides have; a cached "
+        "prefix counts as if the run had built it",
         frame.drop(columns=empty),
         open=True,
     )
