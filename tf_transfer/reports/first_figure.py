@@ -1,5 +1,7 @@
 """The figure at the top of a study: score kept against blocks trained."""
 
+import re
+import textwrap
 from collections.abc import Sequence
 
 from tf_transfer.reports import overview
@@ -90,7 +92,6 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
     scored = [row for row in rows if row.score.is_known]
     known = scored[:MOST_ROWS]
     figure, [axis] = plots.make_panels(1, has_names=True)
-    figure.set_size_inches(5.4, 1.2 + 0.22 * len(known))
     several = len({row.task for row in known}) > 1
     names = []
     for height, row in enumerate(known):
@@ -107,7 +108,10 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
         if row.majority == row.majority:
             axis.plot(row.majority, -height, "|", color="#7F7F7F")
         name = f"{row.task}: {row.trains}" if several else row.trains
-        names.append(name if len(name) < 42 else f"{name[:40]}…")
+        name = re.sub(r",(?=\S)", ", ", name)  # a list may be broken
+        names.append(textwrap.fill(name, 46, max_lines=2, placeholder=" …"))
+    lines = 2 if any("\n" in name for name in names) else 1
+    figure.set_size_inches(5.4, 1.2 + (0.06 + 0.16 * lines) * len(known))
     axis.set_yticks([-height for height in range(len(known))], names)
     plots.add_frame(axis, "", "score, points")
     return plots.finish(
