@@ -303,7 +303,8 @@ def _compare_combinations(name: str, runs: pd.DataFrame) -> list[Table]:
                     **_scores(group, _titles(runs)),
                     "overall against the first": against,
                     "s per epoch": cells.spread(_last_phase(group), 1),
-                    "memory, GB": f"{group.memory.max() / 1e9:.2f}",
+                    # Of a warm worker's runs, that of the first is known.
+                    "memory, GB": cells.spread([group.memory.max() / 1e9]),
                 }
             )
         usual = {

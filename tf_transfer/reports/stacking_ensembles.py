@@ -185,6 +185,7 @@ def make_record(
     paid = [m["prefix_seconds"] for m in members if m["cached"]]
     builds = [m["prefix_build_seconds"] for m in members if m["cached"]]
     environments = [member["timing_environment"] for member in members]
+    known = [m["memory"] for m in members if m["memory"] is not None]
     return {
         **base,
         "path": f"{method} of " + " + ".join(m["path"] for m in members),
@@ -217,5 +218,6 @@ def make_record(
         "prefix_build_seconds": max(builds) if builds else None,
         "trainable_parameters": sum(m["trainable_parameters"] for m in members),
         "total_parameters": sum(m["total_parameters"] for m in members),
-        "memory": max(member["memory"] for member in members),
+        # Of a warm worker's runs, the first one's alone is known.
+        "memory": max(known) if len(known) == len(members) else None,
     }
