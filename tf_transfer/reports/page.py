@@ -494,8 +494,10 @@ def describe_origin(summary: dict[str, Any]) -> str:
         if name in made["versions"]
     )
     commits = ", ".join(commit[:10] for commit in made["commits"])
+    # An ensemble is of runs that count already.
+    trained = sum(not run.get("members") for run in summary["runs"])
     return (
-        f"{brief.count(len(summary['runs']), 'run')}, reported on "
+        f"{brief.count(trained, 'run')}, reported on "
         f"{made['on']}. Machine: {made['machine']}. {packages}."
         + (f" Commit {commits}." if commits else "")
     )
