@@ -22,6 +22,7 @@ from typing import Any
 
 from tf_transfer import freezing
 from tf_transfer.reports import claims
+from tf_transfer.reports import reading
 from tf_transfer.training import records
 from tf_transfer.utils import files
 
@@ -47,14 +48,7 @@ MISMATCHED = "MNLI-MM"  # the same runs as MNLI's, on its other development set
 # LayerNorm; which commit a trial ran at, nobody recorded.
 UNTRAINED = "unknown"
 # Of the machine and the times, which nobody recorded.
-UNKNOWN = (
-    "machine",
-    "processor",
-    "devices",
-    "threads",
-    "concurrent_runs",
-    "replicas",
-)
+UNKNOWN = [n for n in reading.TIMING_ENVIRONMENT if n != "traced"]
 
 
 def write_all(lines: Iterable[dict[str, str]], out: str) -> int:
