@@ -1,6 +1,7 @@
 """A big head on the frozen encoder first, then everything."""
 
 import dataclasses
+import os
 import shutil
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.stacking_data import lines_of
 from tests.stacking_data import run_folder
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
+from tf_transfer.data import glue
 from tf_transfer.models import heads
 from tf_transfer.models import tiny
 from tf_transfer.reports import stacking_ensembles as reports
@@ -69,6 +71,17 @@ def test_pairs_are_read_as_the_head_reads_them(
     )
     run = stacking.Stacking(settings)
     assert run.texts_per_row(run.task) == texts
+
+
+def test_pairs_may_be_those_of_mrpc(tmp_path):
+    folder = os.path.join(glue.SAMPLE, "MRPC")
+    settings = settings_of(tmp_path, "pairs", data=folder)
+    source = stacking.Stacking(settings).source
+    assert source.identity.startswith("MRPC ")
+    assert (source.task.name, source.task.metric) == ("pairs", "accuracy")
+    assert len(source.read("dev").labels) == len(
+        glue.GlueSource(glue.TASKS["mrpc"], "sample", "").read("dev").labels
+    )
 
 
 @pytest.mark.slow

@@ -89,7 +89,8 @@ class Settings(settings_lib.Settings):
         "ner: `tfds`, or a folder with eng.train, eng.testa, eng.testb. text: "
         "a folder with Yahoo's train.csv and test.csv, or a CSV or TSV. pairs: "
         "`tfds` (GLUE's QQP), a folder of the official GLUE files, or of the "
-        "CS224N project's; `sample`.",
+        "CS224N project's; `sample`; or, for an encoder that has seen Quora's "
+        "pairs before, the folder MRPC of the former.",
         hashed=False,  # its content is
     )
     classes: str = setting(
@@ -405,11 +406,16 @@ class Stacking(experiment.Experiment):
         return source
 
     def _open_pairs(self) -> Any:
-        """Quora's questions, from GLUE or from the CS224N project's files."""
+        """Quora's questions, of GLUE or the CS224N project; or GLUE's MRPC."""
         settings = self.settings
         source: Any
+        folder, name = os.path.split(os.path.normpath(settings.data))
         if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
             source = cs224n.FilesOfTask(settings.data, "paraphrase")
+        elif name == glue.TASKS["mrpc"].folder:
+            source = glue.GlueSource(
+                glue.TASKS["mrpc"], folder or os.curdir, settings.cache_folder
+            )
         else:
             source = glue.GlueSource(
                 glue.TASKS["qqp"], settings.data, settings.cache_folder

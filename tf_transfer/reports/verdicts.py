@@ -393,7 +393,7 @@ def _find_incomparable(
                 (model, task)
                 for model in set(side.model)
                 for task in claim.uses or (comparison.task,)
-                if task in SEEN.get(model, ())
+                if _has_seen(model, task, side)
             }
             for model, task in sorted(seen - told):
                 yield f"{model} has seen {task} before"
@@ -403,6 +403,12 @@ def _find_incomparable(
                     f"{side.approach.iloc[0]} at {side.lr.iloc[0]:g} did not "
                     f"train on {comparison.task}"
                 )
+
+
+def _has_seen(model: str, task: str, side: pd.DataFrame) -> bool:
+    """Whether an encoder knows a task's data; `pairs` may be of MRPC's."""
+    is_mrpc = task == "pairs" and side.data_identity.str.startswith("MRPC")
+    return task in SEEN.get(model, ()) and not np.all(is_mrpc)
 
 
 def did_not_train(side: pd.DataFrame) -> bool:
