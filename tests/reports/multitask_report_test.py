@@ -300,7 +300,7 @@ def test_a_change_is_from_the_pass_before_it():
 
 
 def test_that_tasks_hurt_each_other_is_judged_pass_by_pass():
-    runs = write(CLS, (49, 84, 79))
+    runs = write({**CLS, "train": "all"}, (49, 84, 79))
     for number, record in enumerate(runs):
         lines = [{**line} for line in PASSES]
         lines[-1] = passes_of(("sentiment", (49, 84, 79 - number)))[0]
@@ -311,6 +311,19 @@ def test_that_tasks_hurt_each_other_is_judged_pass_by_pass():
     assert found["similarity_hurts_sentiment"].value == pytest.approx(-1.75)
     assert found["sentiment_hurts_similarity"].value == pytest.approx(-3.0)
     assert found["similarity_hurts_sentiment"].word == "agrees"
+
+
+def test_cached_runs_are_compared_though_others_freeze_nothing():
+    """A run of everything at once is live, and no twin of the cached ones."""
+    cached = {**CLS, "frozen_prefix": "cached", "max_epochs": 2}
+    turned = {**cached, "order": "paraphrase,similarity,sentiment"}
+    [study] = collect(
+        write(cached, (50, 80, 70)),
+        write(turned, (50, 80, 70)),
+        write({**CLS, "train": "all", "max_epochs": 10}, (40, 70, 60)),
+    )
+    verdict = judged(study)["order"]
+    assert verdict.study and verdict.value == pytest.approx(0.0)
 
 
 def test_runs_without_such_passes_have_no_figures():

@@ -129,7 +129,7 @@ def choose_sides(
     sides together. Of settings that only one side has, nothing is chosen by
     its scores: they are the paper's, see `_settle`. Learning rates are chosen
     on validation, of equally many on each side. Runs with live frozen blocks
-    come before cached ones.
+    come before cached ones that are alike.
 
     Args:
         repeats: of a study's runs on one task.
@@ -157,20 +157,32 @@ def choose_sides(
         side = _filter(side, usual)
         if not side:
             raise NotFound(f"no runs with {describe({**usual, **wanted})}")
-        live = _filter(side, LIVE)
-        if not live and "frozen_prefix" in side[0].settings:
-            dtypes = collections.Counter[str]()
-            for member in sorted(side, key=_dtype):
-                dtypes[_dtype(member)] += len(member.seeds)
-            [(commonest, _)] = dtypes.most_common(1)
-            live = [member for member in side if _dtype(member) == commonest]
-        sides.append(live or side)
+        sides.append(_prefer_live(side))
     chooses = bool(paper.rates) and not any("lr" in group for group in groups)
     ignored = {"lr", *CACHING} if chooses else {*CACHING}
     sides = _agree_on(sides, paper, [{*group} | ignored for group in groups])
     if chooses:
         sides = _choose_rates(sides, paper)
     return sides
+
+
+def _prefer_live(side: list[Repeats]) -> list[Repeats]:
+    """A side without cached runs that have live ones beside them.
+
+    Those are alike in all but their rates, of which a side has one kind. Of
+    cached ones without any it is the commonest precision that is kept.
+    """
+    kept: list[Repeats] = []
+    for members in _combine(side, _names(side) - {"lr", *CACHING}).values():
+        live = _filter(members, LIVE)
+        if not live and "frozen_prefix" in members[0].settings:
+            dtypes = collections.Counter[str]()
+            for member in sorted(members, key=_dtype):
+                dtypes[_dtype(member)] += len(member.seeds)
+            [(commonest, _)] = dtypes.most_common(1)
+            live = [m for m in members if _dtype(m) == commonest]
+        kept += live or members
+    return sorted(kept, key=lambda repeats: repeats.rows)
 
 
 def _dtype(repeats: Repeats) -> str:
