@@ -341,6 +341,33 @@ def test_neutral_words_follow_the_interval(low, high, runs, kind, expected):
     assert page_lib.neutral_word(verdict) == expected
 
 
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        ({"kind": "equal"}, "no difference; our margin: 1 points"),
+        (
+            {"kind": "equal", "published": -0.25},
+            "-0.25 points; our margin: 1 points",
+        ),
+        ({"kind": "spread"}, "within 1 points; a deviation is ours"),
+        ({"published": 2.5}, "+2.5 points"),
+        ({"sign": -1}, "lower"),
+    ],
+)
+def test_a_margin_is_not_shown_as_the_paper_s(changes, expected):
+    paper = made_up.make_paper(
+        {
+            "margin": 1.0,
+            "margin_from": "ours: a guess",
+            "note": "So.",
+            **changes,
+        }
+    )
+    verdict = verdicts.Verdict(paper.claims[0], "A", verdicts.AGREES, "")
+    assert page_lib.describe_published(verdict) == expected
+    assert page_lib._show(verdict).note == "So. The margin: ours: a guess."
+
+
 def test_a_verdict_has_its_word_figures_and_reason():
     text = page_lib.to_html(
         make_page(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))

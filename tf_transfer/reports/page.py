@@ -244,8 +244,14 @@ def _show(verdict: Verdict) -> Claim:
         MARKS[verdict.word],
         verdict.word.replace(" ", "-"),
         verdict.reason,
-        claim.note,
+        " ".join(filter(None, (claim.note, _describe_margin(verdict)))),
     )
+
+
+def _describe_margin(verdict: Verdict) -> str:
+    """Where the margin of no difference comes from."""
+    source = verdict.claim.margin_from
+    return f"The margin: {source}." if source else ""
 
 
 def neutral_word(verdict: Verdict) -> str:
@@ -272,9 +278,12 @@ def describe_published(verdict: Verdict) -> str:
     """What the paper claims, in figures."""
     claim = verdict.claim
     if claim.kind == "spread":
-        return f"a deviation of at most {claim.margin:g} {claim.unit}"
+        return f"within {claim.margin:g} {claim.unit}; a deviation is ours"
     if claim.kind == "equal":
-        return f"no difference beyond {claim.margin:g} {claim.unit}"
+        size = "no difference"
+        if claim.published:
+            size = f"{claim.published:+.4g} {claim.unit}"
+        return f"{size}; our margin: {claim.margin:g} {claim.unit}"
     if claim.published:
         return f"{claim.published:+.4g} {claim.unit}"
     return {1: "higher", -1: "lower"}.get(claim.direction, "")
