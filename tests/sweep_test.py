@@ -123,6 +123,17 @@ def test_a_dry_run_predicts_the_bytes_of_the_cache(swept):
     assert size <= estimate <= 1.3 * size  # repeated texts are stored once
 
 
+@pytest.mark.slow
+def test_a_dry_run_predicts_the_bytes_of_run_directories(swept):
+    """Those of the arrays, beside which the rest is small."""
+    [line] = [x for x in swept.dry_run.splitlines() if "Run directories" in x]
+    number, unit = line.split()[2:4]
+    estimate = float(number) * {"kB": 1e3, "MB": 1e6}[unit.strip(",")]
+    arrays = glob.glob(f"{swept.runs}/glue/**/*.safetensors", recursive=True)
+    assert len(arrays) == 2  # the selected weights and a checkpoint
+    assert sum(map(os.path.getsize, arrays)) == pytest.approx(estimate, rel=0.1)
+
+
 # === Before anything runs ===
 
 

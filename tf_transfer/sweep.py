@@ -232,6 +232,7 @@ def describe(run_states: RunStates, jobs: int) -> str:
     basis = "from similar runs that are finished here"
     builds: dict[tuple, estimate.Build] = {}
     saved = estimate.START_SECONDS * max(len(pending) - jobs, 0) / jobs
+    disk = 0
     problem = ""
     if any(
         seconds[run.name] is None or run.settings.runs_cached for run in pending
@@ -242,6 +243,7 @@ def describe(run_states: RunStates, jobs: int) -> str:
             for run in pending:
                 needs = estimator.estimate(run)
                 builds |= needs.builds
+                disk += needs.disk_bytes
                 saved += (needs.live_seconds - needs.seconds) / jobs
                 if seconds[run.name] is None:
                     basis = (
@@ -278,6 +280,11 @@ def describe(run_states: RunStates, jobs: int) -> str:
         lines.append(
             f"Feature cache: {formatting.size(size)} in {len(builds)} entries, "
             "less what is stored already."
+        )
+    if disk:
+        lines.append(
+            f"Run directories: {formatting.size(disk)}, three quarters of it "
+            "checkpoints; --prune removes those that nothing needs any more."
         )
     return "\n".join(lines)
 

@@ -130,6 +130,9 @@ class Estimate:
         live_seconds: what `seconds` were without a feature cache.
         predict_seconds: of running the encoder over what is evaluated, once.
         updates: of the weights.
+        disk_bytes: of its directory once it is finished: what trains, in
+            float32, as the selected weights and in the checkpoint, there with
+            two moments.
     """
 
     seconds: float
@@ -137,6 +140,7 @@ class Estimate:
     live_seconds: float
     predict_seconds: float = 0.0
     updates: int = 0
+    disk_bytes: int = 0
 
 
 class Estimator:
@@ -176,6 +180,8 @@ class Estimator:
         settings: Any = run.settings
         if settings.is_sparse:
             return Estimate(START_SECONDS, {}, START_SECONDS)
+        from tf_transfer.models import freezing
+
         network, phases = self._prepare(run)
         share = (
             SHARE_AT_SMALL_BATCHES
@@ -184,7 +190,7 @@ class Estimator:
         )
         peak = self._peak(settings.precision)
         operations, live, predicting, builds = 0.0, 0.0, 0.0, {}
-        batches = updates = 0
+        batches = updates = trained = 0
         for phase in phases:
             trainable = phase.trainable
             if len(phases) == 1:
@@ -193,6 +199,7 @@ class Estimator:
                     len(network.encoder.blocks)
                 )
             cached = settings.runs_cached and trainable.has_prefix
+            trained = max(trained, freezing.count_trained(network, trainable))
             for objective in phase.objectives:
                 needs = _ObjectiveNeeds(settings, network, objective, trainable)
                 operations += needs.operations(phase.max_epochs, cached)
@@ -220,6 +227,7 @@ class Estimator:
             beside + live / speed,
             predicting / (peak * SHARE_OF_PEAK),
             updates,
+            trained * 4 * (1 + 3),
         )
 
     def _peak(self, precision: str) -> float:
