@@ -167,10 +167,10 @@ def choose_sides(
 
 
 def _prefer_live(side: list[Repeats]) -> list[Repeats]:
-    """A side without cached runs that have live ones beside them.
+    """A side without the cached runs whose settings live ones have, too.
 
-    Those are alike in all but their rates, of which a side has one kind. Of
-    cached ones without any it is the commonest precision that is kept.
+    Their rates do not count as settings here: rates are compared among live
+    runs, or among cached ones of one precision, the commonest.
     """
     kept: list[Repeats] = []
     for members in _combine(side, _names(side) - {"lr", *CACHING}).values():

@@ -407,8 +407,9 @@ def _find_incomparable(
 
 def _has_seen(model: str, task: str, side: pd.DataFrame) -> bool:
     """Whether an encoder knows a task's data; `pairs` may be of MRPC's."""
-    is_mrpc = task == "pairs" and side.data_identity.str.startswith("MRPC")
-    return task in SEEN.get(model, ()) and not np.all(is_mrpc)
+    if task == "pairs" and side.data_identity.str.startswith("MRPC").all():
+        return False
+    return task in SEEN.get(model, ())
 
 
 def did_not_train(side: pd.DataFrame) -> bool:

@@ -38,6 +38,7 @@ BATCH_SECONDS = 0.002  # beside what blocks compute: nearly all of last 0's
 SHARE_OF_PEAK = 0.4
 SHARE_AT_SMALL_BATCHES = 0.12
 SMALL_BATCH = 4
+FLOAT32_BYTES = 4
 # A network and its texts serve all runs that differ in these alone.
 SHARED_SETTINGS: dict[str, Any] = {
     "trainable_layers": "all",
@@ -227,7 +228,7 @@ class Estimator:
             beside + live / speed,
             predicting / (peak * SHARE_OF_PEAK),
             updates,
-            trained * 4 * (1 + 3),
+            trained * FLOAT32_BYTES * (1 + 3),  # weights; with both moments
         )
 
     def _peak(self, precision: str) -> float:
