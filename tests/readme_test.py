@@ -305,7 +305,9 @@ def test_every_flag_and_module_that_the_documents_name_exists():
     for name in DOCUMENTS:
         text = read(name)
         named = set(re.findall(r"--([a-z][a-z_0-9]*[a-z0-9])", text))
-        assert not named - known - {"no", "use"}, name
+        # Of pip's and uv's, the part before a hyphen.
+        others = {"no", "use", "resolution", "extra"}
+        assert not named - known - others, name
         for module in re.findall(r"-m ((?:tf_transfer|benchmarks)\.\w+)", text):
             path = module.replace(".", "/") + ".py"
             assert os.path.isfile(os.path.join(commands_lib.ROOT, path)), module
