@@ -228,6 +228,23 @@ def test_runs_that_two_folders_have_count_once(written, tmp_path):
     assert len(same) == len(whole["runs"])
 
 
+def test_runs_without_a_test_score_are_not_merged_with_tested_ones(written):
+    whole = summary_lib.summarize_folder(written.root)
+    [first, *others] = whole["runs"]
+    searched = {**first, "test": None, "path": "searched"}
+    searched["key"] = {**first["key"], "seed": 99}
+    other = {**whole, "runs": [searched], "left_out": [], "paired": []}
+    for summaries in ([whole, other], [other, whole]):
+        merged = summary_lib.merge(summaries)
+        paths = {record["path"] for record in merged["runs"]}
+        assert paths == {record["path"] for record in whole["runs"]}
+        reasons = dict(merged["left_out"])
+        assert reasons["searched"].startswith("has no test score")
+    untested = [{**record, "test": None} for record in others]
+    alone = summary_lib.merge([{**whole, "runs": untested}, other])
+    assert len(alone["runs"]) == len(whole["runs"])
+
+
 def test_tensorboard_has_the_figures_and_the_columns(written):
     reader = event_accumulator.EventAccumulator(
         os.path.join(written.root, "overview")

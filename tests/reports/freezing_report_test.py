@@ -189,6 +189,17 @@ def test_cached_trials_are_tables_of_their_own():
     )
 
 
+def test_a_cache_of_another_precision_has_no_trials_of_the_same_number():
+    cached = {"prefix": (0.0, 5.0), "cached": True}
+    precise = write({1: [96, 98]}, **cached)
+    for record in precise:
+        record["key"]["cache_dtype"] = "float32"
+    usual = write({1: [76, 78, 80]}, **cached)
+    found = tables(write({"all": [80, 82]}), usual, precise)
+    row = found["freezing_mrpc_cached"][1]
+    assert row["score"].startswith("78.00")
+
+
 def test_runs_without_times_have_no_columns_of_times():
     records = write(seconds_per_epoch=None, trainable_parameters=None)
     for record in records:

@@ -189,6 +189,22 @@ def test_a_document_whose_methods_are_not_compared_has_the_usual_table(study):
     assert part.headline.name.endswith("overview")
 
 
+def test_another_alpha_is_another_row_and_never_a_choice():
+    """Else LoRA would have the best of two, and training everything of one."""
+    records = [
+        record(*which, seed)
+        for which, seed in itertools.product(MADE_UP, (0, 1, 2))
+    ]
+    for seed in (0, 1, 2):
+        better = record("lora", "all", "live", seed)
+        better |= {"path": f"alpha/{seed}", "test": 0.99, "validation": 0.99}
+        better["key"]["lora_alpha"] = 64.0
+        records.append(better)
+    rows = overview.make_rows(frames.runs_frame(records))
+    named = [row.trains for row in rows if row.approach == "all_lora8"]
+    assert named == ["all lora8, lora_alpha 16", "all lora8, lora_alpha 64"]
+
+
 def test_each_cost_has_a_front(study):
     first = first_figure.draw(study, study.rows)
     figures = [first, *report.figures(study)]
@@ -256,8 +272,10 @@ def test_a_long_legend_has_room():
 
 def test_the_claims_ask_for_what_the_grids_have_and_their_settings_are_ours():
     paper = claims.read(claims.find_file(FOLDER, "methods"))
-    settings = methods.Settings().resolve()
-    ours = {**settings.hashed(), "max_epochs": settings.max_epochs}
+    ours = {}
+    for method in ("lora", "adapter", "full"):
+        settings = methods.Settings(method=method).resolve()
+        ours |= {**settings.hashed(), "max_epochs": settings.max_epochs}
     for name, value in paper.settings.items():
         if name != "lr":
             assert ours[name] == value, name

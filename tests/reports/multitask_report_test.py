@@ -130,7 +130,7 @@ def test_runs_at_half_the_rate_do_not_move_the_others_up():
     rows = tables_of(study)["table_3_A"].set_index("")
     assert rows["n"]["everything, 20 epochs, lr 1e-5"] == 3
     assert rows["n"]["everything, 20 epochs, lr 2e-5"] == ""
-    assert judged(study)["rate_mean"].reason == "nothing was run for it"
+    assert judged(study)["rate_mean"].reason.startswith("no runs with ")
 
 
 def test_the_faithful_run_is_not_replaced_by_more_runs_of_another():
@@ -216,7 +216,7 @@ def test_the_sum_of_losses_is_compared_on_the_same_pooling():
     assert found["sum_similarity"].value == pytest.approx(-4.7)
     assert found["sum_similarity"].word == "agrees"
     # Both sides are needed: no run has a decay.
-    assert found["sum_decay"].reason == "nothing was run for it"
+    assert found["sum_decay"].reason.startswith("no runs with ")
 
 
 def test_no_difference_over_three_seeds_of_noise_is_not_shown():

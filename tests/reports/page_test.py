@@ -218,7 +218,7 @@ def test_an_encoder_stands_beside_words_alone_on_the_same_texts():
 def test_claims_are_counted_by_their_words():
     comparable = shorten(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))
     assert "Of 1 claim of the paper: 1 agrees." in comparable
-    assert "Nothing was run for the other 1." in comparable
+    assert "1 has no runs to compare." in comparable
     other = [{**run, "model": "minilm"} for run in [*ALL, *TWO]]
     text = shorten(other)
     assert "Not comparable with the paper: encoder minilm" in text
@@ -329,16 +329,23 @@ def test_what_is_not_comparable_has_none_of_the_papers_words():
         (-2, 1, 3, "difference", "unclear"),
         (-0.5, 0.5, 3, "equal", "no difference beyond the margin"),
         (-2, 0.5, 3, "equal", "unclear"),
-        (1, 2, 2, "difference", "too few seeds"),
-        (np.nan, np.nan, 3, "difference", "too few seeds"),
+        (1, 1, 3, "difference", "unclear"),  # no run differs from another
+        (np.nan, np.nan, 3, "difference", "not told"),
     ],
 )
 def test_neutral_words_follow_the_interval(low, high, runs, kind, expected):
     paper = made_up.make_paper({"kind": kind, "margin": 1.0, "sign": 1})
     verdict = verdicts.Verdict(
-        paper.claims[0], "A", verdicts.NOT_COMPARABLE, "", 0, low, high, runs
+        paper.claims[0],
+        "A",
+        verdicts.NOT_COMPARABLE,
+        "",
+        np.nan if np.isnan(low) else 0.0,
+        low,
+        high,
+        runs,
     )
-    assert page_lib.neutral_word(verdict) == expected
+    assert brief.neutral_word(verdict) == expected
 
 
 @pytest.mark.parametrize(
@@ -372,7 +379,7 @@ def test_a_verdict_has_its_word_figures_and_reason():
     text = page_lib.to_html(
         make_page(ALL, make_runs([75, 75.2, 74.8], "2", seconds=50.0))
     )
-    [claim] = parts_of(text[: text.index("Claims that nothing")], "li")[-1:]
+    [claim] = parts_of(text[: text.index("Claims without runs")], "li")[-1:]
     claim = html.unescape(re.sub(r"<.*?>|\s+", " ", claim))
     assert "✓ agrees" in claim and "-5 points" in claim
     assert re.search(r"-5.00 points \(-5.\d+ to -4.\d+\), n = 3", claim)

@@ -174,7 +174,7 @@ def test_sides_at_other_settings_than_the_paper_s_agree_on_theirs():
             stacked("bilstm", lr=1e-4, head_lr=1e-2, phase_one_epochs=2),
             [99.0, 99.1, 99.2, 99.3],
         ),
-        write("ner", stacked("bilstm", lr=5e-5), [99.0, 99.1, 99.2, 99.3]),
+        write("ner", stacked("bilstm", lr=5e-5), [70.0, 70.1, 70.2, 70.3]),
     )
     verdict = judged(study)["entities_f1"]
     assert verdict.value == pytest.approx(1.0)
@@ -390,6 +390,18 @@ def test_in_short_it_says_what_stacking_first_gains_and_costs():
     ]
     [study] = collect(write("ner", DENSE, [80.0]))
     assert stacking.sum_up(study, []) == []
+
+
+def test_nothing_is_compared_with_a_base_that_did_not_train():
+    [study] = collect(
+        write("ner", DENSE, [0.0] * 3, majorities={"f1": 0.0}),
+        write("ner", stacked("bilstm"), [86.0, 86.5, 87.0]),
+    )
+    assert stacking.sum_up(study, []) == [
+        "On ner, finetune-only did not train, so nothing is compared."
+    ]
+    against = tables_of(study)["scores_A_ner"].get("against finetune-only")
+    assert against is None or not any(against)
 
 
 # === Figures ===

@@ -1,5 +1,7 @@
 """The word of a verdict, and when it must not be given."""
 
+import math
+
 import pytest
 
 from tests.reports import made_up
@@ -252,7 +254,12 @@ def test_rates_are_chosen_on_validation_of_equally_many():
     [verdict] = made_up.judge(paper, *both).values()
     assert verdict.value == pytest.approx(-5)
     [verdict] = made_up.judge(paper, *both[:2], both[3]).values()
-    assert verdict.value == pytest.approx(-20)  # both at 2e-5: one rate each
+    # Both have 2e-5, but it is not the best of the first side.
+    assert verdict.word == "inconclusive" and math.isnan(verdict.value)
+    assert verdict.reason == "2 and 1 rates were tried on the sides on rte"
+    worse = write(LAST, 5e-4, [40, 41, 42])
+    [verdict] = made_up.judge(paper, worse, *both[1:2], both[3]).values()
+    assert verdict.value == pytest.approx(-20)  # the best of both is there
 
 
 def test_holms_correction_counts_the_claims_of_the_paper():
@@ -325,7 +332,7 @@ def test_what_one_side_is_asked_for_the_other_has_as_in_the_paper():
         made_up.make_runs(paper, "rte", {**ALL, **high}, [10, 11, 12, 13]),
     ]
     [verdict] = made_up.judge(paper, *runs).values()
-    assert verdict.reason == "nothing was run for it"
+    assert verdict.reason.startswith("no runs with ")
     [verdict] = made_up.judge(
         paper, *runs, made_up.make_runs(paper, "rte", ALL, [80, 81, 82])
     ).values()

@@ -5,6 +5,7 @@ place of the first ones.
 """
 
 import collections
+import math
 from collections.abc import Iterable
 from collections.abc import Sequence
 
@@ -20,6 +21,7 @@ from tf_transfer.reports.verdicts import Verdict
 ENOUGH = 95.0  # percent of the score of training everything
 MOST_NAMED = 4
 SAMPLE = "sample"  # of `--data`
+FAILED = "did not train"
 
 
 def write(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -204,21 +206,66 @@ def describe_verdicts(judged: Sequence[Verdict]) -> list[str]:
     if not tried:
         return [f"None of the paper's {len(judged)} claims can be asked here."]
     comparable = [v for v in tried if v.word != verdicts.NOT_COMPARABLE]
-    others = len(tried) - len(comparable)
-    nothing = len(judged) - len(tried)
-    rest = f" Nothing was run for the other {nothing}." if nothing else ""
-    claims = count(len(tried), "claim")
-    if not comparable:
-        return [
-            f"Not comparable with the paper: {main_reason(tried)}. What these "
-            f"runs say of {claims} is of this encoder and data alone.{rest}"
-        ]
-    counts = verdicts.count_words(comparable)
-    words = ", ".join(f"{number} {word}" for word, number in counts.items())
-    sentence = f"Of {claims} of the paper: {words}"
-    if others:
-        sentence += f", {others} not comparable ({main_reason(tried)})"
-    return [f"{sentence}.{rest}"]
+    others = [v for v in tried if v.word == verdicts.NOT_COMPARABLE]
+    sentences = []
+    if comparable:
+        counts = verdicts.count_words(comparable)
+        words = ", ".join(f"{number} {word}" for word, number in counts.items())
+        sentence = f"Of {count(len(tried), 'claim')} of the paper: {words}"
+        if others:
+            sentence += (
+                f", {len(others)} not comparable ({main_reason(others)})"
+            )
+        sentences.append(f"{sentence}.")
+    else:
+        sentences.append(
+            f"Not comparable with the paper: {main_reason(others)}."
+        )
+    told = sum(map(is_told, others))
+    if told:
+        sentences.append(
+            f"What is told of {count(told, 'claim')} is of this encoder and "
+            "data alone."
+        )
+    if left := len(others) - told:
+        sentences.append(
+            f"For {left} the runs do not suffice, or a side did not train."
+        )
+    if nothing := len(judged) - len(tried):
+        have = "has" if nothing == 1 else "have"
+        sentences.append(f"{nothing} {have} no runs to compare.")
+    return [" ".join(sentences)]
+
+
+def is_told(verdict: Verdict) -> bool:
+    """Whether runs that are not comparable suffice to say what they show."""
+    return not (
+        verdict.problem or FAILED in verdict.reason or math.isnan(verdict.value)
+    )
+
+
+def neutral_word(verdict: Verdict) -> str:
+    """What runs that are not comparable show, without the paper's words."""
+    if not is_told(verdict):
+        return FAILED if FAILED in verdict.reason else "not told"
+    if verdict.parts:
+        return verdict.parts
+    claim = verdict.claim
+    low, high = verdict.low, verdict.high
+    if claim.kind == "maximum":  # has a test and no interval
+        is_clear = verdict.p <= verdicts.ALPHA
+        low = high = verdict.value if is_clear else 0.0
+    elif low == high:  # nothing varies, so nothing is known of luck
+        return "unclear"
+    if claim.kind == "spread":
+        if high <= claim.margin:
+            return "within the margin"
+        return "beyond the margin" if low > claim.margin else "unclear"
+    if claim.kind == "equal" and -claim.margin <= low <= high <= claim.margin:
+        return "no difference beyond the margin"
+    if low > 0:
+        return "higher"
+    return "lower" if high < 0 else "unclear"
 
 
 def main_reason(judged: Iterable[Verdict]) -> str:

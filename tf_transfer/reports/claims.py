@@ -48,7 +48,8 @@ class Claim:
         source: where the paper says so.
         tasks: on which it is made; all are needed.
         first, second: settings of the sides. `L/4` for `trainable_layers` is
-            that share of the encoder's blocks, rounded up.
+            that share of the encoder's blocks, rounded up; `last 2` for
+            `load_blocks` is the encoder's last two.
         both: settings that both sides share.
         readings: other readings of the paper, settings that sides which train
             everything have then: the claim is judged by the first one whose

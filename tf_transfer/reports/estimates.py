@@ -90,9 +90,12 @@ class Estimate:
         return self.value - reach, self.value + reach
 
     def p_above(self, bound: float = 0.0) -> float:
-        """One-sided p-value of "it is not above the bound"."""
+        """One-sided p-value of "it is not above the bound".
+
+        It is 1 where no group varies, since then nothing is known of luck.
+        """
         if not self.error:
-            return float(self.value <= bound)
+            return 1.0
         t = (self.value - bound) / self.error
         return float(scipy.stats.t.sf(t, self.freedom))
 

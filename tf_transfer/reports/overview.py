@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
@@ -28,6 +29,8 @@ from tf_transfer.utils import selection
 
 EVERYTHING = "everything"
 UNTRAINED = "untrained"  # a setting that only what trains everything has
+# Of what trains few weights: other ones are another row, never a choice.
+OPTIONS = (*METHOD_OPTIONS, "freeze_percentile")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +186,10 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
     groups["untrained"] = [
         str(s.get(UNTRAINED, UNLESS_NAMED[UNTRAINED])) for s in first.settings
     ]
+    groups["options"] = [
+        frames.dump({n: v for n, v in s.items() if n in OPTIONS})
+        for s in first.settings
+    ]
     known = {*frames.VARIED, UNTRAINED}
     groups["recipe"] = [
         frames.dump({n: v for n, v in s.items() if n not in known})
@@ -205,15 +212,17 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]
     for _, members in groups.groupby(alike):
-        groups.loc[members.index, "varied"] = _tell_apart(members.recipe)
+        groups.loc[members.index, "varied"] = _tell_apart(
+            [
+                json.loads(recipe) | json.loads(options)
+                for recipe, options in zip(members.recipe, members.options)
+            ]
+        )
     return groups
 
 
-def _tell_apart(recipes: pd.Series) -> list[str]:
+def _tell_apart(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings in which some groups differ, in words."""
-    if len(recipes) == 1:
-        return [""]
-    groups = [json.loads(text) for text in recipes]
     names = dict.fromkeys(name for settings in groups for name in settings)
     words = [""] * len(groups)
     for name in names:
@@ -238,7 +247,7 @@ def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
     groups = groups.assign(is_base=is_base)
     rows = []
     for _, alike in groups.groupby(
-        ["approach", "cached", "dtype", "untrained"]
+        ["approach", "cached", "dtype", "untrained", "options"]
     ):
         chosen = list(alike.index)
         if not any(runs[group].validation.isna().any() for group in chosen):

@@ -28,7 +28,6 @@ from tf_transfer.reports.study import Table
 from tf_transfer.reports.verdicts import Verdict
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
-FAILED, TOO_FEW = "did not train", "too few seeds"
 # What a cell begins with that a spreadsheet computes, but for plain numbers.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
@@ -71,8 +70,8 @@ class Part:
         short: the sentences of *In short*.
         advice: what to run next.
         judged, local, few, unrun: claims with a verdict; those that are told
-            for this encoder and data alone; of these, those that the runs are
-            too few for; those that nothing was run for.
+            for this encoder and data alone; of these, those that the runs do
+            not suffice for; those without runs to compare.
         table: the overview.
         headline: its rows on the largest files of each task that trained, for
             a document; see `choose_headline`. An experiment's module may have
@@ -213,7 +212,7 @@ def _sort_verdicts(
         if not verdict.study:
             unrun.append(_show(verdict))
         elif verdict.word == verdicts.NOT_COMPARABLE:
-            word = neutral_word(verdict)
+            word = brief.neutral_word(verdict)
             own = [
                 clause
                 for clause in verdict.reason.split("; ")
@@ -225,9 +224,9 @@ def _sort_verdicts(
                 word=word,
                 mark="",
                 kind="neutral",
-                reason="; ".join(own),
+                reason="; ".join(filter(None, [verdict.problem, *own])),
             )
-            (few if word in (TOO_FEW, FAILED) else local).append(claim)
+            (local if brief.is_told(verdict) else few).append(claim)
         else:
             comparable.append(_show(verdict))
     return comparable, local, few, unrun
@@ -254,26 +253,6 @@ def _describe_margin(verdict: Verdict) -> str:
     return f"The margin: {source}." if source else ""
 
 
-def neutral_word(verdict: Verdict) -> str:
-    """What runs that are not comparable show, without the paper's words."""
-    if FAILED in verdict.reason:
-        return FAILED
-    if verdict.runs < verdicts.FEWEST_SEEDS or math.isnan(verdict.low):
-        return TOO_FEW
-    margin = verdict.claim.margin
-    if verdict.claim.kind == "spread":
-        if verdict.high <= margin:
-            return "within the margin"
-        return "beyond the margin" if verdict.low > margin else "unclear"
-    if verdict.claim.kind == "equal" and (
-        -margin <= verdict.low <= verdict.high <= margin
-    ):
-        return "no difference beyond the margin"
-    if verdict.low > 0:
-        return "higher"
-    return "lower" if verdict.high < 0 else "unclear"
-
-
 def describe_published(verdict: Verdict) -> str:
     """What the paper claims, in figures."""
     claim = verdict.claim
@@ -291,11 +270,13 @@ def describe_published(verdict: Verdict) -> str:
 
 def describe_ours(verdict: Verdict) -> str:
     """What the runs show: `+0.98 points (0.41 to 1.55), n = 3`."""
-    if not verdict.study:
+    if not verdict.study or not verdict.runs:
         return ""
     runs = f"n = {verdict.runs}"
     if verdict.reading:
         runs += f", with {verdict.reading}"
+    if verdict.tasks:
+        runs += f", on {brief.join(verdict.tasks)} alone"
     if math.isnan(verdict.value):
         return runs
     sign = "" if verdict.claim.kind == "spread" else "+"
@@ -321,7 +302,7 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
                 "trains": row.trains,
                 "n": row.n,
                 "score": brief.ranged(row.score),
-                "against everything": FAILED
+                "against everything": brief.FAILED
                 if row.failed
                 else row.note or brief.ranged(row.gain, sign="+"),
                 "time, s": brief.ranged(overview.Ranged(row.seconds.value), 0),
@@ -426,7 +407,7 @@ def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:
                     "n": row.n,
                     "score": brief.ranged(row.score),
                     "trained, %": _round_share(row.trained),
-                    "": FAILED if row.failed else "",
+                    "": brief.FAILED if row.failed else "",
                 }
                 for study, row in alone
             ]

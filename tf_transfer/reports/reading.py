@@ -84,16 +84,16 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
             runs.append(record)
         except LeftOut as reason:
             left_out.append((path, str(reason)))
-    untested = {_texts(run) for run in runs if run["test"] is None}
+    untested = {texts_of(run) for run in runs if run["test"] is None}
     for number, run in enumerate(runs):
-        is_mixed = run["test"] is not None and _texts(run) in untested
+        is_mixed = run["test"] is not None and texts_of(run) in untested
         if is_mixed and run["validation"] is not None:
             folder = os.path.join(root, run["path"])
             runs[number] = read_run(folder, run["path"], reads_test=False)
     return runs, left_out
 
 
-def _texts(record: Record) -> tuple[str, str, str]:
+def texts_of(record: Record) -> tuple[str, str, str]:
     """Equal for runs whose scores are compared."""
     key = record["key"]
     return record["experiment"], record["task"], key["data_identity"]

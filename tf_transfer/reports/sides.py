@@ -108,9 +108,11 @@ def _filter(side: Iterable[Repeats], wanted: Group) -> list[Repeats]:
 
 
 def _resolve(value: Any, blocks: int) -> Any:
-    """`L/4` as a number of blocks, rounded up."""
+    """`L/4` as a number of blocks, rounded up; `last 2` as `11-12`."""
     if isinstance(value, str) and value.startswith("L/"):
         return str(-(-blocks // int(value[2:])))
+    if isinstance(value, str) and value.startswith("last "):
+        return f"{blocks - int(value[5:]) + 1}-{blocks}"
     return value
 
 
@@ -206,16 +208,14 @@ def _agree_on(
     may_vary = {*frames.VARIED, *paper.varied, "max_epochs"}
     if all(exact):
         sides = exact
-        # Only what the paper itself has several values of still varies.
-        several = {
+        # What the paper has one value of varies no more; only what it has
+        # several of, or says nothing of, does.
+        may_vary -= {
             name
             for side in sides
             for name, value in _published(side, paper, may_vary).items()
-            if isinstance(value, list)
+            if not isinstance(value, list)
         }
-        may_vary &= several
-        if not may_vary:
-            return exact
     common = may_vary.intersection(*map(_names, sides)).difference(*fixed)
     combinations = [_combine(side, common) for side in sides]
     shared = set.intersection(*map(set, combinations))
@@ -326,10 +326,11 @@ def _choose_rates(
         sides = [_at(side, paper.rates) for side in sides]
     elif len({len(tried) for tried in rates}) > 1:
         shared = set.intersection(*rates)
-        if not shared:
+        best = {repeats.lr for s in sides for repeats in _keep_best_rate(s)}
+        # Without the best rate of a side, the others do not stand for it.
+        if not best <= shared:
             counts = " and ".join(str(len(tried)) for tried in rates)
             raise NotFound(f"{counts} rates were tried on the sides")
-        sides = [_at(side, shared) for side in sides]
     return [*map(_keep_best_rate, sides)]
 
 

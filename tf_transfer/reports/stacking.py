@@ -19,6 +19,7 @@ from tf_transfer.reports import measures
 from tf_transfer.reports import sides
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import stacking_figures
+from tf_transfer.reports import verdicts
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
@@ -180,6 +181,20 @@ def sum_up(study: Study, rows: Sequence[Any]) -> list[str]:
             )
         ]
         head, adaptation, _ = _identify(best)
+        failed = [
+            name
+            for name, side in (
+                (f"{head}, {adaptation}", best),
+                ("finetune-only", base),
+            )
+            if verdicts.did_not_train(side)
+        ]
+        if failed:
+            sentences.append(
+                f"On {runs.task.iloc[0]}, {' and '.join(failed)} did not "
+                "train, so nothing is compared."
+            )
+            continue
         share, n = _share(best, base), min(len(best), len(base))
         sentences.append(
             f"On {runs.task.iloc[0]}, {head}, {adaptation}, is "
@@ -385,7 +400,7 @@ def _tabulate_scores(name: str, runs: pd.DataFrame) -> Table:
         head, adaptation, rates = _identify(group)
         base = _base_of(group, bases)
         against = ""
-        if base is not None:
+        if base is not None and not cells.failed(base):
             against = cells.difference(group.score, base.score)
         rows.append(
             {

@@ -104,8 +104,10 @@ def summarize(
 def merge(summaries: Sequence[Summary]) -> Summary:
     """Several summaries as one, such as those of several machines.
 
-    Of a run that several have, the first counts. Bootstraps and ensembles are
-    those that each summary has: none joins runs of two.
+    Of a run that several have, the first counts. Where some runs on the same
+    texts have scored the test, those that have not are left out, since they
+    cannot be compared. Bootstraps and ensembles are those that each summary
+    has: none joins runs of two.
     """
     if len(summaries) == 1:
         return summaries[0]
@@ -120,7 +122,18 @@ def merge(summaries: Sequence[Summary]) -> Summary:
                 named[record["path"]] = f"is the same run as {first['path']}"
         for pair in summary["paired"]:
             pairs.setdefault(json.dumps([pair["first"], pair["second"]]), pair)
-    records = list(runs.values())
+    tested = {
+        reading.texts_of(r) for r in runs.values() if r["test"] is not None
+    }
+    records = []
+    for record in runs.values():
+        if record["test"] is None and reading.texts_of(record) in tested:
+            named[record["path"]] = (
+                "has no test score, as others on its texts have; report both "
+                "from their run directories to compare them on validation"
+            )
+        else:
+            records.append(record)
     shown = {record["path"] for record in records}
     return {
         "version": VERSION,

@@ -73,6 +73,11 @@ class Verdict:
         outcome: what the word would be if `p` is small enough.
         reading: settings in words, if it is another than the claim's own; see
             `Claim.readings`.
+        tasks: those that the value is of, where the claim is on more.
+        parts: of a claim on each, most or some of several comparisons, how
+            many show it, a clause.
+        problem: why its value is not told, apart from tasks without runs.
+        compared: whether both sides have runs on a task.
     """
 
     claim: Claim
@@ -87,19 +92,25 @@ class Verdict:
     p: float = math.nan
     outcome: str = ""
     reading: str = ""
+    tasks: tuple[str, ...] = ()
+    parts: str = ""
+    problem: str = ""
+    compared: bool = False
 
 
 def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     """A verdict on each claim by each study that has runs for it.
 
     Holm's correction is over the claims that a study's runs could be tested
-    on. Claims that no study has runs for have one verdict, without a study.
+    on. Claims that no study has runs for have one verdict, without a study,
+    which says what is missing.
 
     Args:
         runs: of the paper's experiment, see `frames.runs_frame`.
         paper: its claims.
     """
-    verdicts = []
+    verdicts: list[Verdict] = []
+    unrun: dict[str, Verdict] = {}
     for study, members in frames.studies(runs):
         tasks = split_tasks(members, paper)
         judged = [
@@ -107,13 +118,18 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
             for claim in paper.claims
             if (verdict := judge_claim(tasks, paper, claim)) is not None
         ]
+        run = [verdict for verdict in judged if verdict.compared]
         verdicts += [
             dataclasses.replace(verdict, study=study)
-            for verdict in correct_for_many(judged)
+            for verdict in correct_for_many(run)
         ]
+        for verdict in judged:
+            unrun.setdefault(verdict.claim.id, verdict)
     seen = {verdict.claim.id for verdict in verdicts}
     return verdicts + [
-        Verdict(claim, "", INCONCLUSIVE, "nothing was run for it")
+        unrun.get(
+            claim.id, Verdict(claim, "", INCONCLUSIVE, "no runs of its encoder")
+        )
         for claim in paper.claims
         if claim.id not in seen
     ]
@@ -211,18 +227,25 @@ def judge_claim(
         if claim.encoder != paper.encoders[0]:
             return None
     read = _choose_reading(tasks, paper, claim)
-    if read is None:
-        return None
-    comparisons, problem, reading = read
-    fewest = min(comparison.fewest for comparison in comparisons)
+    comparisons = read.whole or read.parted
+    fewest = min((c.fewest for c in read.whole), default=0)
+    on = tuple({c.task: None for c in read.whole})
     told = Verdict(
-        claim, "", INCONCLUSIVE, problem, runs=fewest, reading=reading
+        claim,
+        "",
+        INCONCLUSIVE,
+        "",
+        runs=fewest,
+        reading=describe(read.reading),
+        tasks=on if len(on) < len(claim.tasks) else (),
+        problem=read.problem,
+        compared=bool(comparisons),
     )
     if fewest > 1:
-        told = _test(claim, comparisons, told)
+        told = _test(claim, read.whole, told)
         if claim.beside:
-            told = _tell_beside(claim, comparisons, told)
-    if problem:
+            told = _tell_beside(claim, read.whole, told)
+    if problem := read.describe_missing() or read.problem:
         told = dataclasses.replace(
             told, word=INCONCLUSIVE, reason=problem, outcome=""
         )
@@ -244,28 +267,48 @@ def judge_claim(
     return told
 
 
+@dataclasses.dataclass(frozen=True)
+class Read:
+    """A claim's comparisons in one of its readings.
+
+    Attributes:
+        reading: see `Claim.readings`; empty of the claim's own words.
+        whole: on tasks that have runs for all that the claim compares there.
+        parted: on the others that have some; they count for nothing.
+        missing: what has no runs, in words.
+        problem: what else keeps `whole` from telling anything, or an empty
+            string.
+    """
+
+    reading: Group
+    whole: list[Comparison]
+    parted: list[Comparison]
+    missing: list[str]
+    problem: str
+
+    def describe_missing(self) -> str:
+        """What has no runs, a clause, or an empty string."""
+        if not self.missing:
+            return ""
+        first, *others = self.missing
+        return f"{first}, and {len(others)} more" if others else first
+
+
 def _choose_reading(
     tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
-) -> tuple[list[Comparison], str, str] | None:
+) -> Read:
     """The first reading of a claim whose runs suffice, else with the most.
 
     It looks at what was run, never at scores, so that no reading is chosen for
     what comes out of it.
-
-    Returns:
-        The comparisons, what is missing to conclude from them, and the reading,
-        both in words; or None where nothing was run for any.
     """
-    candidates: list[tuple[list[Comparison], str, str]] = []
+    candidates: list[Read] = []
     for reading in ({}, *claim.readings):
-        comparisons, missing = _compare(tasks, paper, claim, reading)
-        if comparisons:
-            fewest = min(comparison.fewest for comparison in comparisons)
-            problem = _find_problem(claim, comparisons, missing, fewest)
-            candidates.append((comparisons, problem, describe(reading)))
-            if not problem:
-                return candidates[-1]
-    return max(candidates, key=lambda read: len(read[0]), default=None)
+        read = _compare(tasks, paper, claim, reading)
+        if not read.missing and not read.problem:
+            return read
+        candidates.append(read)
+    return max(candidates, key=lambda read: (len(read.whole), len(read.parted)))
 
 
 def _compare(
@@ -273,14 +316,17 @@ def _compare(
     paper: Paper,
     claim: Claim,
     reading: Group,
-) -> tuple[list[Comparison], list[str]]:
-    """The claim's comparisons, and what is missing for others, in words."""
-    comparisons, missing = [], []
+) -> Read:
+    whole: list[Comparison] = []
+    parted: list[Comparison] = []
+    missing: list[str] = []
     for task in claim.tasks:
         if task not in tasks:
             missing.append(f"no runs on {task}")
             continue
         runs, repeats = tasks[task]
+        found: list[Comparison] = []
+        lacks: list[str] = []
         for pair in _pairs(claim):
             wanted = tuple(
                 _read(group, reading)
@@ -291,13 +337,18 @@ def _compare(
             try:
                 chosen = choose_sides(repeats, paper, wanted)
             except NotFound as error:
-                missing.append(f"{error} on {task}")
+                lacks.append(f"{error} on {task}")
                 continue
             sides = tuple(take_rows(runs, side) for side in chosen)
             for at in claim.at or (0.0,):
                 values = measures.measure_sides(claim.measure, sides, at)
-                comparisons.append(Comparison(task, sides, wanted, values, at))
-    return comparisons, missing
+                found.append(Comparison(task, sides, wanted, values, at))
+        (parted if lacks else whole).extend(found)
+        missing += lacks
+    problem = _find_problem(claim, whole)
+    if not whole:
+        problem = missing[0]
+    return Read(reading, whole, parted, missing, problem)
 
 
 def _read(group: Group, reading: Group) -> Group:
@@ -336,16 +387,8 @@ def _choose_files(
     return runs[runs.index.isin(chosen.index) | (folded & alike)]
 
 
-def _find_problem(
-    claim: Claim,
-    comparisons: Sequence[Comparison],
-    missing: Sequence[str],
-    fewest: int,
-) -> str:
-    """Why nothing can be concluded, or an empty string."""
-    if missing:
-        more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""
-        return missing[0] + more
+def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
+    """Why nothing can be told of what was run, or an empty string."""
     if {*measures.UNTIL_STOP} & {*claim.measure}:
         for comparison in comparisons:
             if any(map(_is_cut_off, comparison.sides)):
@@ -360,9 +403,9 @@ def _find_problem(
                     f"{measures.describe(name)} is not known of all runs on "
                     f"{comparison.task}"
                 )
-    if fewest < FEWEST_SEEDS:
-        runs = "1 run" if fewest == 1 else f"{fewest} runs"
-        least = next(c for c in comparisons if c.fewest == fewest)
+    least = min(comparisons, key=lambda c: c.fewest, default=None)
+    if least is not None and least.fewest < FEWEST_SEEDS:
+        runs = "1 run" if least.fewest == 1 else f"{least.fewest} runs"
         were = ""
         if {*measures.TIMES} & {*claim.measure} and all(
             len(side) >= FEWEST_SEEDS for side in least.sides
@@ -385,24 +428,24 @@ def _is_cut_off(side: pd.DataFrame) -> bool:
 def _find_incomparable(
     claim: Claim, comparisons: Sequence[Comparison]
 ) -> Iterator[str]:
-    """Why a comparison is none, apart from settings: known data, collapse."""
-    told: set[tuple[str, str]] = set()
+    """Why a comparison is none, apart from settings: collapse, known data."""
     for comparison in comparisons:
         for name, side in zip(("first", "second"), comparison.sides):
-            seen = {
-                (model, task)
-                for model in set(side.model)
-                for task in claim.uses or (comparison.task,)
-                if _has_seen(model, task, side)
-            }
-            for model, task in sorted(seen - told):
-                yield f"{model} has seen {task} before"
-            told |= seen
             if name not in claim.may_fail and did_not_train(side):
                 yield (
                     f"{side.approach.iloc[0]} at {side.lr.iloc[0]:g} did not "
                     f"train on {comparison.task}"
                 )
+    seen = {
+        (model, task)
+        for comparison in comparisons
+        for side in comparison.sides
+        for model in set(side.model)
+        for task in claim.uses or (comparison.task,)
+        if _has_seen(model, task, side)
+    }
+    for model, task in sorted(seen):
+        yield f"{model} has seen {task} before"
 
 
 def _has_seen(model: str, task: str, side: pd.DataFrame) -> bool:
@@ -432,6 +475,9 @@ def _test(
         return _test_maximum(claim, comparisons, told)
     if claim.kind == "trend" and len(comparisons) < FEWEST_POINTS:
         return told  # a line goes through any two points
+    joined = _join_times(comparisons)
+    if not all(_is_known(claim, comparison) for comparison in joined):
+        return told
     groups = estimates.Groups()
     values = [_value(claim, comparison, groups) for comparison in comparisons]
     if claim.kind == "trend":
@@ -445,7 +491,8 @@ def _test(
             )
         value = _slope(comparisons, values)
     else:
-        value = sum(values) / len(values)
+        means = [_value(claim, comparison, groups) for comparison in joined]
+        value = sum(means) / len(means)
     estimate = groups.estimate(value)
     low, high = estimate.interval()
     told = dataclasses.replace(
@@ -459,6 +506,44 @@ def _test(
         return _conclude_on_mean(claim, estimate, told)
     parts = [groups.estimate(value) for value in values]
     return _conclude_on_parts(claim, comparisons, parts, told)
+
+
+def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Those at several times of the same runs as one, of each run's mean.
+
+    A run's scores at several times share its luck.
+    """
+    by_runs: dict[Any, list[Comparison]] = {}
+    for comparison in comparisons:
+        names = tuple(tuple(side.path) for side in comparison.sides)
+        by_runs.setdefault((comparison.task, names), []).append(comparison)
+    return [
+        dataclasses.replace(
+            several[0],
+            values=tuple(
+                [
+                    None if None in of_run else float(np.mean(of_run))
+                    for of_run in zip(*of_side)
+                ]
+                for of_side in zip(*(c.values for c in several))
+            ),
+        )
+        if len(several) > 1
+        else several[0]
+        for several in by_runs.values()
+    ]
+
+
+def _is_known(claim: Claim, comparison: Comparison) -> bool:
+    """Whether there are two values of each side, and no share of nothing."""
+    means = [
+        float(np.mean([v for v in values if v is not None]))
+        for values in comparison.values
+        if sum(v is not None for v in values) > 1
+    ]
+    return len(means) == len(comparison.sides) and not (
+        claim.relative and not means[-1]
+    )
 
 
 def _value(
@@ -571,6 +656,7 @@ def _conclude_on_parts(
         reason += f" ({_list_some(against)})"
     if others:
         reason += f", open {_list_some(others)}"
+    shown = reason
     if outcome == AGREES and claim.published and claim.kind == "difference":
         unlike = [
             name
@@ -580,7 +666,9 @@ def _conclude_on_parts(
         if len(unlike) > count - needed:
             outcome = IN_SIGN
             reason = f"but not of the published size: {_list_some(unlike)}"
-    return dataclasses.replace(told, p=p, outcome=outcome, reason=reason)
+    return dataclasses.replace(
+        told, p=p, outcome=outcome, reason=reason, parts=shown
+    )
 
 
 def _list_some(names: Sequence[str], most: int = 4) -> str:
@@ -617,24 +705,22 @@ def _tell_beside(
     claim: Claim, comparisons: Sequence[Comparison], told: Verdict
 ) -> Verdict:
     """The verdict with the value by the claim's other measure."""
-    values = [
-        _difference(
-            claim,
-            [
-                float(np.mean(known)) if known else 0.0
-                for known in (
-                    [v for v in column if v is not None]
-                    for column in measures.measure_sides(
-                        (claim.beside,) * len(comparison.sides),
-                        comparison.sides,
-                        comparison.at,
-                    )
-                )
-            ],
+    others = [
+        dataclasses.replace(
+            comparison,
+            values=measures.measure_sides(
+                (claim.beside,) * len(comparison.sides),
+                comparison.sides,
+                comparison.at,
+            ),
         )
         for comparison in comparisons
     ]
-    return dataclasses.replace(told, beside=float(np.mean(values)))
+    if not all(_is_known(claim, other) for other in others):
+        return told
+    groups = estimates.Groups()
+    value = sum(_value(claim, other, groups) for other in others) / len(others)
+    return dataclasses.replace(told, beside=groups.estimate(value).value)
 
 
 def _test_spread(

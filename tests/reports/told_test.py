@@ -1,0 +1,179 @@
+"""What is told where runs are not all that a claim asks for."""
+
+import math
+
+import pytest
+
+from tests.reports import made_up
+from tf_transfer.reports import brief
+from tf_transfer.reports import page
+
+LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
+OTHER = "minilm"  # no paper's encoder
+NEAR = (-0.1, 0.0, 0.1)
+
+
+def write(paper, middles, model=OTHER, **changes):
+    """Three runs of last 2 and of everything around a middle, by task."""
+    return [
+        run
+        for task, (first, second) in middles.items()
+        for group, middle in ((LAST, first), (ALL, second))
+        for run in made_up.make_runs(
+            paper,
+            task,
+            {**group, "model": model},
+            [middle + step for step in NEAR],
+            **changes,
+        )
+    ]
+
+
+def judge_one(claim, middles, **options):
+    paper = made_up.make_paper(claim)
+    [verdict] = made_up.judge(paper, write(paper, middles, **options)).values()
+    return verdict
+
+
+def test_the_tasks_of_a_value_are_named_where_the_claim_has_more():
+    claim = {"tasks": ("rte", "mrpc", "cola"), "sign": -1}
+    verdict = judge_one(claim, {"rte": (70, 80), "cola": (60, 80)})
+    assert verdict.value == pytest.approx(-15)
+    assert page.describe_ours(verdict).endswith("n = 3, on rte and cola alone")
+    assert brief.neutral_word(verdict) == "lower"
+    whole = judge_one({"sign": -1}, {"rte": (70, 80)})
+    assert page.describe_ours(whole).endswith("n = 3")
+
+
+@pytest.mark.parametrize("model", [OTHER, "bert_base_en_uncased"])
+def test_a_task_without_one_of_the_sides_counts_for_nothing(model):
+    """The mean over last 4 and last 2 is not that of last 2."""
+    claim = {
+        "tasks": ("rte", "mrpc"),
+        "first": (LAST, {"trainable_layers": "4"}),
+        "sign": -1,
+    }
+    paper = made_up.make_paper(claim)
+    runs = write(paper, {"rte": (70, 80), "mrpc": (60, 80)}, model=model)
+    [verdict] = made_up.judge(paper, runs).values()
+    assert math.isnan(verdict.value) and not brief.is_told(verdict)
+    assert page.describe_ours(verdict) == ""
+    lacks = "no runs with trainable_layers=4 on rte"
+    assert verdict.problem == lacks
+    if model != OTHER:
+        assert verdict.reason == f"{lacks}, and 1 more"
+    runs += made_up.make_runs(
+        paper,
+        "mrpc",
+        {"trainable_layers": "4", "model": model},
+        [75, 75.1, 75.2],
+    )
+    [verdict] = made_up.judge(paper, runs).values()
+    assert verdict.value == pytest.approx((-20 - 4.9) / 2)
+    assert verdict.tasks == ("mrpc",)
+
+
+@pytest.mark.parametrize(
+    "over, words",
+    [
+        ("each", "2 of 3 significantly so, 1 the other way (cola)"),
+        ("most", "2 of 3 significantly so, 1 the other way (cola)"),
+        ("mean", "lower"),
+    ],
+)
+def test_each_of_several_is_not_told_by_the_mean(over, words):
+    tasks = {"rte": (60, 80), "mrpc": (60, 80), "cola": (85, 80)}
+    claim = {"tasks": tuple(tasks), "over": over, "sign": -1}
+    assert brief.neutral_word(judge_one(claim, tasks)) == words
+
+
+def test_times_that_the_limit_cut_off_are_not_told():
+    claim = {"measure": ("seconds", "seconds"), "sign": -1}
+    options = {"seconds": 50.0, "stop_reason": "max_epochs"}
+    verdict = judge_one(claim, {"rte": (70, 80)}, **options)
+    assert not brief.is_told(verdict)
+    assert "cut off" in verdict.problem
+    assert brief.neutral_word(verdict) == "not told"
+
+
+def test_that_a_side_did_not_train_is_told_first():
+    claim = {"tasks": ("rte", "mrpc"), "uses": ("sst2", "qqp", "mnli", "qnli")}
+    tasks = {"rte": (70, 80), "mrpc": (70, 80)}
+    verdict = judge_one(
+        {**claim, "sign": -1}, tasks, majorities={"accuracy": 0.75}
+    )
+    assert verdict.reason.startswith("last_2 at 2e-05 did not train on rte")
+    assert brief.neutral_word(verdict) == "did not train"
+
+
+@pytest.mark.parametrize("middle, word", [(90, "higher"), (80.05, "unclear")])
+def test_a_maximum_is_told_by_its_test(middle, word):
+    paper = made_up.make_paper({"kind": "maximum", "sign": 1})
+    steps = [number / 10 for number in range(8)]
+    runs = [
+        made_up.make_runs(
+            paper, "rte", {**group, "model": OTHER}, [m + s for s in steps]
+        )
+        for group, m in ((LAST, middle), (ALL, 80))
+    ]
+    [verdict] = made_up.judge(paper, *runs).values()
+    assert brief.neutral_word(verdict) == word
+
+
+def test_a_share_of_nothing_is_no_value():
+    claim = {"relative": True, "sign": -1, "may_fail": ("second",)}
+    paper = made_up.make_paper(claim)
+    runs = [
+        made_up.make_runs(paper, "rte", group, scores)
+        for group, scores in ((LAST, [1, 2, 3]), (ALL, [0, 0, 0]))
+    ]
+    [verdict] = made_up.judge(paper, *runs).values()
+    assert verdict.word == "inconclusive" and math.isnan(verdict.value)
+
+
+def test_scores_of_a_run_at_several_times_are_one_draw_of_luck():
+    paper = made_up.make_paper(
+        *(
+            {"measure": ("score_within",) * 2, "at": at, "sign": -1}
+            for at in ((1.5,), (1.5, 2.5, 2.9))
+        )
+    )
+    runs = [
+        made_up.make_runs(paper, "rte", group, [[s] * 5 for s in scores])
+        for group, scores in ((LAST, [78, 79.5, 81]), (ALL, [80, 81.5, 83]))
+    ]
+    one, several = made_up.judge(paper, *runs).values()
+    assert several.value == pytest.approx(one.value)
+    assert several.low == pytest.approx(one.low)
+    assert one.low < 0 < one.high
+
+
+def test_parts_in_which_nothing_varies_prove_nothing():
+    claim = {"tasks": ("rte", "mrpc"), "over": "each", "sign": -1}
+    paper = made_up.make_paper(claim)
+    alike = [
+        made_up.make_runs(paper, "rte", group, [score] * 3)
+        for group, score in ((LAST, 70), (ALL, 80))
+    ]
+    varied = write(paper, {"mrpc": (70, 80)}, model=paper.encoders[0])
+    [verdict] = made_up.judge(paper, *alike, varied).values()
+    assert verdict.word == "inconclusive"
+    assert verdict.reason.endswith("open rte")
+
+
+def test_a_side_has_one_value_of_what_the_paper_does_not_name():
+    """Ranks 8 and 1 of LoRA are not six seeds of one method."""
+    lora = {"method": "lora", "trainable_layers": "all"}
+    paper = made_up.make_paper(
+        {"first": (lora,), "second": ({**ALL, "method": "full"},), "sign": -1}
+    )
+    runs = [
+        made_up.make_runs(paper, "rte", settings, scores)
+        for settings, scores in (
+            ({**lora, "lora_rank": 8}, [70, 70.1, 70.2, 70.3]),
+            ({**lora, "lora_rank": 1}, [40, 40.1, 40.2]),
+            ({**ALL, "method": "full"}, [80, 80.1, 80.2]),
+        )
+    ]
+    [verdict] = made_up.judge(paper, *runs).values()
+    assert verdict.value == pytest.approx(70.15 - 80.1)
