@@ -33,6 +33,7 @@ from tf_transfer import tweets
 from tf_transfer.config import command_line
 from tf_transfer.models import tiny
 from tf_transfer.reports import summary as summary_lib
+from tf_transfer.sweeps import grid
 from tf_transfer.sweeps import peak
 
 DOCUMENTS = (
@@ -331,6 +332,19 @@ def test_the_python_of_the_documents_runs(tmp_path, eager):
         "".join(blocks),
     )
     exec(source, {"small": small})
+
+
+def test_the_grid_of_the_documents_is_one(tmp_path, monkeypatch):
+    """Six pairs of blocks and rate for each of two tasks, three seeds."""
+    [text] = re.findall(
+        r"^```json\n(.*?)^```", read("docs/sweeps.md"), re.M | re.S
+    )
+    (tmp_path / "mine.json").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    for name in ("tickets", "reviews"):
+        own_data.write_task(tmp_path, name)
+    found = grid.expand("mine.json", grid.read("mine.json"), str(tmp_path))
+    assert len(found) == 2 * 6 * 3
 
 
 def test_the_citation_names_this_version():
