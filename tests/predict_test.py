@@ -126,6 +126,14 @@ def test_every_row_of_a_file_is_answered_in_its_order(rte, tmp_path):
     assert [line.split("\t")[0] for line in lines[1:]] == examples.texts[0]
 
 
+def test_answers_replace_no_earlier_ones(rte, tmp_path):
+    names = [*rte.task.texts, "label", "predicted_label"]
+    path = tmp_path / "answered.jsonl"
+    path.write_text(json.dumps(dict(zip(names, "abcd"))))
+    with pytest.raises(UserError, match="column 'predicted_label' already"):
+        predict.predict_file(rte, str(path), str(tmp_path / "out.csv"))
+
+
 def test_a_file_without_the_column_is_refused(rte, tmp_path):
     path = tmp_path / "in.tsv"
     path.write_text("premise\tsentence2\na\tb\n")

@@ -197,9 +197,9 @@ def test_entities_have_intervals_over_sentences():
     half, none = scored(said), scored(0 * said)
     assert half.score == pytest.approx(200 / 3)
     assert answer.score_interval(half) == (0.0, 100.0)
-    assert answer.score_interval(none) == (0.0, 0.0)
+    assert answer.score_interval(none) is None  # nothing varies
     assert answer.difference_interval(half, none) == (0.0, 100.0)
-    assert answer.difference_interval(half, half) == (0.0, 0.0)
+    assert answer.difference_interval(half, half) is None
 
 
 @pytest.mark.usefixtures("eager")
@@ -253,6 +253,48 @@ def test_the_test_can_be_scored_once_when_all_is_over(tmp_path, capsys):
     # It can still go on for more epochs.
     longer = train.run(dataclasses.replace(blind, max_epochs=3))
     assert longer.record["epochs_run"] == 3
+
+
+def test_what_only_validates_is_compared_with_words_on_validation(
+    tmp_path, capsys
+):
+    """The test's texts have the same ids, and its score stays unseen."""
+    columns = own_data.news(30)
+    for part in ("validation", "test"):
+        own_data.write(tmp_path / f"{part}.csv", columns)
+    own_data.write(tmp_path / "test.csv", {**columns, "body": ["x"] * 30})
+    path = own_data.write_task(
+        tmp_path, columns=columns, validation="validation.csv", test="test.csv"
+    )
+    train.run(settings_of(path, tmp_path / "runs", score_test=False))
+    [line] = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if line.strip().startswith("words alone")
+    ]
+    assert " 100.0" in line
+
+
+def test_a_run_is_answered_where_words_alone_have_nothing_to_learn(
+    tmp_path, capsys
+):
+    columns = own_data.news(30)
+    columns["body"] = [" ".join("ab c"[n % 2 :: 2]) for n in range(30)]
+    path = own_data.write_task(tmp_path, columns=columns)
+    train.run(settings_of(path, tmp_path / "runs"))
+    out = capsys.readouterr().out
+    assert "words alone" not in out and "tf_transfer.predict" in out
+
+
+@pytest.mark.parametrize("right", [20, 19])
+def test_the_interval_of_accuracy_has_a_width_near_100_too(right):
+    labels = np.zeros(20, np.int64)
+    logits = np.where(np.arange(20) < right, -1.0, 1.0)[:, None]
+    record = {"metric": "accuracy", "test": {"accuracy": right / 20}}
+    run = answer.Scored("", record, "test", np.arange(20), labels, logits)
+    low, high = answer.score_interval(run)
+    assert low < 90 and high >= 99
+    assert answer.difference_interval(run, run) is None
 
 
 def test_what_scores_nothing_is_refused(tmp_path):

@@ -135,5 +135,7 @@ def test_nothing_left_to_train_on_is_named(table, tmp_path):
 def test_validation_is_kept_apart_from_training_too(table, tmp_path):
     settings = parsed(table, tmp_path, "--duplicates=group")
     source = tweets.Tweets(settings).source
-    rows = np.array([0, 1, 60])
-    assert source.keep_apart(rows, np.array([61])).tolist() == [0, 1]
+    groups = source.group(np.array([60, 0, 61]))
+    assert groups is not None
+    first, other, second = groups
+    assert first == second != other

@@ -42,6 +42,7 @@ from tf_transfer.data import glue
 from tf_transfer.data import rows
 from tf_transfer.trained import Predictor
 from tf_transfer.utils import files
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 FORMATS = ("saved_model", "hugging_face", "keras_preset")
@@ -134,7 +135,7 @@ def predict_texts(
         )
     prepare = predictor.experiment.prepare_text
     [(label, score)] = predictor.answer(*([prepare(text)] for text in texts))
-    _write(output, [f"{label}\t{score:.4f}"])
+    _write(output, [f"{label}\t{formatting.decimal(score, 4)}"])
 
 
 def predict_file(

@@ -289,10 +289,11 @@ def read_splits(
         validation = {"": source.read(task.validation)}
     else:
         rows, held = splits.split_train_validation(
-            train.labels, validation_fraction, split_seed
+            train.labels,
+            validation_fraction,
+            split_seed,
+            source.group(train.ids),
         )
-        apart = source.keep_apart(train.ids[rows], train.ids[held])
-        rows = rows[np.isin(train.ids[rows], apart)]
         validation = {"": train.take(held)} if len(held) else {}
     chosen = splits.choose_subset(
         train.labels[rows], max_train_examples, split_seed

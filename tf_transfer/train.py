@@ -35,6 +35,8 @@ from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
 
+from absl import logging
+
 from tf_transfer import experiment
 from tf_transfer import tasks
 from tf_transfer.config import command_line
@@ -318,7 +320,10 @@ class Train(experiment.Experiment):
             return
         baseline = None
         if settings.baseline and not settings.is_sparse:
-            baseline = answer.open_scored(self._baseline())
+            try:
+                baseline = answer.open_scored(self._baseline(), run.kind)
+            except UserError as error:  # the run itself is finished
+                logging.warning("No score of words alone: %s", error)
         command = f"python -m tf_transfer.predict --run={result.directory}"
         texts = " --text=..." * len(self.task.texts)
         if settings.is_sparse:

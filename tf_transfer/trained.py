@@ -16,6 +16,7 @@ from tf_transfer.data.task import Sentences
 from tf_transfer.data.task import Task
 from tf_transfer.training import checkpoint
 from tf_transfer.training import records
+from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 SEPARATOR = ";"  # between the labels of an answer that has several
@@ -178,7 +179,9 @@ class Predictor:
             scores = logits[:, 0]
             if self.task.score_range is not None:
                 scores = np.clip(scores, *self.task.score_range)
-            return [(f"{score:.3f}", float(score)) for score in scores]
+            return [
+                (formatting.decimal(score, 3), float(score)) for score in scores
+            ]
         probabilities = self.probabilities(logits)
         if self.task.kind == "labels":
             chosen = probabilities > self.threshold
@@ -226,7 +229,7 @@ class Predictor:
         logits = self.logits(examples)
         answers = self.answers(logits)
         if self.task.labels is None:
-            return {"score": [round(score, 6) for _, score in answers]}
+            return {"score": [float(f"{score:.7g}") for _, score in answers]}
         columns: dict[str, list[Any]] = {
             "label": [label for label, _ in answers],
             "score": [round(score, 6) for _, score in answers],
@@ -299,6 +302,11 @@ class Predictor:
         taken = set(answers) & set(found.columns)
         prefix = "predicted_" if taken else ""
         named = {f"{prefix}{name}": cells for name, cells in answers.items()}
+        if lost := sorted(set(named) & set(found.columns)):
+            raise UserError(
+                f"{path}: has a column {lost[0]!r} already, which the answers "
+                "would replace. Rename it."
+            )
         return rows.write({**found.columns, **named}, ending)
 
     def tags(self, sentences: list[list[str]]) -> list[list[str]]:

@@ -103,6 +103,9 @@ def test_a_file_of_ids_that_cannot_be_is_named(tmp_path, content, said):
     path = tmp_path / "ids.txt"
     with pytest.raises(UserError, match="--row_order=f: no such file"):
         heldout.read_ids(str(path), "--row_order=f")
+    path.write_bytes(b"\xe9\n")
+    with pytest.raises(UserError, match="--row_order=f: is not UTF-8"):
+        heldout.read_ids(str(path), "--row_order=f")
     path.write_text(content)
     with pytest.raises(UserError, match=said):
         heldout.read_ids(str(path), "--row_order=f")

@@ -201,6 +201,16 @@ def test_of_several_labels_each_is_counted():
     assert metrics.majority("exact_match", SEVERAL) == 0.25
 
 
+@pytest.mark.parametrize("name", ["f1_micro", "f1_macro"])
+def test_one_label_of_several_is_no_class_and_its_absence(name):
+    """A model that finds none of 5 in 100 has no F1 of 95."""
+    labels = np.zeros((100, 1), np.int64)
+    labels[:5] = 1
+    assert measure(name, labels, np.full((100, 1), -2.0)) == 0.0
+    found = np.where(np.arange(100) < 3, 2.0, -2.0)[:, None]
+    assert measure(name, labels, found) == pytest.approx(2 * 3 / (3 + 5))
+
+
 def test_a_threshold_is_a_probability():
     logits = np.log([[0.3 / 0.7, 0.6 / 0.4]])
     assert metrics.decide_each(logits, 0.25).tolist() == [[1, 1]]

@@ -236,6 +236,44 @@ def test_equal_texts_are_kept_on_one_side_where_asked(tmp_path):
     assert len(source.read("test")) % 3 == 0
 
 
+def test_equal_texts_of_files_that_test_do_not_train(tmp_path):
+    """Pairs are equal if both texts are, but for case and space."""
+    columns = own_data.news(20)
+    path = own_data.write_task(
+        tmp_path,
+        columns=columns,
+        texts=["title", "body"],
+        duplicates="group",
+        test="held.csv",
+    )
+    spaced = {
+        name: [
+            f" {cell.upper()} " if name == "title" else cell for cell in some
+        ]
+        for name, some in ((name, columns[name][:5]) for name in columns)
+    }
+    own_data.write(tmp_path / "held.csv", spaced)
+    source = open_task(path)
+    assert len(source.read("test")) == 5
+    assert source.read("train").ids.tolist() == list(range(5, 20))
+
+
+def test_a_fraction_that_validates_takes_whole_groups(tmp_path):
+    """And no row is lost: what does not validate trains."""
+    columns = {name: cells * 4 for name, cells in own_data.news(20).items()}
+    path = own_data.write_task(
+        tmp_path, columns=columns, duplicates="group", test=None
+    )
+    source = open_task(path)
+    train = source.read("train")
+    rows, held = splits.split_train_validation(
+        train.labels, 0.1, 0, source.group(train.ids)
+    )
+    assert len(held) == 8 and len(rows) + len(held) == 80
+    texts = np.array(train.texts[0])
+    assert not set(texts[rows]) & set(texts[held])
+
+
 def test_a_label_with_one_row_trains(tmp_path):
     columns = own_data.news(30)
     columns["team"][4] = "rare"

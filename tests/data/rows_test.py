@@ -3,6 +3,7 @@
 import datetime
 import json
 
+import pandas as pd
 import pytest
 
 from tests import own_data
@@ -14,6 +15,7 @@ from tf_transfer.utils.errors import UserError
     "name, content, words",
     [
         ("a.jsonl", b'{"a": 1}\n{"a": \n', ["line 2", "is not JSON"]),
+        ("a.jsonl", b'{"a": "x \\ud83d"}\n', ["line 1", "half a character"]),
         ("a.jsonl", b'["a"]\n', ["line 1", "is not a JSON object"]),
         ("a.jsonl", b'{"a": "\xe9"}\n', ["line 1", "0xe9", "UTF-8"]),
         ("a.parquet", b"text,label\n", ["is not Parquet"]),
@@ -44,6 +46,32 @@ def test_what_is_written_is_read_again(ending, tmp_path):
     path = tmp_path / f"out.{ending}"
     path.write_bytes(rows.write(columns, f".{ending}"))
     assert rows.read(str(path)).columns == columns
+
+
+@pytest.mark.parametrize(
+    "cells, word",
+    [
+        ((1, 1.0, "1", "1.0", " 1 "), "1"),
+        ((True, "True"), "true"),
+        ((None, float("nan"), ""), ""),
+        (("1.10",), "1.10"),
+        (("01",), "01"),
+    ],
+)
+def test_a_label_is_the_same_in_every_format(cells, word):
+    assert {rows.word_of(cell) for cell in cells} == {word}
+
+
+def test_a_return_in_a_text_ends_no_row(tmp_path):
+    columns = {"text": ["good\rfilm", "x"], "label": ["a", "b"]}
+    (tmp_path / "out.csv").write_bytes(rows.write(columns, ".csv"))
+    read = pd.read_csv(tmp_path / "out.csv")
+    assert read.label.tolist() == ["a", "b"] and len(read) == 2
+
+
+def test_values_of_several_types_are_refused_in_parquet():
+    with pytest.raises(UserError, match="column 'note': holds values of"):
+        rows.write({"note": [1, "one"]}, ".parquet")
 
 
 def test_other_columns_are_written_as_they_were(tmp_path):

@@ -80,8 +80,7 @@ def count_shared(examples: dict[str, dict[str, Any]]) -> dict[str, int]:
 
 def _keys(some: Any) -> list[str]:
     """The text of each example, or its pair, but for case and space."""
-    rows = zip(*some.texts)
-    return ["\0".join(" ".join(t.lower().split()) for t in row) for row in rows]
+    return [*map(tables.normalize, zip(*some.texts))]
 
 
 def _names(task: Task) -> Sequence[str]:
@@ -121,7 +120,7 @@ def _notes(task: Task, parts: dict[str, Any], counts: np.ndarray) -> list[str]:
         score = 100 * metrics.majority(task.metric, scored.labels)
         notes.append(f"commonest answer: {task.metric} {score:.1f}")
     train = parts["train"]
-    texts = ["\0".join(row) for row in zip(*train.texts)]
+    texts = [*zip(*train.texts)]
     repeated = len(texts) - int(tables.group_texts(texts).max()) - 1
     notes.append(f"repeated texts in train: {repeated:,}")
     known = set(_keys(train))

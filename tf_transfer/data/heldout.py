@@ -23,8 +23,11 @@ def read_ids(path: str, said: str) -> list[str]:
     """
     if not os.path.isfile(path):
         raise UserError(f"{said}: no such file. Give a file with an id a line.")
-    with open(path, encoding="utf-8-sig") as file:
-        ids = [line.strip() for line in file if line.strip()]
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            ids = [line.strip() for line in file if line.strip()]
+    except UnicodeDecodeError:
+        raise UserError(f"{said}: is not UTF-8. Convert it.") from None
     if not ids:
         raise UserError(f"{said}: holds no ids.")
     if len(set(ids)) < len(ids):

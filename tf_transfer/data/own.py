@@ -154,10 +154,9 @@ class OwnSource(Source):
         labels = self._encode(table, {word: n for n, word in enumerate(known)})
         return Examples(np.arange(len(table)), table.texts, labels).take(rows)
 
-    def keep_apart(self, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """The rows whose text is not among those of the held ones."""
-        groups = self._groups
-        return rows[~np.isin(groups[rows], groups[held])]
+    def group(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers of rows; with `duplicates = "group"` those of their texts."""
+        return self._groups[rows]
 
     def forget(self) -> None:
         """Lets go of all texts; they are read again where needed."""
@@ -314,7 +313,7 @@ class OwnSource(Source):
         table = self._table("train")
         if self.task_file.duplicates == "keep":
             return np.arange(len(table))
-        return tables.group_texts(["\0".join(row) for row in zip(*table.texts)])
+        return tables.group_texts([*zip(*table.texts)])
 
     @functools.cached_property
     def _drawn(self) -> dict[str, np.ndarray]:
@@ -344,23 +343,37 @@ class OwnSource(Source):
                 continue
             drawn[part] = np.sort(held)
             rest = rest[~np.isin(self._groups[rest], self._groups[held])]
+        rest = self._leave_out_held(table, rest)
         if not len(rest):
             raise UserError(
                 f"{said.path}: leaves no rows to train on. Hold out fewer."
             )
         return {**drawn, "train": rest}
 
+    def _leave_out_held(self, table: Table, rows: np.ndarray) -> np.ndarray:
+        """The rows whose texts no file that validates or tests has, too."""
+        if self.task_file.duplicates == "keep":
+            return rows
+        held = {
+            tables.normalize(texts)
+            for part in ("validation", "test")
+            if getattr(self.task_file, part).paths
+            for texts in zip(*self._table(part).texts)
+        }
+        if not held:
+            return rows
+        texts = [*zip(*table.texts)]
+        kept = [r for r in rows if tables.normalize(texts[r]) not in held]
+        return np.array(kept, np.int64)
+
     def _draw(
         self, labels: np.ndarray, rest: np.ndarray, fraction: float
     ) -> np.ndarray:
         """Draws a fraction of the rows that are left, whole groups."""
-        groups = self._groups
-        _, first = np.unique(groups[rest], return_index=True)
-        chosen = rest[np.sort(first)]  # a row for each group
         _, held = splits.split_train_validation(
-            labels[chosen], fraction, self._split_seed
+            labels[rest], fraction, self._split_seed, self._groups[rest]
         )
-        is_held = np.isin(groups[rest], groups[chosen[held]])
+        is_held = np.isin(np.arange(len(rest)), held)
         if labels.dtype.kind == "i" and labels.ndim == 1:
             is_held &= np.isin(labels[rest], labels[rest[~is_held]])
         return rest[is_held]

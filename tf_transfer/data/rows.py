@@ -10,6 +10,7 @@ import dataclasses
 import io
 import json
 import os
+import re
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -175,6 +176,14 @@ def _json_objects(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 row = json.loads(text) if text.strip() else None
+                if "\\ud" in text.lower():  # perhaps half a character
+                    json.dumps(row, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:
+                raise UserError(
+                    f"{path}, line {number}: holds half a character "
+                    f"({error.object[error.start]!a}), such as of a cut "
+                    "emoji. Remove it."
+                ) from None
             except UnicodeDecodeError as error:
                 raise UserError(
                     f"{path}, line {number}: is not UTF-8 (byte "
@@ -293,12 +302,19 @@ def words_of(rows: Rows, row: int, column: str) -> list[str]:
 
 
 def word_of(cell: Any) -> str:
-    """A label as text: 1, 1.0 and "1" are the same one."""
-    if isinstance(cell, bool):
-        return str(cell).lower()
+    """A label as text, whatever the file's format makes of it.
+
+    1, 1.0, "1" and "1.0" are the same one; True and "True" are `true`.
+    """
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    return "" if cell is None or cell != cell else str(cell).strip()
+    if cell is None or cell != cell:
+        return ""
+    text = str(cell).strip()
+    if text in ("True", "False"):
+        return text.lower()
+    # What pandas writes of numbers in a column with an empty cell.
+    return text[:-2] if re.fullmatch(r"-?[0-9]+\.0", text) else text
 
 
 # === Writing ===
@@ -311,7 +327,16 @@ def write(columns: dict[str, Sequence[Any]], ending: str) -> bytes:
         from pyarrow import parquet
 
         sink = io.BytesIO()
-        parquet.write_table(pyarrow.table(dict(columns)), sink)
+        arrays = {}
+        for name, cells in columns.items():
+            try:
+                arrays[name] = pyarrow.array(list(cells))
+            except (pyarrow.ArrowException, OverflowError):
+                raise UserError(
+                    f"column {cut(name)!r}: holds values of several types, "
+                    "which Parquet cannot. Write .csv or .jsonl."
+                ) from None
+        parquet.write_table(pyarrow.table(arrays), sink)
         return sink.getvalue()
     if ending in JSON_LINES:
         names = list(columns)
@@ -335,11 +360,16 @@ def _table_lines(
             yield "\t".join(words) + "\n"
         return
     buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(
-        [_cell(cell) for cell in cells] for cells in zip(*columns.values())
+    rows = [[_cell(cell) for cell in cells] for cells in zip(*columns.values())]
+    # A lone carriage return ends a row for some readers, and is not quoted.
+    has_return = any("\r" in cell for row in rows for cell in row)
+    writer = csv.writer(
+        buffer,
+        lineterminator="\n",
+        quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL,
     )
+    writer.writerow(columns)
+    writer.writerows(rows)
     yield buffer.getvalue()
 
 

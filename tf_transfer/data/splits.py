@@ -11,7 +11,10 @@ from tf_transfer.utils.formatting import cut
 
 
 def split_train_validation(
-    labels: np.ndarray, fraction: float, seed: int
+    labels: np.ndarray,
+    fraction: float,
+    seed: int,
+    groups: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Splits a training set, stratified by label.
 
@@ -20,10 +23,18 @@ def split_train_validation(
             stratified by fifths; or int64 [examples, labels] of 0 and 1.
         fraction: The fraction that validates, from 0 to 1.
         seed: The split seed, which is the same for every seed of a run.
+        groups: int64 [examples]. Rows of one number stay together; the first
+            one's label stratifies, and the fraction is of groups.
 
     Returns:
         Sorted row numbers to train on, and to validate on, int64.
     """
+    if groups is not None:
+        _, first = np.unique(groups, return_index=True)
+        chosen = np.sort(first)
+        _, held = split_train_validation(labels[chosen], fraction, seed)
+        is_held = np.isin(groups, groups[chosen[held]])
+        return np.flatnonzero(~is_held), np.flatnonzero(is_held)
     order = _stratified_order(labels, seed)
     # The larger rest validates: 7,695 of CoLA's 8,551 train at a tenth.
     count = len(labels) - int(len(labels) * (1 - fraction) + 1e-6)

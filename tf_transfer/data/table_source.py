@@ -130,9 +130,9 @@ class TableSource(Source):
         heldout.check_labels(train, table.labels, table.label_names)
         return train, tested
 
-    def keep_apart(self, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """The rows whose text is not among those of the held ones."""
-        return rows[~np.isin(self.groups[rows], self.groups[held])]
+    def group(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers of rows; with --duplicates=group those of their texts."""
+        return self.groups[rows]
 
     def read(self, split: str) -> Examples:
         """The examples of `train` or `test`."""

@@ -379,8 +379,11 @@ def clean_text(text: str) -> str:
 # === Duplicates ===
 
 
-def group_texts(texts: Sequence[str]) -> np.ndarray:
+def group_texts(texts: Sequence[str | Sequence[str]]) -> np.ndarray:
     """Numbers texts; those that differ in case and space only share a number.
+
+    Args:
+        texts: each a text, or the texts of a pair.
 
     Returns:
         int64 [texts], from 0 on, in the order of first appearance.
@@ -388,14 +391,18 @@ def group_texts(texts: Sequence[str]) -> np.ndarray:
     known: dict[bytes, int] = {}
     return np.fromiter(
         (
-            known.setdefault(
-                _digest(" ".join(text.lower().split())), len(known)
-            )
+            known.setdefault(_digest(normalize(text)), len(known))
             for text in texts
         ),
         np.int64,
         len(texts),
     )
+
+
+def normalize(text: str | Sequence[str]) -> str:
+    """What texts, or pairs of texts, that count as equal have in common."""
+    parts = [text] if isinstance(text, str) else text
+    return "\0".join(" ".join(part.lower().split()) for part in parts)
 
 
 def _digest(text: str) -> bytes:

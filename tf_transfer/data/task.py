@@ -237,17 +237,16 @@ class Source:
         """The `Examples` of a split, or its `Sentences`."""
         raise NotImplementedError
 
-    def keep_apart(self, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """The rows that may train where those of `held` validate.
+    def group(self, rows: np.ndarray) -> np.ndarray | None:
+        """Numbers of rows of the training set; equal ones are never split.
 
-        All of them, unless a data set holds a text twice and says otherwise.
+        None, unless a data set holds a text twice and says so.
 
         Args:
-            rows: int [rows]. Row numbers in the training set.
-            held: int [held]. Row numbers that are held out.
+            rows: int [rows]. Their ids.
         """
-        del held
-        return rows
+        del rows
+        return None
 
     def forget(self) -> None:
         """Lets go of texts that it keeps to read them once."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
 from tf_transfer.data import entities
 from tf_transfer.data import metrics
@@ -84,17 +85,33 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
 
 
 def score_interval(run: Scored) -> tuple[float, float] | None:
-    """95 % bootstrap interval over texts, or sentences, in points."""
+    """95 % interval over texts, or sentences, in points.
+
+    Of accuracy it is Wilson's, which is right near 0 and 100, too; of others a
+    bootstrap's, and None where that has no width.
+    """
     count, score = _scorer(run)
+    if run.metric == "accuracy" and not run.is_tagged:
+        right = round(count * run.score / 100)
+        interval = scipy.stats.binomtest(right, count).proportion_ci(
+            LEVEL, method="wilson"
+        )
+        return 100 * float(interval.low), 100 * float(interval.high)
     return None if count < 2 else _interval(count, score)
 
 
 def difference_interval(
     run: Scored, other: Scored
 ) -> tuple[float, float] | None:
-    """The same of the difference, over the same texts; None if they differ."""
-    name = "starts" if run.is_tagged else "ids"
-    if not np.array_equal(getattr(run, name), getattr(other, name)):
+    """The bootstrap's of the difference, over the same texts.
+
+    None if the texts differ, or if it has no width.
+    """
+    names = ("labels", "starts" if run.is_tagged else "ids")
+    if run.kind != other.kind or not all(
+        np.array_equal(getattr(run, name), getattr(other, name))
+        for name in names
+    ):
         return None
     (count, score), (_, other_score) = _scorer(run), _scorer(other)
     return _interval(count, lambda rows: score(rows) - other_score(rows))
@@ -121,12 +138,12 @@ def _scorer(run: Scored) -> tuple[int, Callable[[np.ndarray], float]]:
 
 def _interval(
     count: int, statistic: Callable[[np.ndarray], float]
-) -> tuple[float, float]:
+) -> tuple[float, float] | None:
     rows = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
     values = [statistic(drawn) for drawn in rows]
     tail = 50 * (1 - LEVEL)
     low, high = np.percentile(values, [tail, 100 - tail])
-    return float(low), float(high)
+    return (float(low), float(high)) if low < high else None
 
 
 def majority(run: Scored) -> float | None:

@@ -697,7 +697,9 @@ def _name_part(claim: Claim, comparison: Comparison) -> str:
     if len(claim.at) > 1:
         name += f" at {comparison.at:g} epochs"
     if len(claim.second) > 1 and not claim.paired:
-        name += f" against {describe(comparison.groups[1])}"
+        own = set(comparison.groups[1]) - set(claim.both)
+        other = {n: v for n, v in comparison.groups[1].items() if n in own}
+        name += f" against {describe(other)}"
     return name
 
 
