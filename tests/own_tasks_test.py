@@ -233,6 +233,25 @@ def test_the_report_shows_them(mixed, trained, tmp_path):
     assert "news" in page and "multitask" in page
 
 
+def test_a_mix_with_one_of_the_paper_s_three_tasks_has_a_report(tmp_path):
+    with quick.eagerly():
+        multitask.run(
+            multitask.Settings(
+                **{**SMALL, "batch_size": 32},
+                tasks="sentiment,rte",
+                data="sample",
+                train="all",
+                out=str(tmp_path),
+            )
+        )
+    code = commands.call(
+        lambda: report.main(["report", str(tmp_path)]), report.define_flags
+    )
+    assert code == 0
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert "rte accuracy" in page and ">Quora<" not in page
+
+
 @pytest.mark.parametrize(
     "name, head", [("news", "densenet"), ("stars", "sim_transformer")]
 )

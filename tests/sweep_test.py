@@ -149,6 +149,11 @@ def test_a_dry_run_lists_and_estimates_and_runs_nothing(tmp_path, monkeypatch):
     assert not os.path.exists(tmp_path / "runs" / "glue")
 
 
+def test_a_dry_run_of_nothing_says_so(tmp_path):
+    states = RunStates(str(tmp_path), [])
+    assert sweep.describe(states, 1).startswith("0 runs")
+
+
 def test_a_dry_run_needs_no_estimate_of_finished_runs(tmp_path, monkeypatch):
     """So it does not load TensorFlow."""
     arguments = write_grid(

@@ -225,6 +225,8 @@ def describe(run_states: RunStates, jobs: int) -> str:
         jobs: how many would run at the same time.
     """
     runs, states = run_states.runs, run_states.read()
+    if not runs:
+        return "0 runs: the flags leave none."
     pending = [run for run in runs if states[run.name] == State.PENDING]
     durations = estimate.FinishedDurations(run_states)
     names = [run.name for run in runs]

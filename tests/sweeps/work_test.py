@@ -60,6 +60,22 @@ def test_a_finished_run_is_not_started(sweep, tmp_path):
     assert seeds(reported, "started") == ["0", "2"]
 
 
+def test_what_is_pending_from_before_can_be_left_so(tmp_path, monkeypatch):
+    """A search that stopped a run for its time scores another one's test."""
+    monkeypatch.setattr(work, "POLL_SECONDS", 0.0001)
+    stopped, other = plan_runs(tmp_path, 2)
+    run_states = RunStates(str(tmp_path), [stopped])
+    scheduler = work.Scheduler(
+        run_states, fakes.make_pool(finish), resumes=False
+    )
+    scheduler.add(other)
+    scheduler.work()
+    assert run_states.read() == {
+        stopped.name: State.PENDING,
+        other.name: State.FINISHED,
+    }
+
+
 def test_no_worker_starts_where_all_is_finished(sweep, tmp_path):
     finish(plan_runs(tmp_path, 1)[0])
     workers = []

@@ -64,7 +64,7 @@ def tables(study: Study) -> list[Table]:
             _list_recipes(name, runs),
             *_tabulate_published(study, name, runs),
             *_compare_combinations(name, runs),
-            *forgetting.tabulate(name, list(cells.groups_of(runs)), recipe),
+            *forgetting.tabulate(name, _of_paper(runs), recipe),
         ]
     return found
 
@@ -74,10 +74,13 @@ def figures(study: Study) -> list[Figure]:
     return [
         picture
         for name, runs in _data_sets(study)
-        for picture in forgetting.draw(
-            name, list(cells.groups_of(runs)), recipe
-        )
+        for picture in forgetting.draw(name, _of_paper(runs), recipe)
     ]
+
+
+def _of_paper(runs: pd.DataFrame) -> list[pd.DataFrame]:
+    """The groups on the paper's three tasks, not on a user's mix."""
+    return [*cells.groups_of(runs[runs.task == "cs224n"])]
 
 
 def notes(study: Study) -> list[str]:
@@ -185,9 +188,9 @@ def _amount(settings: Settings) -> str:
 
 def _titles(runs: pd.DataFrame) -> dict[str, str]:
     """Metrics, and what tables call them: the paper's, or a user's own."""
-    known = runs.record.iloc[0]["metrics"] if len(runs) else SCORES
-    if "sentiment_accuracy" in known:
+    if runs.empty or runs.task.iloc[0] == "cs224n":
         return SCORES
+    known = runs.record.iloc[0]["metrics"]
     return {name: name.replace("_", " ") for name in ("overall", *known)}
 
 

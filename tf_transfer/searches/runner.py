@@ -147,7 +147,10 @@ class Runner:
                 todo.pop()()
             self._tick()
 
-        scheduler = work.Scheduler(self._run_states, self._pool, on_poll=poll)
+        # What was stopped for its time stays so.
+        scheduler = work.Scheduler(
+            self._run_states, self._pool, on_poll=poll, resumes=False
+        )
         scheduler.add(run)
         self._work(scheduler)
         while todo:

@@ -133,6 +133,7 @@ class Scheduler:
         on_event: called when a run has started, finished or failed, or is to
             be tried once more.
         on_poll: called again and again.
+        resumes: whether it does what is pending from before, too.
     """
 
     def __init__(
@@ -142,6 +143,7 @@ class Scheduler:
         limit: int = 0,
         on_event: OnEvent = lambda *event: None,
         on_poll: OnPoll = lambda running, examples: None,
+        resumes: bool = True,
     ) -> None:
         self.run_states = run_states
         self.pool = pool
@@ -151,7 +153,7 @@ class Scheduler:
         self._todo = {
             name
             for name, state in run_states.read().items()
-            if state == State.PENDING
+            if state == State.PENDING and resumes
         }
         self._attempts: dict[str, int] = {}
         self._failed_starts = 0
