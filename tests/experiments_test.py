@@ -17,6 +17,8 @@ from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.models import heads as stacking_heads
 from tf_transfer.reports import claims
+from tf_transfer.reports import frames
+from tf_transfer.reports import sides
 from tf_transfer.sweeps import grid as grid_lib
 
 
@@ -95,6 +97,8 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
         path = os.path.join(folder, experiment, f"{name}.json")
         for run in grid_lib.expand(name, grid_lib.read(path), str(tmp_path)):
             key = {**run.directory.key, "max_epochs": run.settings.max_epochs}
+            if "features" not in key:
+                key = {**frames.NOT_IN_KEY, **key}
             found.append((run.settings.task, run.settings.model, key))
     missing = []
     for claim in paper.claims:
@@ -116,7 +120,7 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
                 and (model == preset or "features" in key)
                 and set(group) <= set(key)
                 and all(
-                    claims.is_same(key[n], v)
+                    claims.is_same(key[n], sides.resolve(v, 12))
                     for n, v in wanted.items()
                     if n in key
                 )

@@ -160,7 +160,35 @@ def test_the_better_rate_is_that_of_validation_not_of_test():
     assert find(found["rates"], lr="0.001")[lower] == "better"
 
 
+def test_rates_are_compared_on_the_seeds_that_all_of_them_have():
+    """As the overview does it: one rate was tried with one seed alone."""
+    best, other = write({"all": 70}), write({"all": 60}, lr=1e-3)[:1]
+    for record, validation in zip([*best, *other], (0.8, 0.6, 0.75)):
+        record["validation"] = validation
+    found = tables(best, other)["rates"]
+    lower = "lower than at the better, %"
+    assert find(found, lr="2e-05")[lower] == "better"
+    of_seed = 100 * (1 - other[0]["test"] / best[0]["test"])
+    assert find(found, lr="0.001")[lower] == f"{of_seed:.1f}"
+
+
 # === After each epoch ===
+
+
+def test_caches_of_two_precisions_are_two_rows():
+    cached = {"prefix": (0.0, 20.0), "cached": True}
+    precise = write({"1": 54}, **cached)
+    for record in precise:
+        record["key"]["cache_dtype"] = "float32"
+    usual = write({"1": 64}, **cached)
+    for record in usual:
+        record["key"]["cache_dtype"] = "float16"
+    rows = tables(usual, precise)["epochs_rte"]
+    assert [row["n"] for row in rows] == [2, 2]
+    assert {row["trains"] for row in rows} == {
+        "last 1 (cached), cache_dtype float16",
+        "last 1 (cached), cache_dtype float32",
+    }
 
 
 def test_each_epoch_has_its_score_and_seconds(report):

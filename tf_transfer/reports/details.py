@@ -17,15 +17,19 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
         runs: of a study, see `frames.runs_frame`.
     """
     runs = runs.copy()
-    files = runs.groupby("task").data_identity.transform("nunique")
-    runs["text"] = [  # as the overview calls them
-        f"{task} ({sum(sizes.values()):,} texts)" if count > 1 else task
-        for task, sizes, count in zip(runs.task, runs.sizes, files)
-    ]
+    runs["text"] = overview.name_texts(runs)  # as the overview calls them
     runs["trains"] = [
         overview.name_approach(approach, cached)
         for approach, cached in zip(runs.approach, runs.cached)
     ]
+    for _, alike in runs.groupby(["text", "trains"]):
+        words = overview.tell_apart(
+            [
+                {n: s[n] for n in overview.NAMED if n in s}
+                for s in alike.settings
+            ]
+        )
+        runs.loc[alike.index, "trains"] += words
     runs.loc[~runs.timed, "seconds"] = np.nan
     return runs.sort_values(
         ["text", "cached", "trainable_parameters", "trains", "lr"],

@@ -23,6 +23,7 @@ from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
+from tf_transfer.utils import selection
 
 # Of the paper's tables of scores and times after each epoch.
 TABLE_NUMBERS = {
@@ -224,39 +225,53 @@ def _tabulate_other_metrics(runs: pd.DataFrame) -> Table:
 # === The learning rates ===
 
 
+def _compare_rates(runs: pd.DataFrame) -> dict[tuple[str, str, float], str]:
+    """By text, approach and rate: `better`, or how much lower in percent."""
+    words = {}
+    for (text, trains), members in runs.groupby(["text", "trains"]):
+        if members.validation.isna().any():
+            continue  # nothing chooses
+        rates = dict(iter(members.groupby("lr")))
+        scored = {
+            rate: [*zip(some.seed, some.validation)]
+            for rate, some in rates.items()
+        }
+        common = selection.common_seeds(scored)
+        means = {
+            rate: some.score[some.seed.isin(common) | (not common)].mean()
+            for rate, some in rates.items()
+        }
+        best = selection.best_on_validation(scored)
+        for rate, mean in means.items():
+            word = (
+                f"{100 * (1 - mean / means[best]):.1f}" if means[best] else ""
+            )
+            words[text, trains, rate] = "better" if rate == best else word
+    return words
+
+
 def _tabulate_rates(runs: pd.DataFrame) -> Table:
     """Every approach at every rate it was run at."""
     several = runs.groupby(["text", "trains"]).lr.transform("nunique") > 1
     grouped = runs[several].groupby(["text", "trains", "lr"], sort=False)
     frame = grouped.agg(
         n=("score", "count"),
-        validation=("validation", "mean"),
         score=("score", spread),
-        mean=("score", "mean"),
         epoch=("seconds_per_epoch", lambda values: spread(values, 1)),
         seconds=("seconds", lambda values: spread(values, 1)),
     ).reset_index()
     if len(frame):
-        best = frame.groupby(["text", "trains"], sort=False).apply(
-            lambda rates: rates.loc[rates.validation.fillna(-1).idxmax()],
-            include_groups=False,
-        )
-        of_best = frame.merge(
-            best[["lr", "mean"]].rename(columns={"lr": "best", "mean": "top"}),
-            on=["text", "trains"],
-        )
-        lower = 100 * (1 - of_best["mean"] / of_best.top)
+        words = _compare_rates(runs[several])
         frame["lower"] = [
-            "better" if is_best else f"{value:.1f}"
-            for is_best, value in zip(of_best.lr == of_best.best, lower)
+            words.get(key, "")
+            for key in zip(frame.text, frame.trains, frame.lr)
         ]
-        frame.loc[frame.validation.isna(), "lower"] = ""  # nothing chooses
         frame["lr"] = frame.lr.map("{:g}".format)
-    frame = frame.drop(columns=["mean", "validation"])
     return Table(
         "rates",
         "The learning rates of an approach beside each other; which one is "
-        "better is decided on validation",
+        "better is decided on validation, and by how much on test, over the "
+        "seeds that all of them have",
         frame.rename(
             columns={
                 "text": "task",

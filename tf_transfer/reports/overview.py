@@ -31,6 +31,7 @@ EVERYTHING = "everything"
 UNTRAINED = "untrained"  # a setting that only what trains everything has
 # Of what trains few weights: other ones are another row, never a choice.
 OPTIONS = (*METHOD_OPTIONS, "freeze_percentile")
+NAMED = (*OPTIONS, "cache_dtype")  # in a row's name, where rows differ in them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,12 +177,7 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
     """A line for each group of runs, and what tells it from the others."""
     first = runs.groupby("group", sort=True).first()
     groups = first[["task", "data_identity", "approach", "cached", "lr"]].copy()
-    files = groups.groupby("task").data_identity.transform("nunique")
-    sizes = [f"{sum(s.values()):,} texts" for s in first.sizes]
-    groups["text"] = [
-        f"{task} ({size})" if count > 1 else task
-        for task, size, count in zip(groups.task, sizes, files)
-    ]
+    groups["text"] = name_texts(first)
     groups["settings"] = first.settings
     groups["untrained"] = [
         str(s.get(UNTRAINED, UNLESS_NAMED[UNTRAINED])) for s in first.settings
@@ -212,16 +208,35 @@ def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
     groups["varied"] = ""
     alike = ["text", "data_identity", "approach", "cached"]
     for _, members in groups.groupby(alike):
-        groups.loc[members.index, "varied"] = _tell_apart(
+        groups.loc[members.index, "varied"] = tell_apart(
             [
-                json.loads(recipe) | json.loads(options)
-                for recipe, options in zip(members.recipe, members.options)
+                {
+                    **json.loads(recipe),
+                    **json.loads(options),
+                    "cache_dtype": dtype,
+                }
+                for recipe, options, dtype in zip(
+                    members.recipe, members.options, members.dtype
+                )
             ]
         )
     return groups
 
 
-def _tell_apart(groups: Sequence[Mapping[str, Any]]) -> list[str]:
+def name_texts(runs: pd.DataFrame) -> list[str]:
+    """Each run's task, with the size where it was run on several files.
+
+    Args:
+        runs: with `task`, `data_identity` and `sizes`.
+    """
+    files = runs.groupby("task").data_identity.transform("nunique")
+    return [
+        f"{task} ({sum(sizes.values()):,} texts)" if count > 1 else task
+        for task, sizes, count in zip(runs.task, runs.sizes, files)
+    ]
+
+
+def tell_apart(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings in which some groups differ, in words."""
     names = dict.fromkeys(name for settings in groups for name in settings)
     words = [""] * len(groups)

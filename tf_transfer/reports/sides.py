@@ -101,13 +101,13 @@ def _filter(side: Iterable[Repeats], wanted: Group) -> list[Repeats]:
         for repeats in side
         if all(
             name in repeats.settings
-            and is_same(repeats.settings[name], _resolve(value, repeats.blocks))
+            and is_same(repeats.settings[name], resolve(value, repeats.blocks))
             for name, value in wanted.items()
         )
     ]
 
 
-def _resolve(value: Any, blocks: int) -> Any:
+def resolve(value: Any, blocks: int) -> Any:
     """`L/4` as a number of blocks, rounded up; `last 2` as `11-12`."""
     if isinstance(value, str) and value.startswith("L/"):
         return str(-(-blocks // int(value[2:])))

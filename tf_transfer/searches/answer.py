@@ -378,8 +378,8 @@ def _against_everything(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
             return ["Training everything failed; its log is named above."]
         seconds = planner.costs.seconds(name, 1)
         return [
-            "Training everything was not begun: one epoch takes about "
-            f"{_duration(seconds)}."
+            "Training everything ended no epoch in the time: one takes about "
+            f"{_duration(seconds)}, as counted."
         ]
     return []
 
