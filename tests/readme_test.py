@@ -96,6 +96,7 @@ def alike(line):
     if "tf_transfer.sweep" in line:
         line = re.sub(r"(tf_transfer.sweep) \S+", r"\1 GRID", line)
         line = re.sub(r" --(?:dry_run|out=\S+)", "", line)
+        line = re.sub(r"--only=\S+", "--only=seed=0", line)
     line = re.sub(r"(tf_transfer.report) \S+", r"\1 runs", line)
     return re.sub(r"--document=\S+", "--document=FILE", line)
 
@@ -238,6 +239,21 @@ def test_a_documented_command_runs(line, trained, tmp_path, monkeypatch, eager):
         assert code == 0, err
     else:
         assert run_here(module, words) == 0
+
+
+def test_what_a_sweep_is_held_to_stands_in_its_grid():
+    for line in commands():
+        named = re.search(r"tf_transfer.sweep (experiments/\S+)", line)
+        only = re.search(r"--only=(\S+)", line)
+        if named is None or only is None:
+            continue
+        axes = grid.read(os.path.join(commands_lib.ROOT, named[1]))["axes"]
+        for name, value in (part.split("=") for part in only[1].split(",")):
+            values = axes.get(name, ())
+            assert value in {
+                *map(str, values),
+                *(str(float(v)) for v in values if isinstance(v, float)),
+            }, line
 
 
 def test_files_that_commands_name_exist():
