@@ -221,13 +221,13 @@ def describe_verdicts(judged: Sequence[Verdict]) -> list[str]:
         sentences.append(
             f"Not comparable with the paper: {main_reason(others)}."
         )
-    told = sum(map(is_told, others))
-    if told:
+    reported = sum(map(is_reported, others))
+    if reported:
         sentences.append(
-            f"What is told of {count(told, 'claim')} is of this encoder and "
-            "data alone."
+            f"What is told of {count(reported, 'claim')} is of this encoder "
+            "and data alone."
         )
-    if left := len(others) - told:
+    if left := len(others) - reported:
         sentences.append(
             f"For {left} the runs do not suffice, or a side did not train."
         )
@@ -237,7 +237,7 @@ def describe_verdicts(judged: Sequence[Verdict]) -> list[str]:
     return [" ".join(sentences)]
 
 
-def is_told(verdict: Verdict) -> bool:
+def is_reported(verdict: Verdict) -> bool:
     """Whether runs that are not comparable suffice to say what they show."""
     return not (
         verdict.problem or FAILED in verdict.reason or math.isnan(verdict.value)
@@ -246,7 +246,7 @@ def is_told(verdict: Verdict) -> bool:
 
 def neutral_word(verdict: Verdict) -> str:
     """What runs that are not comparable show, without the paper's words."""
-    if not is_told(verdict):
+    if not is_reported(verdict):
         return FAILED if FAILED in verdict.reason else "not told"
     if verdict.parts:
         return verdict.parts

@@ -226,7 +226,7 @@ def _sort_verdicts(
                 kind="neutral",
                 reason="; ".join(filter(None, [verdict.problem, *own])),
             )
-            (local if brief.is_told(verdict) else few).append(claim)
+            (local if brief.is_reported(verdict) else few).append(claim)
         else:
             comparable.append(_show(verdict))
     return comparable, local, few, unrun

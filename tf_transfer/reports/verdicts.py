@@ -227,10 +227,10 @@ def judge_claim(
         if claim.encoder != paper.encoders[0]:
             return None
     read = _choose_reading(tasks, paper, claim)
-    comparisons = read.whole or read.parted
-    fewest = min((c.fewest for c in read.whole), default=0)
-    on = tuple({c.task: None for c in read.whole})
-    told = Verdict(
+    comparisons = read.complete or read.incomplete
+    fewest = min((c.fewest for c in read.complete), default=0)
+    on = tuple({c.task: None for c in read.complete})
+    verdict = Verdict(
         claim,
         "",
         INCONCLUSIVE,
@@ -242,12 +242,12 @@ def judge_claim(
         compared=bool(comparisons),
     )
     if fewest > 1:
-        told = _test(claim, read.whole, told)
+        verdict = _test(claim, read.complete, verdict)
         if claim.beside:
-            told = _tell_beside(claim, read.whole, told)
+            verdict = _tell_beside(claim, read.complete, verdict)
     if problem := read.describe_missing() or read.problem:
-        told = dataclasses.replace(
-            told, word=INCONCLUSIVE, reason=problem, outcome=""
+        verdict = dataclasses.replace(
+            verdict, word=INCONCLUSIVE, reason=problem, outcome=""
         )
     of_sides = [
         difference
@@ -261,10 +261,10 @@ def judge_claim(
         reason = "; ".join(differences[:3])
         if len(differences) > 3:
             reason += f"; and {len(differences) - 3} more"
-        told = dataclasses.replace(
-            told, word=NOT_COMPARABLE, reason=reason, outcome=""
+        verdict = dataclasses.replace(
+            verdict, word=NOT_COMPARABLE, reason=reason, outcome=""
         )
-    return told
+    return verdict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,16 +273,16 @@ class Read:
 
     Attributes:
         reading: see `Claim.readings`; empty of the claim's own words.
-        whole: on tasks that have runs for all that the claim compares there.
-        parted: on the others that have some; they count for nothing.
+        complete: on tasks that have runs for all that the claim compares there.
+        incomplete: on the others that have some; they count for nothing.
         missing: what has no runs, in words.
-        problem: what else keeps `whole` from telling anything, or an empty
+        problem: what else keeps `complete` from telling anything, or an empty
             string.
     """
 
     reading: Group
-    whole: list[Comparison]
-    parted: list[Comparison]
+    complete: list[Comparison]
+    incomplete: list[Comparison]
     missing: list[str]
     problem: str
 
@@ -308,7 +308,9 @@ def _choose_reading(
         if not read.missing and not read.problem:
             return read
         candidates.append(read)
-    return max(candidates, key=lambda read: (len(read.whole), len(read.parted)))
+    return max(
+        candidates, key=lambda read: (len(read.complete), len(read.incomplete))
+    )
 
 
 def _compare(
@@ -317,8 +319,8 @@ def _compare(
     claim: Claim,
     reading: Group,
 ) -> Read:
-    whole: list[Comparison] = []
-    parted: list[Comparison] = []
+    complete: list[Comparison] = []
+    incomplete: list[Comparison] = []
     missing: list[str] = []
     for task in claim.tasks:
         if task not in tasks:
@@ -343,12 +345,12 @@ def _compare(
             for at in claim.at or (0.0,):
                 values = measures.measure_sides(claim.measure, sides, at)
                 found.append(Comparison(task, sides, wanted, values, at))
-        (parted if lacks else whole).extend(found)
+        (incomplete if lacks else complete).extend(found)
         missing += lacks
-    problem = _find_problem(claim, whole)
-    if not whole:
+    problem = _find_problem(claim, complete)
+    if not complete:
         problem = missing[0]
-    return Read(reading, whole, parted, missing, problem)
+    return Read(reading, complete, incomplete, missing, problem)
 
 
 def _read(group: Group, reading: Group) -> Group:
@@ -466,27 +468,27 @@ def did_not_train(side: pd.DataFrame) -> bool:
 
 
 def _test(
-    claim: Claim, comparisons: Sequence[Comparison], told: Verdict
+    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
     """The verdict with value, interval, p and what it would conclude."""
     if claim.kind == "spread":
-        return _test_spread(claim, comparisons, told)
+        return _test_spread(claim, comparisons, verdict)
     if claim.kind == "maximum":
-        return _test_maximum(claim, comparisons, told)
+        return _test_maximum(claim, comparisons, verdict)
     if claim.kind == "trend" and len(comparisons) < FEWEST_POINTS:
-        return told  # a line goes through any two points
+        return verdict  # a line goes through any two points
     joined = _join_times(comparisons)
     if not all(_is_known(claim, comparison) for comparison in joined):
-        return told
+        return verdict
     groups = estimates.Groups()
     values = [_value(claim, comparison, groups) for comparison in comparisons]
     if claim.kind == "trend":
         if len({*map(_train_size, comparisons)}) < 2:
             return (
-                told
-                if told.reason
+                verdict
+                if verdict.reason
                 else dataclasses.replace(
-                    told, reason="all training sets have one size"
+                    verdict, reason="all training sets have one size"
                 )
             )
         value = _slope(comparisons, values)
@@ -495,17 +497,17 @@ def _test(
         value = sum(means) / len(means)
     estimate = groups.estimate(value)
     low, high = estimate.interval()
-    told = dataclasses.replace(
-        told, value=estimate.value, low=float(low), high=float(high)
+    verdict = dataclasses.replace(
+        verdict, value=estimate.value, low=float(low), high=float(high)
     )
     if not estimate.error:
         return dataclasses.replace(
-            told, reason="all seeds score the same", outcome=""
+            verdict, reason="all seeds score the same", outcome=""
         )
     if claim.over == "mean" or claim.kind == "trend":
-        return _conclude_on_mean(claim, estimate, told)
+        return _conclude_on_mean(claim, estimate, verdict)
     parts = [groups.estimate(value) for value in values]
-    return _conclude_on_parts(claim, comparisons, parts, told)
+    return _conclude_on_parts(claim, comparisons, parts, verdict)
 
 
 def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -587,9 +589,9 @@ def _train_size(comparison: Comparison) -> int:
 
 
 def _conclude_on_mean(
-    claim: Claim, estimate: estimates.Estimate, told: Verdict
+    claim: Claim, estimate: estimates.Estimate, verdict: Verdict
 ) -> Verdict:
-    low, high = told.low, told.high
+    low, high = verdict.low, verdict.high
     if claim.kind == "equal":
         within = estimate.p_within(claim.margin)
         outside = estimate.p_outside(claim.margin)
@@ -597,7 +599,7 @@ def _conclude_on_mean(
         reason = f"within {claim.margin:g} {claim.unit}"
         if outcome == CONTRADICTS:
             reason = f"not within {claim.margin:g} {claim.unit}"
-        return dataclasses.replace(told, p=p, outcome=outcome, reason=reason)
+        return dataclasses.replace(verdict, p=p, outcome=outcome, reason=reason)
     direction = claim.direction
     p = min(1.0, 2 * min(estimate.p_above(), estimate.p_below()))
     has_sign = np.sign(estimate.value) == direction
@@ -619,19 +621,19 @@ def _conclude_on_mean(
     if size and p > ALPHA and half.p_below() <= ALPHA / 2:
         # Both signs, but nothing near the published size.
         return dataclasses.replace(
-            told,
+            verdict,
             p=2 * half.p_below(),
             outcome=CONTRADICTS,
             reason="any difference is below half of the published one",
         )
-    return dataclasses.replace(told, p=p, outcome=outcome, reason=reason)
+    return dataclasses.replace(verdict, p=p, outcome=outcome, reason=reason)
 
 
 def _conclude_on_parts(
     claim: Claim,
     comparisons: Sequence[Comparison],
     parts: Sequence[estimates.Estimate],
-    told: Verdict,
+    verdict: Verdict,
 ) -> Verdict:
     """Of each, most or some of several comparisons; told which do not agree."""
     count = len(parts)
@@ -667,7 +669,7 @@ def _conclude_on_parts(
             outcome = IN_SIGN
             reason = f"but not of the published size: {_list_some(unlike)}"
     return dataclasses.replace(
-        told, p=p, outcome=outcome, reason=reason, parts=shown
+        verdict, p=p, outcome=outcome, reason=reason, parts=shown
     )
 
 
@@ -697,14 +699,14 @@ def _name_part(claim: Claim, comparison: Comparison) -> str:
     if len(claim.at) > 1:
         name += f" at {comparison.at:g} epochs"
     if len(claim.second) > 1 and not claim.paired:
-        own = set(comparison.groups[1]) - set(claim.both)
-        other = {n: v for n, v in comparison.groups[1].items() if n in own}
+        group = comparison.groups[1].items()
+        other = {n: v for n, v in group if n not in claim.both}
         name += f" against {describe(other)}"
     return name
 
 
 def _tell_beside(
-    claim: Claim, comparisons: Sequence[Comparison], told: Verdict
+    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
     """The verdict with the value by the claim's other measure."""
     others = [
@@ -719,38 +721,40 @@ def _tell_beside(
         for comparison in comparisons
     ]
     if not all(_is_known(claim, other) for other in others):
-        return told
+        return verdict
     groups = estimates.Groups()
     value = sum(_value(claim, other, groups) for other in others) / len(others)
-    return dataclasses.replace(told, beside=groups.estimate(value).value)
+    return dataclasses.replace(verdict, beside=groups.estimate(value).value)
 
 
 def _test_spread(
-    claim: Claim, comparisons: Sequence[Comparison], told: Verdict
+    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
     value, low, high = estimates.spread_interval(
         [v for v in values if v is not None]
         for comparison in comparisons
         for values in comparison.values
     )
-    told = dataclasses.replace(told, value=value, low=low, high=high)
+    verdict = dataclasses.replace(verdict, value=value, low=low, high=high)
     if high <= claim.margin:
         return dataclasses.replace(
-            told, word=AGREES, reason=f"at most {claim.margin:g} {claim.unit}"
+            verdict,
+            word=AGREES,
+            reason=f"at most {claim.margin:g} {claim.unit}",
         )
     if low > claim.margin:
         return dataclasses.replace(
-            told,
+            verdict,
             word=CONTRADICTS,
             reason=f"more than {claim.margin:g} {claim.unit}",
         )
     return dataclasses.replace(
-        told, reason=f"the interval has {claim.margin:g} in it"
+        verdict, reason=f"the interval has {claim.margin:g} in it"
     )
 
 
 def _test_maximum(
-    claim: Claim, comparisons: Sequence[Comparison], told: Verdict
+    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
     """Of one comparison; there is no interval of a difference of maxima."""
     [comparison] = comparisons
@@ -761,7 +765,7 @@ def _test_maximum(
     value = float(first.max() - second.max())
     has_sign = np.sign(value) == claim.direction
     return dataclasses.replace(
-        told,
+        verdict,
         value=value,
         p=estimates.p_of_maxima(first, second),
         outcome=AGREES if has_sign else CONTRADICTS,

@@ -56,7 +56,7 @@ def test_a_task_without_one_of_the_sides_counts_for_nothing(model):
     paper = made_up.make_paper(claim)
     runs = write(paper, {"rte": (70, 80), "mrpc": (60, 80)}, model=model)
     [verdict] = made_up.judge(paper, runs).values()
-    assert math.isnan(verdict.value) and not brief.is_told(verdict)
+    assert math.isnan(verdict.value) and not brief.is_reported(verdict)
     assert page.describe_ours(verdict) == ""
     lacks = "no runs with trainable_layers=4 on rte"
     assert verdict.problem == lacks
@@ -91,12 +91,12 @@ def test_times_that_the_limit_cut_off_are_not_told():
     claim = {"measure": ("seconds", "seconds"), "sign": -1}
     options = {"seconds": 50.0, "stop_reason": "max_epochs"}
     verdict = judge_one(claim, {"rte": (70, 80)}, **options)
-    assert not brief.is_told(verdict)
+    assert not brief.is_reported(verdict)
     assert "cut off" in verdict.problem
     assert brief.neutral_word(verdict) == "not told"
 
 
-def test_that_a_side_did_not_train_is_told_first():
+def test_that_a_side_did_not_train_is_reported_first():
     claim = {"tasks": ("rte", "mrpc"), "uses": ("sst2", "qqp", "mnli", "qnli")}
     tasks = {"rte": (70, 80), "mrpc": (70, 80)}
     verdict = judge_one(
@@ -107,7 +107,7 @@ def test_that_a_side_did_not_train_is_told_first():
 
 
 @pytest.mark.parametrize("middle, word", [(90, "higher"), (80.05, "unclear")])
-def test_a_maximum_is_told_by_its_test(middle, word):
+def test_a_maximum_is_reported_by_its_test(middle, word):
     paper = made_up.make_paper({"kind": "maximum", "sign": 1})
     steps = [number / 10 for number in range(8)]
     runs = [
