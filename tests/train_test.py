@@ -108,7 +108,7 @@ def test_an_end_says_score_interval_and_what_to_try(words_alone, capsys):
     assert "Already done" in said
     task = words_alone.experiment.task
     assert f"{task.name}, tfidf" in said and f"{task.metric} " in said
-    assert "on 12 tested texts" in said and " to " in said
+    assert "Test: " in said and "on 12 texts." in said and " to " in said
     assert ("commonest answer" in said) == (task.kind != "score")
     assert "Next: an encoder" in said
 
@@ -152,11 +152,15 @@ def test_a_run_ends_beside_words_alone_on_the_same_texts(tmp_path, capsys):
     said = capsys.readouterr().out
     for words in (
         "news, last_1",
+        "the probe",
         "words alone",
         "commonest answer",
-        "points ahead",
+        "points more",
+        "Training loses",
+        "Depth profile, accuracy of the probe",
         "Next: ",
-        f"To predict: python -m tf_transfer.predict --run={result.directory}",
+        "To predict: python -m tf_transfer.predict --run=",
+        "(the probe, which is better on validation)",
     ):
         assert words in said
     run = answer.open_scored(result.directory)
@@ -164,7 +168,7 @@ def test_a_run_ends_beside_words_alone_on_the_same_texts(tmp_path, capsys):
     assert low <= run.score <= high
     [step] = [
         step
-        for step in answer.suggest(run, None, result.experiment.settings, 0.5)
+        for step in answer.suggest(run, {}, result.experiment.settings, 0.5)
         if "of the texts are cut" in step
     ]
     assert "--long_texts=head_tail" in step

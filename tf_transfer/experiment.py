@@ -103,6 +103,7 @@ class Experiment:
         name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
         cut_share: of the training texts, those that were cut.
+        chosen: of a fitted probe, what it reads; see `probe.Probe.chosen`.
 
     Raises:
         UserError: naming the flag, for settings that cannot be.
@@ -123,6 +124,7 @@ class Experiment:
         self._head = head
         self._own_source = source
         self.cut_share = 0.0
+        self.chosen: dict[str, Any] | None = None
         self._warm = WarmState()
         if source is not None:
             self.source = source
@@ -138,9 +140,12 @@ class Experiment:
     def tasks(self) -> dict[str, Task]:
         """Its tasks, by the names of their heads."""
         settings = self.settings
-        loss_head = "sigmoid" if settings.is_sparse else settings.loss_head
+        is_baseline = settings.is_sparse or settings.is_probe
+        loss_head = "sigmoid" if is_baseline else settings.loss_head
         task = self.source.task.with_loss_head(loss_head)
-        if self.scales_scores:
+        if settings.is_probe:  # a regression needs no unit
+            task = dataclasses.replace(task, score_scale=None)
+        elif self.scales_scores:
             task = task.scaled()
         return {task.name: task}
 
@@ -179,9 +184,10 @@ class Experiment:
     def data_identity(self) -> str:
         """What names the data, and the unit of its scores."""
         identity = self.source.identity
-        if self.scales_scores and self.source.task.scaled() != self.source.task:
-            return f"{identity} scaled"
-        return identity
+        if self.settings.is_probe or not self.scales_scores:
+            return identity
+        is_scaled = self.source.task.scaled() != self.source.task
+        return f"{identity} scaled" if is_scaled else identity
 
     @property
     def head_identity(self) -> str | None:
@@ -301,6 +307,10 @@ class Experiment:
             settings.dropout,
             settings.precision,
             settings.seed,
+            # A fitted probe needs no block above its own.
+            self.chosen["block"]
+            if self.chosen
+            else settings.keep_blocks or None,
         )
         if settings.max_length > encoder.max_positions:
             raise UserError(
@@ -320,6 +330,8 @@ class Experiment:
             encoder: what it reads.
         """
         del number
+        if self.chosen:
+            return tasks_lib.make_probe_head(self.chosen, task, encoder)
         return tasks_lib.make_head(
             self.settings, task, encoder, self.texts_per_row(task)
         )
@@ -330,6 +342,8 @@ class Experiment:
         Raises:
             UserError: pairs are asked for, and the task has none.
         """
+        if self.chosen:
+            return 2 if self.chosen["pair_features"] else 1
         if self.settings.pairs != "sbert":
             return 1
         if len(task.texts) == 1:
@@ -412,7 +426,12 @@ class Experiment:
         return encoded
 
     def encode(
-        self, examples: Any, task: Task, encoder: "Encoder", name: str
+        self,
+        examples: Any,
+        task: Task,
+        encoder: "Encoder",
+        name: str,
+        texts_per_row: int | None = None,
     ) -> "EncodedSplit":
         """Tokenizes examples.
 
@@ -422,13 +441,15 @@ class Experiment:
             task: whose they are.
             encoder: has the tokenizer.
             name: what the progress bar says.
+            texts_per_row: texts of an example that are read each by itself.
+                Unset: what `texts_per_row` says.
         """
         return tasks_lib.encode(
             examples,
             task,
             encoder,
             self.settings.max_length,
-            self.texts_per_row(task),
+            texts_per_row or self.texts_per_row(task),
             name,
             functools.partial(
                 self._warm.encode,
@@ -461,10 +482,7 @@ class Experiment:
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
         if not any(o.is_scored for phase in phases for o in phase.objectives):
-            raise UserError(
-                "Nothing would be scored: neither is there a test, nor does "
-                "anything validate. Give --validation_fraction=0.1."
-            )
+            raise UserError(splits.NOTHING_SCORED)
         self.leaves_test = not self.scores_test and any(
             texts["test"] for texts in self.examples.values()
         )
@@ -528,6 +546,10 @@ class Experiment:
 
         self._warm = warm or self._warm
         settings = self.settings
+        if settings.is_probe:
+            from tf_transfer.baselines import probe_run
+
+            return probe_run.run(self)
         devices = self.set_up_devices()
         directory = self.find_run(devices.replicas)
         finished = self._finished(directory, devices.is_chief)
@@ -628,6 +650,8 @@ class Experiment:
 
     def describe(self) -> str:
         """The table that `--describe` prints: components, and what trains."""
+        if self.settings.is_sparse or self.settings.is_probe:
+            return self._describe_task(self.task, None)
         command_line.import_tensorflow()
         from tf_transfer.models import freezing
 
@@ -675,6 +699,8 @@ class Experiment:
             **cls.recall_settings(config),
         }
         experiment = cls(cls.Settings(**known), head=head)
+        if experiment.settings.is_probe:
+            experiment.chosen = config["chosen"]
         experiment.tasks = {
             name: glue.recall(name, record)
             for name, record in config["tasks"].items()

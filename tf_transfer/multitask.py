@@ -451,7 +451,9 @@ class Multitask(experiment.Experiment):
             3 * settings.seed + number,
             settings.precision,
             texts_per_example=self.texts_per_row(task),
-            reads_difference=settings.pairs != "concat",
+            pair_features="both"
+            if settings.pairs == "concat"
+            else "difference",
             name=f"head_{task.name}",
         )
 

@@ -41,6 +41,40 @@ if TYPE_CHECKING:
 Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, "EncodedSplit"]]
 
+# What the probe does not read: how weights are trained by gradient steps.
+OF_TRAINING = (
+    "trainable_layers",
+    "blocks",
+    "method",
+    "pooling",
+    "pairs",
+    "head",
+    "loss_head",
+    "freeze_schedule",
+    "freeze_percentile",
+    "lr",
+    "batch_size",
+    "batching",
+    "max_epochs",
+    "dropout",
+    "head_dropout",
+    "weight_decay",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "bias_correction",
+    "clip_norm",
+    "schedule",
+    "warmup_fraction",
+    "layer_decay",
+    "patience",
+    "min_delta",
+    "select",
+    "seed",
+    "frozen_prefix",
+    "jit_compile",
+    "checkpoint_minutes",
+)
 BALANCED = ("classes", "labels")  # the kinds whose labels may weigh alike
 TABLE_FLAGS = (
     "text_column",
@@ -62,6 +96,18 @@ class TaskSettings(settings_lib.Settings):
         "The task: one of GLUE's (cola, sst2, mrpc, stsb, qqp, mnli, qnli, "
         "rte, wnli), sentiment, paraphrase, similarity, ner, yahoo; or a task "
         "file of your own, such as mine.toml.",
+    )
+    features: str = setting(
+        "bert",
+        "`bert`, an encoder that trains, with a head; `frozen`, the probe: a "
+        "regression on states of the frozen encoder (docs/probe.md).",
+        choices=("bert", "frozen"),
+    )
+    keep_blocks: int = setting(
+        0,
+        "Keep the first so many blocks of the encoder, and drop the others "
+        "for good: training, prediction and exports have none. 0 keeps all.",
+        at_least=0,
     )
     pooling: str = setting(
         "cls",
@@ -141,7 +187,10 @@ class TaskSettings(settings_lib.Settings):
         "loss_head": "sigmoid",
         "head": "linear",
         "freeze_schedule": "none",
+        "features": "bert",
+        "keep_blocks": 0,
     }
+    OF_TRAINING: ClassVar[tuple[str, ...]] = OF_TRAINING
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what cannot be."""
@@ -156,6 +205,11 @@ class TaskSettings(settings_lib.Settings):
             raise UserError(
                 f"--freeze_schedule={self.freeze_schedule}: takes two blocks "
                 "that train, or more. Give --trainable_layers=2, say."
+            )
+        if self.is_probe and self.strategy == "multi_worker":
+            raise UserError(
+                "--features=frozen: the probe is fitted by one process. Leave "
+                "--strategy=multi_worker out."
             )
 
     duplicates: str = setting(
@@ -173,18 +227,33 @@ class TaskSettings(settings_lib.Settings):
     )
 
     @property
+    def is_probe(self) -> bool:
+        """Whether a regression is fitted on the frozen encoder's states."""
+        return self.features == "frozen"
+
+    @property
     def approach(self) -> str:
-        """What trains, and how that changes: `last_4_autofreeze`."""
-        if self.freeze_schedule == "none":
-            return super().approach
-        return f"{super().approach}_{self.freeze_schedule}"
+        """What trains, and how that changes: `last_4_autofreeze`; `probe`."""
+        approach = "probe" if self.is_probe else super().approach
+        if self.freeze_schedule != "none" and not self.is_probe:
+            approach += f"_{self.freeze_schedule}"
+        return approach + (f"_keep{self.keep_blocks}" * bool(self.keep_blocks))
+
+    @property
+    def title(self) -> str:
+        """The readable beginning of the name of its folder."""
+        if not self.is_probe:
+            return super().title
+        return f"model={self.model_name},split_seed={self.split_seed}"
 
     @property
     def runs_cached(self) -> bool:
         """Whether there is a frozen prefix at some time, and it is stored."""
         is_cached = self.frozen_prefix == "cached" and not self.is_sparse
         is_scheduled = self.freeze_schedule != "none"
-        return super().runs_cached or (is_cached and is_scheduled)
+        return (
+            super().runs_cached or (is_cached and is_scheduled) or self.is_probe
+        )
 
     @property
     def is_own(self) -> bool:
@@ -230,6 +299,8 @@ class TaskSettings(settings_lib.Settings):
         names = super().unread()
         if self.freeze_schedule != "autofreeze":
             names.append("freeze_percentile")
+        if self.is_probe:  # it stores states, but trains no weight
+            names = [*self.OF_TRAINING, *settings_lib.METHOD_OPTIONS]
         if self.names_any_task:
             return names
         if task_file.is_task_file(self.task):
@@ -245,6 +316,9 @@ class TaskSettings(settings_lib.Settings):
         values = {**super().hashed(), "task": self.task_name}
         if self.freeze_schedule != "autofreeze":
             del values["freeze_percentile"]
+        if self.is_probe:
+            unread = {*self.OF_TRAINING, *settings_lib.METHOD_OPTIONS}
+            values = {n: v for n, v in values.items() if n not in unread}
         return values
 
 
@@ -509,6 +583,36 @@ def make_head(
         texts_per_example=texts_per_row,
         pooler_dropout=settings.pooler_dropout,
         inner_units=encoder.hidden if is_deep else 0,
+        name=name,
+    )
+
+
+def make_probe_head(
+    chosen: dict[str, Any], task: Task, encoder: "Encoder"
+) -> "keras.layers.Layer":
+    """The head that holds the weights of a fitted probe.
+
+    Args:
+        chosen: what it reads; see `probe.Probe.chosen`.
+        task: what it answers.
+        encoder: what it reads.
+    """
+    from tf_transfer.models.heads import dense
+    from tf_transfer.models.heads import pooled
+
+    options = 0.0, 0, "float32"  # no dropout; the weights are not drawn
+    name = f"head_{task.name}"
+    if task.is_tagging:
+        return dense.TokenLinearHead(
+            task.units, encoder.hidden, *options, name=name
+        )
+    return pooled.PooledHead(
+        task.units,
+        encoder.hidden,
+        chosen["pooling"],
+        *options,
+        texts_per_example=2 if chosen["pair_features"] else 1,
+        pair_features=chosen["pair_features"] or "difference",
         name=name,
     )
 

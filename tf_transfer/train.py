@@ -44,10 +44,12 @@ from tf_transfer.config.settings import setting
 from tf_transfer.models import loading
 from tf_transfer.models import methods
 from tf_transfer.trained import Result
+from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transfer.feature_cache.cache import CacheOptions
+    from tf_transfer.reports import answer
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.warm import WarmState
 
@@ -100,13 +102,15 @@ class Settings(tasks.TaskSettings):
     )
     features: str = setting(
         "bert",
-        "`bert`, the encoder's; or `tfidf`, words alone: a linear model.",
-        choices=("bert", "tfidf"),
+        "`bert`, an encoder that trains, with a head; `frozen`, the probe: a "
+        "regression on states of the frozen encoder (docs/probe.md); or "
+        "`tfidf`, a linear model of words, without an encoder.",
+        choices=("bert", "frozen", "tfidf"),
     )
     baseline: bool = setting(
         True,
-        f"Also fit words alone on the same split (up to {MOST_FOR_BASELINE:,} "
-        "training texts), to compare with.",
+        "Also fit the probe and words alone on the same split (up to "
+        f"{MOST_FOR_BASELINE:,} training texts), to compare with.",
         hashed=False,
     )
     max_length: int = setting(
@@ -179,7 +183,7 @@ class Settings(tasks.TaskSettings):
     @property
     def is_sparse(self) -> bool:
         """Whether there is no encoder."""
-        return self.features != "bert"
+        return self.features == "tfidf"
 
     @property
     def approach(self) -> str:
@@ -202,8 +206,10 @@ class Settings(tasks.TaskSettings):
                 for field in dataclasses.fields(self)
                 if field.name not in SPARSE_READS
             ]
-        elif not self.runs_cached:
+        elif not self.runs_cached or self.is_probe:
             names.append("also_cache")
+        if self.is_probe:
+            names += ["max_seconds", "score_test"]
         return names
 
     def hashed(self) -> dict[str, Any]:
@@ -211,7 +217,7 @@ class Settings(tasks.TaskSettings):
         values = super().hashed()
         if self.is_sparse:
             return {name: values[name] for name in SPARSE_KEY}
-        return {n: v for n, v in values.items() if n != "features"}
+        return values
 
     def defaults(self) -> dict[str, Any]:
         """The learning rate, by what is trained."""
@@ -261,14 +267,20 @@ class Train(experiment.Experiment):
         callbacks: Sequence["Callback"] = (),
         warm: "WarmState | None" = None,
     ) -> Result:
-        """Trains the encoder or fits words alone; prints what it comes to."""
-        if self.settings.is_sparse:
-            result = self._fit_baseline()
-        else:
-            self._began = time.monotonic()
-            result = super().train(callbacks, warm)
+        """Trains the encoder or fits a baseline; prints what it comes to."""
+        result = self._fit(callbacks, warm)
         self._print_answer(result)
         return result
+
+    def _fit(
+        self,
+        callbacks: Sequence["Callback"] = (),
+        warm: "WarmState | None" = None,
+    ) -> Result:
+        if self.settings.is_sparse:
+            return self._fit_words()
+        self._began = time.monotonic()
+        return super().train(callbacks, warm)
 
     def cache_options(self) -> "CacheOptions | None":
         """Where the output of the frozen blocks is stored, and of which."""
@@ -276,7 +288,9 @@ class Train(experiment.Experiment):
         settings = self.settings
         if options is None or not settings.also_cache:
             return options
-        blocks = loading.count_blocks(settings.model, settings.cache_folder)
+        blocks = loading.count_blocks(
+            settings.model, settings.cache_folder, settings.keep_blocks
+        )
         numbers = [int(word) for word in settings.also_cache.split(",")]
         if max(numbers) > blocks:
             raise UserError(
@@ -293,21 +307,22 @@ class Train(experiment.Experiment):
         limit = self.settings.max_seconds
         return [] if limit is None else [TimeLimit(self._began + limit)]
 
-    def describe(self) -> str:
-        """The table that `--describe` prints; of words alone, the data's."""
-        if self.settings.is_sparse:
-            return self._describe_task(self.task, None)
-        return super().describe()
-
-    def _fit_baseline(self) -> Result:
+    def _fit_words(self) -> Result:
         finished = self.find_finished()
         if finished is not None:
             return finished
         from tf_transfer.baselines import one_split
+        from tf_transfer.baselines import usual
 
         examples = self.examples[self.task.name]
         directory = self.find_run()
-        record = one_split.run(self.settings, directory, self.task, examples)
+        record = one_split.run(
+            self.settings,
+            directory,
+            self.task,
+            examples,
+            usual.make(self.task, self.settings.split_seed),
+        )
         self.forget()
         return Result(self, directory.path, record)
 
@@ -318,40 +333,84 @@ class Train(experiment.Experiment):
         run = answer.open_scored(result.directory)
         if run is None:  # a worker that writes nothing
             return
-        baseline = None
-        if settings.baseline and not settings.is_sparse:
-            try:
-                baseline = answer.open_scored(self._baseline(), run.kind)
-            except UserError as error:  # the run itself is finished
-                logging.warning("No score of words alone: %s", error)
-        command = f"python -m tf_transfer.predict --run={result.directory}"
+        baselines = self._baselines(run.kind)
+        answering = run
+        if answer.PROBE in baselines:
+            answering = self._take_profile(run, baselines[answer.PROBE])
+        profile = RunDirectory(result.directory, None).profile()
         texts = " --text=..." * len(self.task.texts)
+        predict = (
+            f"python -m tf_transfer.predict --run={answering.path}{texts}, or "
+            "--input=FILE --output=FILE"
+        )
+        if answering is not run:
+            predict += " (the probe, which is better on validation)"
         if settings.is_sparse:
             predict = "give a run of an encoder; words alone keep no model."
-        else:
-            predict = f"{command}{texts}, or --input=FILE --output=FILE"
         print(
             answer.describe(
                 run,
-                baseline,
+                baselines,
                 predict,
-                answer.suggest(run, baseline, settings, self.cut_share),
+                answer.suggest(run, baselines, settings, self.cut_share),
+                profile,
             )
         )
 
-    def _baseline(self) -> str:
-        """The directory of words alone on this split, fitted if need be."""
+    def _take_profile(
+        self, run: "answer.Scored", probe: "answer.Scored"
+    ) -> "answer.Scored":
+        """Copies the probe's depth profile; returns what is to predict.
+
+        That is the probe where it is better on validation: the test decides
+        nothing.
+        """
+        profile = RunDirectory(probe.path, None).profile()
+        own = RunDirectory(run.path, None)
+        if profile is not None and profile != own.profile():
+            own.write_profile(profile)
+        scores = [one.record["validation"] for one in (run, probe)]
+        if all(scores) and scores[0][run.metric] < scores[1][run.metric]:
+            return probe
+        return run
+
+    def _baselines(self, kind: str) -> "dict[str, answer.Scored]":
+        """What to set beside the run, on the same split."""
+        from tf_transfer.reports import answer
+
+        settings = self.settings
+        if not settings.baseline or settings.is_sparse:
+            return {}
+        features = {answer.PROBE: "frozen", answer.WORDS: "tfidf"}
+        if settings.is_probe:
+            del features[answer.PROBE]
+        found = {}
+        for name, value in features.items():
+            try:
+                path = self._baseline(value)
+                scored = answer.open_scored(path, kind) if path else None
+            except UserError as error:  # the run itself is finished
+                logging.warning("No score of %s: %s", name, error)
+                continue
+            if scored is not None:
+                found[name] = scored
+        return found
+
+    def _baseline(self, features: str) -> str:
+        """The directory of a baseline on this split, fitted if need be."""
         settings = dataclasses.replace(
-            self.settings, features="tfidf", rerun=False
+            self.settings,
+            features=features,
+            rerun=False,
         )
-        words = Train(settings, self._own_source)
-        path = words.find_run().path
+        other = Train(settings, self._own_source)
+        path = other.find_run().path
         if os.path.isfile(os.path.join(path, "result.json")):
             return path
-        train = len(words.examples[words.task.name]["train"][""])
+        train = len(other.examples[other.task.name]["train"][""])
         if train > MOST_FOR_BASELINE:
             return ""
-        return words._fit_baseline().directory
+        return other._fit().directory
 
 
 EXPERIMENT = Train

@@ -79,7 +79,7 @@ SPARSE_KEY = (
     "max_train_examples",
     "split_seed",
 )
-SPARSE_ONLY = ("features", "preprocessing", "folds", "fold_seed")
+SPARSE_ONLY = ("preprocessing", "folds", "fold_seed")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +92,14 @@ class Settings(experiment.TaskSettings):
         "load_blocks": "all",
         "drop_last": False,
     }
+    OF_TRAINING: ClassVar[tuple[str, ...]] = (
+        *tasks.OF_TRAINING,
+        "encoder_output",
+        "load_blocks",
+        "pooler",
+        "drop_last",
+        "trials",
+    )
 
     # === The table ===
     task: str = setting(
@@ -150,9 +158,10 @@ class Settings(experiment.TaskSettings):
     # === Sparse features ===
     features: str = setting(
         "bert",
-        "`bert`, the encoder's; or sparse ones for a logistic regression in "
-        "--folds.",
-        choices=("bert", *sparse.FEATURES),
+        "`bert`, an encoder that trains, with a head; `frozen`, the probe: a "
+        "regression on states of the frozen encoder (docs/probe.md); or sparse "
+        "ones for a logistic regression in --folds.",
+        choices=("bert", "frozen", *sparse.FEATURES),
     )
     preprocessing: str = setting(
         "hart",
@@ -277,7 +286,7 @@ class Settings(experiment.TaskSettings):
     @property
     def is_sparse(self) -> bool:
         """Whether there is no encoder."""
-        return self.features != "bert"
+        return self.features in sparse.FEATURES
 
     @property
     def approach(self) -> str:

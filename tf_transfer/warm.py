@@ -65,12 +65,14 @@ class WarmState:
         dropout: float,
         precision: str,
         seed: int,
+        keep_blocks: int | None = None,
     ) -> "Encoder":
         """An encoder with its pretrained weights; under the strategy's scope.
 
         Args:
             identity: of the model.
-            model, cache_folder, dropout, precision, seed: see `loading.load`.
+            model, cache_folder, dropout, precision, seed, keep_blocks: see
+                `loading.load`.
         """
         import tensorflow as tf
 
@@ -78,6 +80,7 @@ class WarmState:
             identity,
             dropout,
             precision,
+            keep_blocks,
             tf.distribute.get_strategy(),
             # Only where the pooler is new does it draw from the seed.
             seed if loading.is_roberta(model) else None,
@@ -86,7 +89,7 @@ class WarmState:
             self._clear()
             gc.collect()  # two large encoders may be too many
             self._encoder = loading.load(
-                model, cache_folder, dropout, precision, seed
+                model, cache_folder, dropout, precision, seed, keep_blocks
             )
             self._encoder_key = key
         for weight, value in self._initial.values():

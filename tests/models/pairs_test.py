@@ -33,7 +33,7 @@ def test_the_head_may_leave_the_distance_out():
     head = pooled.PooledHead(
         *(1, 2, "mean", 0.0, 0, "float32"),
         texts_per_example=2,
-        reads_difference=False,
+        pair_features="both",
     )
     head.dense.kernel.assign([[1.0], [10.0], [2.0], [20.0]])
     vectors = tf.constant([[1.0, 2.0], [2.0, 2.0]])

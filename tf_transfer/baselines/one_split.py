@@ -2,17 +2,19 @@
 
 import dataclasses
 import time
+from collections.abc import Callable
 from typing import Any
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.baselines import usual
 from tf_transfer.data import entities
 from tf_transfer.data import metrics
 from tf_transfer.data import splits
 from tf_transfer.data.task import Task
+from tf_transfer.training import tensorboard
 from tf_transfer.utils import machine
+from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transfer.training import records
@@ -32,20 +34,44 @@ def run(
     directory: "records.RunDirectory",
     task: Task,
     examples: dict[str, dict[str, Any]],
+    baseline: Any,
+    inputs: dict[str, dict[str, Any]] | None = None,
+    devices: Any = Processor(),
+    finish: Callable[[], dict[str, Any]] = dict,
 ) -> dict[str, Any]:
     """Fits and scores a baseline.
 
     Args:
-        settings: Resolved, of an experiment with sparse features.
+        settings: Resolved, of an experiment with such features.
         directory: The run directory.
         task: The task.
         examples: See `tasks.read_splits`.
+        baseline: Has `fit` and `logits`, `chosen` and `parameters`.
+        inputs: What it reads of each split; None for the examples themselves.
+        devices: What it runs on; see `RunDirectory.begin`.
+        finish: Called once all is scored, to write what else the run keeps.
+            It returns what else `result.json` says.
 
     Returns:
         What `result.json` says.
+
+    Raises:
+        UserError: No example is left to score.
     """
+    inputs = inputs or examples
+    if not (examples["validation"] or examples["test"]):
+        raise UserError(splits.NOTHING_SCORED)
     try:
-        return _run(settings, directory, task, examples)
+        return _run(
+            settings,
+            directory,
+            task,
+            examples,
+            baseline,
+            inputs,
+            devices,
+            finish,
+        )
     finally:
         directory.close()
 
@@ -55,10 +81,14 @@ def _run(
     directory: "records.RunDirectory",
     task: Task,
     examples: dict[str, dict[str, Any]],
+    baseline: Any,
+    inputs: dict[str, dict[str, Any]],
+    devices: Any,
+    finish: Callable[[], dict[str, Any]],
 ) -> dict[str, Any]:
     train = examples["train"][""]
     began = time.monotonic()
-    baseline = usual.make(task, settings.split_seed).fit(train)
+    baseline.fit(inputs["train"][""])
     train_seconds = time.monotonic() - began
     sizes = {
         "_".join(filter(None, (kind, name))): len(part)
@@ -67,19 +97,24 @@ def _run(
     }
     directory.begin(
         settings,
-        Processor(),
+        devices,
         {"classifier": baseline.parameters},
         sizes,
         {"tasks": {task.name: task.record}, "chosen": baseline.chosen},
     )
+    events = tensorboard.RunEvents(directory.path)
+    events.start(0, {"approach": settings.approach, "task": task.name})
     scores: dict[str, dict[str, float] | None] = {}
     arrays: dict[str, np.ndarray] = {}
     for kind in ("validation", "test"):
         scores[kind] = None
         for name, part in examples[kind].items():
             prefix = f"{name}_" if name else ""
-            labels, logits = _labels(task, part), baseline.logits(part)
-            measured = _measure(task, part, labels, logits)
+            labels = labels_of(task, part)
+            logits = baseline.logits(inputs[kind][name])
+            measured = measure(task, part, logits)
+            for metric, value in measured.items():
+                events.scalar(f"{kind}/{prefix}{metric}", value, 1)
             scores[kind] = {
                 **(scores[kind] or {}),
                 **{prefix + metric: v for metric, v in measured.items()},
@@ -129,22 +164,31 @@ def _run(
         "trainable_parameters": baseline.parameters,
         "total_parameters": baseline.parameters,
         "warnings": splits.find_warnings(task, examples),
+        **finish(),
     }
+    events.log_result(result, task.metric, 1)
+    events.close()
     directory.end(result)
     return result
 
 
-def _labels(task: Task, part: Any) -> np.ndarray:
+def labels_of(task: Task, part: Any) -> np.ndarray:
+    """Labels of a split's texts, or of its words."""
     if not task.is_tagging:
         return part.labels
     return entities.encode(part.tags, task.labels or ()).ids
 
 
-def _measure(
-    task: Task, part: Any, labels: np.ndarray, logits: np.ndarray
-) -> dict[str, float]:
+def measure(task: Task, part: Any, logits: np.ndarray) -> dict[str, float]:
+    """The metrics of a split.
+
+    Args:
+        task: Whose.
+        part: Its examples, or sentences.
+        logits: float [examples or words, units].
+    """
     if not task.is_tagging:
-        return metrics.measure(task.metrics, labels, logits)
+        return metrics.measure(task.metrics, part.labels, logits)
     expected = entities.encode(part.tags, task.labels or ())
     predicted = entities.Tagged(logits.argmax(axis=1), expected.starts)
     types = entities.types_of(task.labels or ())

@@ -343,6 +343,11 @@ class Settings:
         return False
 
     @property
+    def is_probe(self) -> bool:
+        """Whether a regression on the frozen encoder is all that is fitted."""
+        return False
+
+    @property
     def is_own(self) -> bool:
         """Whether its texts are the user's own files."""
         return False
@@ -366,6 +371,11 @@ class Settings:
     def pooler_dropout(self) -> float:
         """Dropout rate in front of the pooler; see `freezing.Settings`."""
         return 0.0
+
+    @property
+    def keep_blocks(self) -> int:
+        """How many blocks are kept, or 0; see `tasks.TaskSettings`."""
+        return 0
 
     @property
     def drop_last(self) -> bool:
@@ -434,13 +444,15 @@ class Settings:
     @property
     def title(self) -> str:
         """The readable beginning of the name of its folder."""
-        model = re.sub(
-            r"[^\w.-]", "_", os.path.basename(self.model.rstrip("/"))
-        )
         return (
-            f"lr={self.lr:g},batch={self.batch_size},model={model},"
+            f"lr={self.lr:g},batch={self.batch_size},model={self.model_name},"
             f"seed={self.seed}"
         )
+
+    @property
+    def model_name(self) -> str:
+        """The model in the name of a folder."""
+        return re.sub(r"[^\w.-]", "_", os.path.basename(self.model.rstrip("/")))
 
     @property
     def runs_cached(self) -> bool:

@@ -9,6 +9,11 @@ from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Task
 from tf_transfer.utils.formatting import cut
 
+NOTHING_SCORED = (
+    "Nothing would be scored: neither is there a test, nor does anything "
+    "validate. Give --validation_fraction=0.1."
+)
+
 
 def split_train_validation(
     labels: np.ndarray,

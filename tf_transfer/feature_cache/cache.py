@@ -79,6 +79,21 @@ class CacheOptions:
     also: tuple[int, ...] = ()
 
 
+@dataclasses.dataclass(frozen=True)
+class MappedStates:
+    """Stored output for the texts of a split; nothing is read yet.
+
+    Attributes:
+        vectors: [vectors, width], mapped from the entry's file.
+        starts: int64 [texts]. Each text's first vector.
+        lengths: int64 [texts]. Vectors of each.
+    """
+
+    vectors: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
 Source = tuple[FrozenPrefix, store_lib.Entry]
 
 
@@ -150,16 +165,7 @@ class FeatureCache:
             Interrupted: `is_stopped` said so; what was built is kept.
         """
         texts = rows_lib.Texts(splits)
-        started = time.perf_counter()
-        were_built = [
-            self._build_missing(self._open(lower), lower, texts)
-            for lower in map(prefix.shallower, sorted(self.options.also))
-            if lower.cut < prefix.cut
-        ]
-        entry = self._open(prefix)
-        was_built = self._build_missing(entry, prefix, texts)
-        indices = entry.find(texts.hashes)
-        self._report(entry, indices, was_built)
+        entry, indices, cost = self._find(prefix, texts)
         vectors = _map_vectors(entry)
         with_states = {}
         for name, split in splits.items():
@@ -172,6 +178,67 @@ class FeatureCache:
                 num_cls=prefix.num_cls,
             )
             with_states[name] = dataclasses.replace(split, states=states)
+        return with_states, cost
+
+    def map_states(
+        self,
+        prefix: FrozenPrefix,
+        splits: dict[str, batches.EncodedSplit],
+    ) -> tuple[dict[str, MappedStates], BuildCost]:
+        """The stored output of a prefix as arrays, building what misses.
+
+        Args:
+            prefix, splits: see `attach`.
+
+        Returns:
+            The states by split, and what these cost.
+
+        Raises:
+            UserError: not all texts find room; or see `attach`.
+            Interrupted: see `attach`.
+        """
+        texts = rows_lib.Texts(splits)
+        entry, indices, cost = self._find(prefix, texts)
+        if (indices < 0).any():
+            raise UserError(
+                f"--cache_limit_gb: the pooled states of {len(indices):,} "
+                f"texts find no room in {self.store.folder}. Give a larger "
+                "limit, or a --cache_dir on a larger disk."
+            )
+        shape = entry.num_vectors, entry.hidden
+        vectors = np.memmap(
+            entry.vectors_file,
+            tf.as_dtype(entry.key["dtype"]).as_numpy_dtype,
+            "r",
+            shape=shape,
+        )
+        mapped = {
+            name: MappedStates(
+                vectors,
+                entry.starts[indices[texts.rows_of(name)]],
+                entry.lengths[indices[texts.rows_of(name)]],
+            )
+            for name in splits
+        }
+        return mapped, cost
+
+    def _find(
+        self, prefix: FrozenPrefix, texts: rows_lib.Texts
+    ) -> tuple[store_lib.Entry, np.ndarray, BuildCost]:
+        """The entry of a prefix, where it has each text, and what that cost.
+
+        Rows that miss are built; -1 stands for those that found no room.
+        """
+        started = time.perf_counter()
+        were_built = [
+            self._build_missing(self._open(lower), lower, texts)
+            for lower in map(prefix.shallower, sorted(self.options.also))
+            if lower.cut < prefix.cut
+        ]
+        entry = self._open(prefix)
+        was_built = self._build_missing(entry, prefix, texts)
+        indices = entry.find(texts.hashes)
+        self._report(entry, indices, was_built)
         used = np.unique(indices[indices >= 0])
         cost = BuildCost(
             paid=time.perf_counter() - started
@@ -179,7 +246,7 @@ class FeatureCache:
             else 0.0,
             original=float(entry.seconds[used].sum()),
         )
-        return with_states, cost
+        return entry, indices, cost
 
     def close(self) -> None:
         """Marks all entries unused: they may be removed to make room."""
@@ -211,6 +278,8 @@ class FeatureCache:
 
     def _open_sources(self, prefix: FrozenPrefix) -> list[Source]:
         """What is stored of shallower prefixes, the deepest first."""
+        if prefix.output == "pooled_blocks":  # reads what lies below, too
+            return []
         names = {entry.name for entry in self.store.entries()}
         sources = [
             prefix.shallower(cut) for cut in range(prefix.cut - 1, -1, -1)

@@ -19,6 +19,9 @@ from typing import Protocol
 
 import tensorflow as tf
 
+# What `pooled_blocks` has of the states above each block.
+POOLINGS = ("cls_state", "mean")
+
 # Entries of a backbone's config that do not shape the states below a cut.
 _NOT_CONTENT = (
     "name",
@@ -70,9 +73,12 @@ class FrozenPrefix:
     Attributes:
         cut: blocks in it.
         output: `tokens`, the states of every token; `cls`, those of [CLS];
-            `mean`, the mean of all tokens' states; or `cls_blocks`, those of
-            [CLS] above each block from `cls_from` on, side by side. The last
-            three only where no block trains: then the head reads nothing else.
+            `mean`, the mean of all tokens' states; `cls_blocks`, those of
+            [CLS] above each block from `cls_from` on, side by side; or
+            `pooled_blocks`, [CLS] and the mean below block 1 and above every
+            block, side by side, which `pooled_columns` finds again. All but
+            the first only where no block trains: then the head reads nothing
+            else.
         dtype: to which the states are rounded: `float16`, `bfloat16` or
             `float32`.
         cls_from: the first block above which the head reads [CLS] too, beside
@@ -101,6 +107,8 @@ class FrozenPrefix:
         """Width of an output vector, where states are `hidden` wide."""
         if self.output == "cls_blocks":
             return hidden * (self.cut - self.cls_from + 1)
+        if self.output == "pooled_blocks":
+            return hidden * len(POOLINGS) * (self.cut + 1)
         return hidden
 
     def unpack(self, states: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
@@ -141,12 +149,15 @@ class FrozenPrefix:
         """
         mask = batch["mask"]
         cls_states: list[tf.Tensor] = []
+        pools = self.output == "pooled_blocks"
+        pooled: list[tf.Tensor] = []
         if source is None:
             cut = 0
             x = encoder.embed(batch["ids"], batch["segments"], training=False)
         else:
             cut = source.cut
             x, cls_states = source.unpack(batch["states"])
+        pooled += pool(x, mask) if pools else []
         for number in range(cut + 1, self.cut + 1):
             x, cls_states = run_blocks(
                 encoder,
@@ -159,9 +170,12 @@ class FrozenPrefix:
                 self.cls_from,
                 cls_states,
             )
+            pooled += pool(x, mask) if pools else []
         cls_states = [tf.cast(state, self.dtype) for state in cls_states]
         if self.output == "cls_blocks":
             x = tf.concat(cls_states, axis=1)
+        elif pools:
+            x = tf.concat(pooled, axis=1)
         elif self.output == "cls":
             x = x[:, 0]
         elif self.output == "mean":
@@ -255,6 +269,30 @@ def mean_pool(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     weight = tf.cast(mask, tf.float32)[:, :, None]
     total = tf.reduce_sum(tf.cast(x, tf.float32) * weight, axis=1)
     return total / tf.maximum(tf.reduce_sum(weight, axis=1), 1.0)
+
+
+def pool(x: tf.Tensor, mask: tf.Tensor) -> list[tf.Tensor]:
+    """[CLS] and the mean of all tokens, as in `POOLINGS`.
+
+    Args:
+        x, mask: see `mean_pool`.
+
+    Returns:
+        Two float32 tensors [batch, hidden].
+    """
+    return [tf.cast(x[:, 0], tf.float32), mean_pool(x, mask)]
+
+
+def pooled_columns(block: int, pooling: str, hidden: int) -> slice:
+    """Where the output `pooled_blocks` has a vector.
+
+    Args:
+        block: above which; 0 for the embeddings.
+        pooling: one of `POOLINGS`.
+        hidden: width of the states.
+    """
+    number = block * len(POOLINGS) + POOLINGS.index(pooling)
+    return slice(number * hidden, (number + 1) * hidden)
 
 
 def hash_prefixes(encoder: Encoder) -> list[str]:

@@ -111,7 +111,7 @@ class Encoder:
     @property
     def compute_dtype(self) -> str:
         """In which the blocks compute."""
-        return self.blocks[0].compute_dtype
+        return self.pooler.compute_dtype
 
     def tokenize(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Ids of each text, without special tokens.

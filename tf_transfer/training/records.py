@@ -1,7 +1,7 @@
 """The run directory: the only place that writes one. Needs no TensorFlow.
 
     config.json   epochs.jsonl   result.json   predictions.npz
-    tensorboard.out.tfevents.*        checkpoint/   model/
+    depth_profile.json   tensorboard.out.tfevents.*        checkpoint/   model/
 
 `result.json` is written last: a run that has one is whole. It has the hashes
 of all files that are read again, of the key, and of itself: what was changed,
@@ -112,10 +112,31 @@ EPOCH = {
 }
 
 
+# The probe's score above each block, by cross-validation.
+PROFILE = {
+    "metric": str,
+    "texts": int,
+    "states": str,
+    "blocks_needed": int,
+    "blocks": [
+        {
+            "block": int,
+            "score": float,
+            "standard_error": float,
+            "strength": float,
+        }
+    ],
+}
+
 OUT_OF_TIME = "max_seconds"  # why a run stopped that more time continues
 
 # Files whose hashes `result.json` has, beside those of `model/`.
-HASHED = ("config.json", "epochs.jsonl", "predictions.npz")
+HASHED = (
+    "config.json",
+    "epochs.jsonl",
+    "predictions.npz",
+    "depth_profile.json",
+)
 
 
 # === The name of a run ===
@@ -534,6 +555,14 @@ class RunDirectory:
         content = compressed(dict(sorted(arrays.items())))
         files.write_atomically(self.file("predictions.npz"), content)
         self._sha256["predictions.npz"] = hashlib.sha256(content).hexdigest()
+
+    def write_profile(self, profile: dict[str, Any]) -> None:
+        """Writes `depth_profile.json`; see `probe.Probe.profile`."""
+        files.write_json(self.file("depth_profile.json"), profile)
+
+    def profile(self) -> dict[str, Any] | None:
+        """What `depth_profile.json` says, or None; raises as `config`."""
+        return _read_json(self.file("depth_profile.json"), PROFILE)
 
     # === The selected weights ===
 

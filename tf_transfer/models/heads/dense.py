@@ -84,3 +84,26 @@ class TokenDenseHead(DenseHead):
     """
 
     pooling = "tokens"
+
+
+class TokenLinearHead(Head):
+    """One dense layer on every token, which holds the weights of a probe.
+
+    It reads and returns what `TokenDenseHead` does.
+    """
+
+    pooling = "tokens"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.output_layer = self.build_logits(self.hidden)
+
+    def call(
+        self,
+        states: tf.Tensor,
+        mask: tf.Tensor | None = None,
+        training: bool = False,
+    ) -> tf.Tensor:
+        """Logits, float32 [batch, length, units]."""
+        del mask, training
+        return self.output_layer(tf.cast(states, tf.float32))

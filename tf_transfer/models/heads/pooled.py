@@ -1,4 +1,7 @@
-"""The head of most experiments: pooling, dropout and one dense layer."""
+"""The head of most experiments: pooling, dropout and one dense layer.
+
+The probe's is one, too: its weights come from a regression.
+"""
 
 from typing import Any
 from typing import TYPE_CHECKING
@@ -13,6 +16,13 @@ if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder
 
 LAST = 4  # blocks whose [CLS] states `last4` concatenates
+# What is read of the vectors u and v of two texts, and how wide that is.
+PAIR_FEATURES = {
+    "both": 2,  # (u, v)
+    "difference": 3,  # (u, v, |u - v|)
+    "product": 4,  # (u, v, |u - v|, u * v), of u and v of length 1
+    "cosine": 0,  # one number
+}
 
 
 def pooled_width(pooling: str, encoder: "Encoder") -> int:
@@ -31,6 +41,30 @@ def pooled_width(pooling: str, encoder: "Encoder") -> int:
     return LAST * encoder.hidden
 
 
+def pair_width(features: str, hidden: int) -> int:
+    """Width of the `PAIR_FEATURES` of two vectors of `hidden` numbers."""
+    return PAIR_FEATURES[features] * hidden or 1
+
+
+def combine(u: tf.Tensor, v: tf.Tensor, features: str) -> tf.Tensor:
+    """The `PAIR_FEATURES` of two vectors.
+
+    Args:
+        u, v: float [batch, hidden].
+        features: which.
+
+    Returns:
+        Float [batch, width]; see `pair_width`.
+    """
+    if features in ("product", "cosine"):
+        u = tf.math.l2_normalize(tf.cast(u, tf.float32), axis=1)
+        v = tf.math.l2_normalize(tf.cast(v, tf.float32), axis=1)
+    if features == "cosine":
+        return tf.reduce_sum(u * v, axis=1, keepdims=True)
+    vectors = [u, v, tf.abs(u - v), u * v]
+    return tf.concat(vectors[: PAIR_FEATURES[features]], axis=1)
+
+
 class PooledHead(keras.layers.Layer):
     """Dropout and one dense layer on a vector of each text: float32 logits.
 
@@ -46,13 +80,12 @@ class PooledHead(keras.layers.Layer):
             normal distribution of deviation 0.02, as in BERT's own code.
         dtype: policy of all but the logits.
         texts_per_example: 2 where the encoder runs each text of a pair by
-            itself: the head then reads (u, v, |u - v|), as Sentence-BERT
-            does.
+            itself: the head then reads `pair_features` of them.
         pooler_dropout: rate before the encoder's pooler, which the network
             applies.
         inner_units: of a dense GELU layer with dropout below that layer; 0
             for none.
-        reads_difference: whether |u - v| is among what it reads of a pair.
+        pair_features: see `PAIR_FEATURES`; `difference` is Sentence-BERT's.
         **kwargs: of `keras.layers.Layer`, such as `name`.
     """
 
@@ -67,13 +100,13 @@ class PooledHead(keras.layers.Layer):
         texts_per_example: int = 1,
         pooler_dropout: float = 0.0,
         inner_units: int = 0,
-        reads_difference: bool = True,
+        pair_features: str = "difference",
         **kwargs: Any,
     ) -> None:
         super().__init__(dtype=dtype, **kwargs)
         self.pooling = pooling
         self.texts_per_example = texts_per_example
-        self.reads_difference = reads_difference
+        self.pair_features = pair_features
 
         # === Layers ===
         self.dropout = keras.layers.Dropout(dropout, dtype=dtype)
@@ -92,7 +125,7 @@ class PooledHead(keras.layers.Layer):
         )
         width = hidden
         if texts_per_example == 2:
-            width *= 3 if reads_difference else 2
+            width = pair_width(pair_features, hidden)
         self.inner: keras.layers.Dense | None = None
         if inner_units:
             derived = np.random.SeedSequence([seed, 1]).generate_state(1)
@@ -119,10 +152,8 @@ class PooledHead(keras.layers.Layer):
             training: whether dropout is active.
         """
         if self.texts_per_example == 2:
-            vectors = tf.split(pooled, 2)
-            if self.reads_difference:
-                vectors.append(tf.abs(vectors[0] - vectors[1]))
-            pooled = tf.concat(vectors, axis=1)
+            u, v = tf.split(pooled, 2)
+            pooled = combine(u, v, self.pair_features)
         pooled = self.dropout(pooled, training=training)
         if self.inner is not None:
             pooled = self.dropout(self.inner(pooled), training=training)

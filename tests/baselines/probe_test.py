@@ -1,0 +1,131 @@
+"""How the probe chooses, on states that are drawn here."""
+
+import numpy as np
+import pytest
+
+from tf_transfer.baselines import probe
+from tf_transfer.baselines.probe import States
+from tf_transfer.data.task import Task
+from tf_transfer.utils.errors import UserError
+
+CLASSES = Task("t", "", ("text",), "y", ("a", "b"), "accuracy")
+PAIRS = Task("t", "", ("one", "two"), "y", ("a", "b"), "accuracy")
+SCORES = Task("t", "", ("text",), "y", None, "spearman")
+
+
+class Drawn:
+    """Noise, but for some states that know the labels so well."""
+
+    sentences = None
+
+    def __init__(self, labels, known):
+        self.labels = labels
+        self._known = known
+        self._rng = np.random.default_rng(1)
+        self._made = {}
+
+    def matrix(self, states, rows=None):
+        key = str(states)
+        if key not in self._made:
+            noise = self._rng.normal(size=(len(self.labels), 4))
+            noise[:, 0] += self._known.get(key, 0) * (self.labels - 0.5)
+            self._made[key] = noise.astype(np.float32)
+        made = self._made[key]
+        return made if rows is None else made[rows]
+
+
+def labels_of(count):
+    return np.random.default_rng(0).integers(0, 2, count)
+
+
+def fit(known, count=300, task=CLASSES, blocks=2):
+    return probe.Probe(task, blocks, has_pooler=False).fit(
+        Drawn(labels_of(count), known)
+    )
+
+
+def test_the_default_is_the_mean_above_the_last_block_and_of_pairs_the_cosine():
+    assert fit({}).states == States(2, "mean")
+    assert fit({}, task=PAIRS).states == States(2, "mean", "cosine")
+
+
+def test_other_states_are_read_where_they_are_clearly_better():
+    known = {"mean, block 2": 1.0, "mean, block 1": 5.0}
+    assert fit(known).states == States(1, "mean")
+    known = {"product of mean, block 0": 5.0}
+    assert fit(known, task=PAIRS).states == States(0, "mean", "product")
+
+
+def test_of_few_texts_a_small_lead_is_noise():
+    """The highest of seven scores is rarely the default's."""
+    known = {f"mean, block {block}": 1.0 for block in range(7)}
+    chosen = [
+        probe.Probe(CLASSES, 6, has_pooler=False, seed=seed)
+        .fit(Drawn(labels_of(60), known))
+        .states
+        for seed in range(5)
+    ]
+    assert chosen.count(States(6, "mean")) >= 4
+
+
+def test_the_standard_error_is_that_of_nadeau_and_bengio():
+    values = np.array([0.7, 0.8, 0.75, 0.72, 0.78])
+    expected = np.sqrt((1 / 5 + 0.2 / 0.8) * values.var(ddof=1))
+    assert probe.standard_error(values) == pytest.approx(expected)
+
+
+def test_the_profile_says_what_each_block_knows():
+    known = {"mean, block 0": 0.5, "mean, block 1": 4.0, "mean, block 2": 4.0}
+    fitted = fit(known)
+    assert [line["block"] for line in fitted.profile] == [0, 1, 2]
+    scores = [line["score"] for line in fitted.profile]
+    assert scores[0] < 0.7 and min(scores[1:]) > 0.9
+    assert fitted.chosen["strength"] in probe.STRENGTHS
+
+
+def test_as_many_blocks_are_needed_as_come_within_an_error_of_the_best():
+    lines = [
+        {"block": n, "score": score, "standard_error": 0.02}
+        for n, score in enumerate((0.5, 0.79, 0.8, 0.81))
+    ]
+    assert probe.blocks_needed(lines) == 1
+    assert probe.blocks_needed(lines[:1] + lines[3:]) == 3
+
+
+def test_it_is_the_same_each_time():
+    first, second = (fit({"mean, block 2": 1.0}) for _ in range(2))
+    np.testing.assert_array_equal(first.model.kernel, second.model.kernel)
+    assert first.profile == second.profile
+
+
+@pytest.mark.parametrize(
+    "task, labels, words",
+    [
+        (CLASSES, np.zeros(20, np.int64), "have the same label"),
+        (SCORES, np.full(20, 2.5, np.float32), "have the same score"),
+        (CLASSES, np.array([0, 0, 1, 1]), "chooses by 5 folds"),
+        (
+            Task(
+                "t", "", ("x",), "y", tuple(map(str, range(9999))), "accuracy"
+            ),
+            np.arange(9999),
+            "up to 1,000 labels, and here are 9,999.*--label_column",
+        ),
+    ],
+)
+def test_labels_that_nothing_can_be_learned_from_are_refused(
+    task, labels, words
+):
+    with pytest.raises(UserError, match=f"mine.csv: --features=.*{words}"):
+        probe.check(task, labels, len(labels), "mine.csv")
+
+
+def test_a_rare_label_is_warned_of_and_does_not_stop_the_fit():
+    task = Task("t", "", ("text",), "y", ("a", "b", "c"), "accuracy")
+    labels = np.array([0, 1] * 30 + [2, 2])
+    probe.check(task, labels, len(labels), "")
+    [warning] = probe.find_warnings(task, labels)
+    assert "1 labels have fewer training texts than the 5 folds" in warning
+    inputs = Drawn(labels, {"mean, block 1": 4.0})
+    logits = probe.Probe(task, 1, has_pooler=False).fit(inputs).logits(inputs)
+    assert logits.shape == (62, 3)

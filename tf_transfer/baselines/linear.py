@@ -1,0 +1,199 @@
+"""Convex models on dense features, by scikit-learn, as a kernel and a bias.
+
+Features are standardised for the fit, which the weights then undo. Classes: a
+logistic regression; several labels: one for each; a score: ridge regression.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+import numpy as np
+
+from tf_transfer.data.task import Task
+
+NEVER = -1e4  # the logit of a label that no training text has
+MAX_ITERATIONS = 500
+# scikit-learn recommends "newton-cholesky" from many rows a weight on.
+ROWS_PER_WEIGHT = 10
+MOST_WEIGHTS = 4000  # whose Hessian is small
+
+
+@dataclasses.dataclass(frozen=True)
+class Linear:
+    """A fitted model.
+
+    Attributes:
+        kernel: float32 [width, units].
+        bias: float32 [units].
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    def logits(self, features: np.ndarray) -> np.ndarray:
+        """float32 [examples, units]."""
+        return features @ self.kernel + self.bias
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """Mean and deviation of each feature, float32 [width]."""
+
+    mean: np.ndarray
+    deviation: np.ndarray
+
+    @classmethod
+    def of(cls, features: np.ndarray) -> "Scale":
+        """Of float32 [examples, width]; of a constant one, deviation 1."""
+        deviation = features.std(axis=0)
+        return cls(
+            features.mean(axis=0),
+            np.where(deviation > 1e-6, deviation, 1).astype(np.float32),
+        )
+
+    def apply(self, features: np.ndarray) -> np.ndarray:
+        """Standardised features."""
+        return (features - self.mean) / self.deviation
+
+
+def fit(
+    task: Task,
+    features: np.ndarray,
+    labels: np.ndarray,
+    strength: float,
+    is_balanced: bool = False,
+) -> Linear:
+    """Fits a model.
+
+    Args:
+        task: Says what it answers.
+        features: float32 [examples, width].
+        labels: See `task.Examples`.
+        strength: C of scikit-learn's: the larger, the less regularised; of
+            ridge regression, 1 / alpha.
+        is_balanced: Whether each class weighs alike.
+    """
+    scale = Scale.of(features)
+    scaled = scale.apply(features)
+    if task.kind == "score":
+        coefficients, bias = _fit_ridge(scaled, labels, strength)
+    elif task.kind == "labels":
+        columns = [
+            _fit_classes(scaled, column, 2, strength, is_balanced)
+            for column in labels.T
+        ]
+        coefficients = np.concatenate([c for c, _ in columns])
+        bias = np.concatenate([b for _, b in columns])
+    else:
+        coefficients, bias = _fit_classes(
+            scaled, labels, len(task.labels or ()), strength, is_balanced
+        )
+    kernel = (coefficients / scale.deviation).T
+    return Linear(
+        kernel.astype(np.float32, order="C"),  # as safetensors writes it
+        (bias - scale.mean @ kernel).astype(np.float32),
+    )
+
+
+def _fit_ridge(
+    features: np.ndarray, labels: np.ndarray, strength: float
+) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.linear_model import Ridge
+
+    model = Ridge(alpha=1 / strength).fit(features, labels.astype(np.float64))
+    return np.reshape(model.coef_, (1, -1)), np.reshape(model.intercept_, 1)
+
+
+def _fit_classes(
+    features: np.ndarray,
+    labels: np.ndarray,
+    count: int,
+    strength: float,
+    is_balanced: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients [units, width] and biases; one unit of two labels."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    classes = np.unique(labels)
+    width = features.shape[1]
+    if len(classes) == 1 and count == 2:
+        sign = 1 if classes[0] else -1
+        return np.zeros((1, width)), np.array([-sign * NEVER])
+    weights = width * (1 if len(classes) == 2 else len(classes))
+    is_tall = len(features) >= ROWS_PER_WEIGHT * weights
+    model = LogisticRegression(
+        C=strength,
+        max_iter=MAX_ITERATIONS,
+        class_weight="balanced" if is_balanced else None,
+        solver="newton-cholesky"
+        if is_tall and weights <= MOST_WEIGHTS
+        else "lbfgs",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(features, labels)
+    coefficients, bias = model.coef_, model.intercept_
+    if count == 2:
+        return coefficients, bias
+    if len(classes) == 2:
+        coefficients = np.concatenate([-coefficients, coefficients]) / 2
+        bias = np.concatenate([-bias, bias]) / 2
+    # A column for each of the task's labels, those not trained on included.
+    all_coefficients = np.zeros((count, width))
+    all_bias = np.full(count, NEVER)
+    all_coefficients[classes], all_bias[classes] = coefficients, bias
+    return all_coefficients, all_bias
+
+
+def leave_one_out(
+    task: Task,
+    features: np.ndarray,
+    labels: np.ndarray,
+    penalties: Sequence[float],
+) -> Iterator[np.ndarray]:
+    """Held-out predictions of ridge regression, in closed form.
+
+    It stands in for the model itself where many features are compared: one
+    decomposition gives the prediction of every example by a model without it,
+    for every penalty (Hastie et al., "The Elements of Statistical Learning",
+    equation 7.64).
+
+    Args:
+        task: Says what it answers.
+        features: float32 [examples, width].
+        labels: See `task.Examples`.
+        penalties: Of squared weights.
+
+    Yields:
+        float64 [examples, units], for each penalty.
+    """
+    targets = _targets(task, labels)
+    scaled = Scale.of(features).apply(features)
+    rows, width = scaled.shape
+    if rows <= width:
+        values, basis = np.linalg.eigh(scaled @ scaled.T)
+        values = np.maximum(values, 0)
+    else:
+        values, vectors = np.linalg.eigh(scaled.T @ scaled)
+        values = np.maximum(values, 1e-6)
+        basis = scaled @ vectors / np.sqrt(values)
+    centred = targets - targets.mean(axis=0)
+    projected = basis.T @ centred
+    for penalty in penalties:
+        shrunk = values / (values + penalty)
+        residuals = centred - basis @ (shrunk[:, None] * projected)
+        leverage = (basis * basis) @ shrunk + 1 / rows
+        residuals /= np.maximum(1 - leverage, 1e-3)[:, None]
+        yield targets - residuals
+
+
+def _targets(task: Task, labels: np.ndarray) -> np.ndarray:
+    """What ridge regression learns, float [examples, units]: -1 and 1."""
+    if task.kind == "score":
+        return labels[:, None].astype(np.float64)
+    if task.kind != "labels" and task.units > 1:
+        labels = np.eye(task.units)[labels]
+    return 2.0 * labels.reshape(len(labels), -1) - 1

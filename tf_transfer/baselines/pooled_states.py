@@ -1,0 +1,208 @@
+"""Pooled states of the frozen encoder above every block, from one pass.
+
+Of a text they are [CLS] and the mean of all tokens, below block 1 and above
+each block. A pair is read twice: both texts in one row, and each by itself.
+They are stored like any output of a frozen prefix (docs/feature_cache.md).
+"""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tf_transfer.baselines.probe import States
+from tf_transfer.data.batches import EncodedSplit
+from tf_transfer.data.word_pieces import IGNORED
+from tf_transfer.feature_cache.cache import BuildCost
+from tf_transfer.feature_cache.cache import FeatureCache
+from tf_transfer.feature_cache.cache import MappedStates
+from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.feature_cache.prefix import pooled_columns
+from tf_transfer.models.encoder import Encoder
+from tf_transfer.models.heads import pooled
+
+
+class PooledStates:
+    """The pooled states of the texts of a split.
+
+    Args:
+        mapped: What is stored, by texts of an example that are read each by
+            itself, 1 or 2. With 2, all first texts stand before all second.
+        hidden: Width of the encoder's states.
+        pooler: Kernel and bias of the encoder's pooler; None if it has none.
+        labels: See `task.Examples`.
+
+    Attributes:
+        labels: As given.
+        sentences: None: no words are labelled.
+    """
+
+    sentences: np.ndarray | None = None
+
+    def __init__(
+        self,
+        mapped: Mapping[int, MappedStates],
+        hidden: int,
+        pooler: tuple[np.ndarray, np.ndarray] | None,
+        labels: np.ndarray,
+    ) -> None:
+        self.labels = labels
+        self._mapped = mapped
+        self._hidden = hidden
+        self._pooler = pooler
+
+    def matrix(
+        self, states: States, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        """float32 [examples, width], read from the file.
+
+        Args:
+            states: Which.
+            rows: int [examples]. Of which examples; None for all.
+        """
+        mapped = self._mapped[states.texts_per_row]
+        starts = mapped.starts.reshape(states.texts_per_row, -1)
+        if rows is not None:
+            starts = starts[:, rows]
+        is_pooled = states.pooling == "cls"
+        columns = pooled_columns(
+            states.block,
+            "cls_state" if is_pooled else states.pooling,
+            self._hidden,
+        )
+        vectors = [
+            mapped.vectors[part, columns].astype(np.float32) for part in starts
+        ]
+        if is_pooled:
+            assert self._pooler is not None
+            kernel, bias = self._pooler
+            vectors = [np.tanh(x @ kernel + bias) for x in vectors]
+        if not states.pair_features:
+            return vectors[0]
+        u, v = vectors
+        return np.asarray(pooled.combine(u, v, states.pair_features))
+
+
+class WordStates:
+    """The states of the words of a split: of the first token of each.
+
+    Args:
+        mapped: The stored states of all tokens, by block.
+        split: The sentences as tokens.
+
+    Attributes:
+        labels: int64 [words].
+        sentences: int64 [words]. The sentence of each.
+    """
+
+    def __init__(
+        self, mapped: Mapping[int, MappedStates], split: EncodedSplit
+    ) -> None:
+        assert split.word_starts is not None
+        self.labels = split.targets
+        first = split.labels != IGNORED
+        self.sentences: np.ndarray | None = np.repeat(
+            np.arange(len(split.word_starts)),
+            np.diff(split.word_starts, append=len(self.labels)),
+        )
+        lengths = split.tokens.lengths
+        self._row = np.repeat(np.arange(len(lengths)), lengths)[first]
+        self._token = np.flatnonzero(first) - split.tokens.starts[self._row]
+        self._mapped = mapped
+
+    def matrix(
+        self, states: States, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        """float32 [words, width]; see `PooledStates.matrix`."""
+        mapped = self._mapped[states.block]
+        positions = mapped.starts[self._row] + self._token
+        positions = positions if rows is None else positions[rows]
+        return mapped.vectors[positions].astype(np.float32)
+
+
+class Reader:
+    """Reads the states of a task's texts, each once.
+
+    Args:
+        cache: Stores them.
+        encoder: Whole and frozen.
+        encode: Function (examples, texts per row, name) to tokens.
+        has_pooler: Whether the encoder was pretrained with one.
+
+    Attributes:
+        cost: What the states cost so far.
+    """
+
+    def __init__(
+        self,
+        cache: FeatureCache,
+        encoder: Encoder,
+        encode: Callable[[Any, int, str], EncodedSplit],
+        has_pooler: bool,
+    ) -> None:
+        self._cache = cache
+        self._encoder = encoder
+        self._encode = encode
+        self._pooler: tuple[np.ndarray, np.ndarray] | None = None
+        if has_pooler:
+            kernel, bias = map(np.asarray, encoder.pooler.get_weights())
+            self._pooler = kernel, bias
+        self.cost = BuildCost(0.0, 0.0)
+
+    def texts(self, parts: Mapping[str, Any]) -> dict[str, PooledStates]:
+        """Pooled states of texts, by split.
+
+        Args:
+            parts: Examples by the name of their split.
+        """
+        columns = len(next(iter(parts.values())).texts)
+        prefix = self._prefix(len(self._encoder.blocks), "pooled_blocks")
+        mapped: dict[str, dict[int, MappedStates]] = {n: {} for n in parts}
+        for texts_per_row in range(1, columns + 1):
+            found = self._map(
+                prefix,
+                {
+                    name: self._encode(part, texts_per_row, name)
+                    for name, part in parts.items()
+                },
+            )
+            for name, states in found.items():
+                mapped[name][texts_per_row] = states
+        return {
+            name: PooledStates(
+                mapped[name], self._encoder.hidden, self._pooler, part.labels
+            )
+            for name, part in parts.items()
+        }
+
+    def words(
+        self, parts: Mapping[str, Any], blocks: Sequence[int]
+    ) -> dict[str, WordStates]:
+        """States of words, by split.
+
+        Args:
+            parts: Sentences by the name of their split.
+            blocks: Above which; ascending, so that each continues the last.
+        """
+        encoded = {n: self._encode(part, 1, n) for n, part in parts.items()}
+        found = {
+            block: self._map(self._prefix(block, "tokens"), encoded)
+            for block in blocks
+        }
+        return {
+            name: WordStates({b: found[b][name] for b in blocks}, split)
+            for name, split in encoded.items()
+        }
+
+    def _prefix(self, block: int, output: str) -> FrozenPrefix:
+        return FrozenPrefix(block, output, self._cache.options.dtype)
+
+    def _map(
+        self, prefix: FrozenPrefix, encoded: dict[str, EncodedSplit]
+    ) -> dict[str, MappedStates]:
+        found, cost = self._cache.map_states(prefix, encoded)
+        self.cost.paid += cost.paid
+        self.cost.original += cost.original
+        return found

@@ -1,0 +1,446 @@
+"""The probe: a convex model on pooled states of the frozen encoder.
+
+It says what an encoder knows of a task before any of it trains. Which states it
+reads is decided inside the training texts. The default is the mean of all
+tokens above the last block; of pairs the cosine of both texts' means.
+Other states take its place only where repeated cross-validation shows them
+better by a standard error of the paired difference: of few texts the highest
+of many scores is mostly noise.
+"""
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import Any
+from typing import Protocol
+
+import joblib
+import numpy as np
+import threadpoolctl
+
+from tf_transfer.baselines import linear
+from tf_transfer.data import entities
+from tf_transfer.data import metrics
+from tf_transfer.data.task import Task
+from tf_transfer.utils.errors import UserError
+
+FOLDS = 5
+REPEATS = 3  # of the cross-validation
+FEW = 2000  # texts, up to which it is repeated
+MOST_CHOSEN_ON = 5000  # texts, or words, that states are chosen on
+MOST_LABELS = 1000
+FINALISTS = 3  # states that are compared with the default
+STRENGTHS = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
+PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regression that screens
+
+
+@dataclasses.dataclass(frozen=True)
+class States:
+    """Which states of the encoder a probe reads.
+
+    Attributes:
+        block: Above which they are taken; 0 for the embeddings.
+        pooling: `mean`, of all tokens; `cls_state`, [CLS]; `cls`, [CLS]
+            through the pooler; or `tokens`, the first token of each word.
+        pair_features: Of two texts that are read each by itself, one of
+            `pooled.PAIR_FEATURES`; "" where all is read in one row.
+    """
+
+    block: int
+    pooling: str
+    pair_features: str = ""
+
+    def __str__(self) -> str:
+        """Such as `cosine of mean, block 6`."""
+        features = f"{self.pair_features} of " if self.pair_features else ""
+        return f"{features}{self.pooling}, block {self.block}"
+
+    @property
+    def texts_per_row(self) -> int:
+        """Texts of an example that the encoder reads each by itself."""
+        return 2 if self.pair_features else 1
+
+
+class Inputs(Protocol):
+    """What a probe asks of a split: labels and states of its examples.
+
+    Attributes:
+        labels: See `task.Examples`; of words, int64 [words].
+        sentences: int64 [words]. Of words, the sentence of each; else None.
+    """
+
+    labels: np.ndarray
+    sentences: np.ndarray | None
+
+    def matrix(
+        self, states: States, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        """float32 [examples, width], of some rows or all."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Validated:
+    """A model's scores in the folds of a cross-validation.
+
+    Attributes:
+        strength: The one of the highest mean.
+        scores: float64 [folds], with that strength.
+    """
+
+    strength: float
+    scores: np.ndarray
+
+    @property
+    def mean(self) -> float:
+        """Over the folds."""
+        return float(self.scores.mean())
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Of a mean over folds whose training sets overlap.
+
+    The plain one is too small; Nadeau and Bengio (2003, "Inference for the
+    generalization error") add the ratio of tested to training examples.
+
+    Args:
+        values: float [folds], of one or more repetitions.
+    """
+    if len(values) < 2:
+        return 0.0
+    factor = 1 / len(values) + 1 / (FOLDS - 1)
+    return float(np.sqrt(factor * values.var(ddof=1)))
+
+
+class Probe:
+    """The probe of a task.
+
+    Args:
+        task: What it learns.
+        blocks: Of the encoder.
+        has_pooler: Whether the encoder was pretrained with one.
+        seed: Of the folds, and of the subset that is chosen on.
+        is_balanced: Whether each class weighs alike.
+
+    Attributes:
+        states: Which it reads, once it is fitted.
+        model: The fitted `linear.Linear`.
+        validated: How these states did in the cross-validation.
+        profile: The depth profile: a record of each block.
+        texts: How many texts, or sentences, all that was chosen on.
+    """
+
+    states: States
+    model: linear.Linear
+    validated: Validated
+    profile: list[dict[str, Any]]
+    texts: int
+
+    def __init__(
+        self,
+        task: Task,
+        blocks: int,
+        has_pooler: bool,
+        seed: int = 0,
+        is_balanced: bool = False,
+    ) -> None:
+        self.task = task
+        self._blocks = blocks
+        self._has_pooler = has_pooler
+        self._seed = seed
+        self._is_balanced = is_balanced
+
+    def choose(self, inputs: Inputs) -> "Probe":
+        """Chooses states and strength, and makes the depth profile.
+
+        Args:
+            inputs: Of the training texts, or of some.
+        """
+        drawn = _Drawn(self.task, inputs, self._seed)
+        repeats = REPEATS if len(drawn.rows) <= FEW else 1
+        with threadpoolctl.threadpool_limits(1, "blas"):
+            finalists = self._screen(drawn)
+            validated = dict(
+                zip(
+                    finalists,
+                    self._cross_validate(drawn, finalists, repeats, STRENGTHS),
+                )
+            )
+            self.states = choose(validated)
+            self.validated = validated[self.states]
+            self._profile(drawn)
+        self.texts = drawn.texts
+        return self
+
+    def fit(self, inputs: Inputs) -> "Probe":
+        """Fits; what is not chosen yet is chosen first.
+
+        Args:
+            inputs: Of the training texts.
+        """
+        if not hasattr(self, "states"):
+            self.choose(inputs)
+        self.model = linear.fit(
+            self.task,
+            inputs.matrix(self.states),
+            inputs.labels,
+            self.validated.strength,
+            self._is_balanced,
+        )
+        return self
+
+    def logits(self, inputs: Inputs) -> np.ndarray:
+        """float32 [examples, units]."""
+        return self.model.logits(inputs.matrix(self.states))
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What the cross-validation has chosen, by name."""
+        return {
+            **dataclasses.asdict(self.states),
+            "strength": self.validated.strength,
+        }
+
+    @property
+    def parameters(self) -> int:
+        """The number of weights and biases."""
+        return self.model.kernel.size + self.model.bias.size
+
+    # === Choosing ===
+
+    def _candidates(self) -> list[States]:
+        """States that may be read, the default first."""
+        numbers = range(self._blocks, -1, -1)
+        if self.task.is_tagging:
+            return [States(block, "tokens") for block in numbers]
+        found = [
+            States(block, pooling)
+            for block in numbers
+            for pooling in ("mean", "cls_state")
+        ]
+        if self._has_pooler:
+            found.append(States(self._blocks, "cls"))
+        if len(self.task.texts) == 2:
+            found = [
+                States(block, "mean", features)
+                for block in numbers
+                for features in ("cosine", "product")
+            ] + found
+        return found
+
+    def _screen(self, drawn: "_Drawn") -> list[States]:
+        """The default, and the states that ridge regression finds best."""
+
+        def score(states: States) -> float:
+            held_out = linear.leave_one_out(
+                self.task, drawn.matrix(states), drawn.labels, PENALTIES
+            )
+            return max(drawn.measure(slice(None), z) for z in held_out)
+
+        default, *others = self._candidates()
+        scores = _in_parallel(score, others)
+        order = np.argsort(scores)[::-1]
+        return [default, *(others[index] for index in order[:FINALISTS])]
+
+    def _cross_validate(
+        self,
+        drawn: "_Drawn",
+        candidates: Sequence[States],
+        repeats: int,
+        strengths: Sequence[float],
+    ) -> list[Validated]:
+        """Scores of some states, each with its best strength."""
+        features = [drawn.matrix(states) for states in candidates]
+        folds = drawn.make_folds(repeats)
+
+        def score(index: int, fold: int) -> list[float]:
+            train, tested = folds[fold]
+            x = features[index]
+            models = [
+                linear.fit(
+                    self.task,
+                    x[train],
+                    drawn.labels[train],
+                    strength,
+                    self._is_balanced,
+                )
+                for strength in strengths
+            ]
+            return [
+                drawn.measure(tested, model.logits(x[tested]))
+                for model in models
+            ]
+
+        pairs = [
+            (i, j) for i in range(len(features)) for j in range(len(folds))
+        ]
+        scores = np.reshape(
+            _in_parallel(lambda pair: score(*pair), pairs),
+            (len(features), len(folds), len(strengths)),
+        )
+        best = scores.mean(axis=1).argmax(axis=1)
+        return [
+            Validated(strengths[index], scores[number, :, index])
+            for number, index in enumerate(best)
+        ]
+
+    def _profile(self, drawn: "_Drawn") -> None:
+        """Validates the chosen kind of states above every block."""
+        pooling = self.states.pooling
+        if pooling == "cls":  # the pooler is the last block's alone
+            pooling = "cls_state"
+        kinds = [
+            dataclasses.replace(self.states, block=block, pooling=pooling)
+            for block in range(self._blocks + 1)
+        ]
+        index = STRENGTHS.index(self.validated.strength)
+        near = STRENGTHS[max(0, index - 1) : index + 2]
+        self.profile = [
+            {
+                "block": states.block,
+                "score": one.mean,
+                "standard_error": standard_error(one.scores),
+                "strength": one.strength,
+            }
+            for states, one in zip(
+                kinds, self._cross_validate(drawn, kinds, 1, near)
+            )
+        ]
+
+
+class _Drawn:
+    """The training texts that states and strength are chosen on."""
+
+    def __init__(self, task: Task, inputs: Inputs, seed: int) -> None:
+        self._task = task
+        self._inputs = inputs
+        self._seed = seed
+        groups = inputs.sentences
+        if groups is None:
+            groups = np.arange(len(inputs.labels))
+        counts = np.bincount(groups)
+        order = np.random.default_rng(seed).permutation(len(counts))
+        kept = order[np.cumsum(counts[order]) <= MOST_CHOSEN_ON]
+        self.rows = np.flatnonzero(np.isin(groups, kept))
+        self.labels = inputs.labels[self.rows]
+        self.texts = len(kept)
+        _, self._groups = np.unique(groups[self.rows], return_inverse=True)
+
+    def matrix(self, states: States) -> np.ndarray:
+        """float32 [examples or words, width]."""
+        return self._inputs.matrix(states, self.rows)
+
+    def measure(self, rows: Any, logits: np.ndarray) -> float:
+        """The headline metric of some rows, whole sentences among words."""
+        labels = self.labels[rows]
+        if not self._task.is_tagging:
+            return metrics.METRICS[self._task.metric](labels, logits)
+        starts = np.flatnonzero(np.diff(self._groups[rows], prepend=-1))
+        scores = entities.score(
+            entities.Tagged(labels, starts),
+            entities.Tagged(logits.argmax(axis=1), starts),
+            entities.types_of(self._task.labels or ()),
+        )
+        return scores[self._task.metric]
+
+    def make_folds(self, repeats: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows to train on and to test; classes in proportion."""
+        from sklearn import model_selection
+
+        cls = model_selection.RepeatedKFold
+        labels = np.zeros(self.texts)
+        if self._task.kind == "classes":
+            cls = model_selection.RepeatedStratifiedKFold
+            labels = self.labels
+        splitter = cls(
+            n_splits=FOLDS, n_repeats=repeats, random_state=self._seed
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # see `find_warnings`
+            folds = list(splitter.split(labels, labels))
+        if not self._task.is_tagging:
+            return folds
+        return [
+            (
+                np.flatnonzero(np.isin(self._groups, train)),
+                np.flatnonzero(np.isin(self._groups, tested)),
+            )
+            for train, tested in folds
+        ]
+
+
+def choose(validated: dict[States, Validated]) -> States:
+    """The states to read: the default unless others are clearly better.
+
+    Args:
+        validated: In the same folds, by states, the default first.
+    """
+    default, *others = validated
+
+    def ahead(states: States) -> np.ndarray:
+        return validated[states].scores - validated[default].scores
+
+    better = [s for s in others if ahead(s).mean() > standard_error(ahead(s))]
+    return max(better, key=lambda s: ahead(s).mean(), default=default)
+
+
+def blocks_needed(profile: Sequence[dict[str, Any]]) -> int:
+    """The fewest blocks whose probe is within a standard error of the best."""
+    best = max(profile, key=lambda line: line["score"])
+    enough = best["score"] - best["standard_error"]
+    return next(line["block"] for line in profile if line["score"] >= enough)
+
+
+# === Labels ===
+
+
+def check(task: Task, labels: np.ndarray, texts: int, where: str) -> None:
+    """Raises `UserError` for labels that nothing can be learned from.
+
+    Args:
+        task: Whose.
+        labels: Of the training texts or words; see `task.Examples`.
+        texts: How many texts.
+        where: The file or task that messages name.
+    """
+    start = f"{where}: --features=frozen"
+    values, counts = np.unique(labels, return_counts=True, axis=0)
+    if len(values) < 2:
+        what = "score" if task.kind == "score" else "label"
+        raise UserError(
+            f"{start} has nothing to learn: all {texts:,} training texts have "
+            f"the same {what}. Give texts with another one."
+        )
+    if task.labels is not None and len(task.labels) > MOST_LABELS:
+        raise UserError(
+            f"{start} fits up to {MOST_LABELS:,} labels, and here are "
+            f"{len(task.labels):,}. Leave it out, or check that the column of "
+            "the labels (--label_column) is the right one."
+        )
+    most = counts.max() if task.kind == "classes" else texts
+    if most < FOLDS:
+        raise UserError(
+            f"{start} chooses by {FOLDS} folds, and no label has so many "
+            "training texts. Give more labelled texts."
+        )
+
+
+def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
+    """What makes the choice of states mean little, a sentence each."""
+    if task.kind != "classes":
+        return []
+    counts = np.unique(labels, return_counts=True)[1]
+    rare = int((counts < FOLDS).sum())
+    if not rare:
+        return []
+    return [
+        f"{task.name}: {rare} labels have fewer training texts than the "
+        f"{FOLDS} folds by which the probe chooses its states."
+    ]
+
+
+def _in_parallel(function: Any, items: Sequence[Any]) -> list[Any]:
+    """What a function says of each item; threads share the arrays."""
+    return joblib.Parallel(n_jobs=-1, prefer="threads")(
+        joblib.delayed(function)(item) for item in items
+    )

@@ -1,0 +1,151 @@
+"""The probe as a run like any other."""
+
+import functools
+from typing import Any
+from typing import TYPE_CHECKING
+
+from tf_transfer.baselines import one_split
+from tf_transfer.baselines import pooled_states
+from tf_transfer.baselines import probe
+from tf_transfer.data import splits
+from tf_transfer.feature_cache.cache import BuildCost
+from tf_transfer.feature_cache.cache import FeatureCache
+from tf_transfer.models.encoder import Encoder
+from tf_transfer.trained import Result
+from tf_transfer.training.records import RunDirectory
+from tf_transfer.training.signals import StopSignals
+
+if TYPE_CHECKING:
+    from tf_transfer.experiment import Experiment
+
+MOST_SENTENCES = 1000  # whose states above every block are stored
+
+
+def run(experiment: "Experiment") -> Result:
+    """Fits a regression on the states of the frozen encoder.
+
+    Args:
+        experiment: One whose settings ask for it, with one task.
+
+    Raises:
+        UserError: Nothing can be learned from the labels, or the states find
+            no room on the disk.
+        Interrupted: SIGTERM or Ctrl-C; the states so far are kept.
+    """
+    task, settings = experiment.task, experiment.settings
+    examples = experiment.examples[task.name]
+    train = examples["train"][""]
+    labels = one_split.labels_of(task, train)
+    probe.check(task, labels, len(train), settings.task_name)
+    devices = experiment.set_up_devices()
+    encoder = experiment.load_encoder()
+    # Above fewer blocks, the pooler reads what it was not trained on.
+    has_pooler = not (experiment.has_new_pooler or settings.keep_blocks)
+    baseline = probe.Probe(
+        task,
+        len(encoder.blocks),
+        has_pooler,
+        settings.split_seed,
+        settings.class_weights == "balanced",
+    )
+    directory = experiment.find_run()
+    parts = {
+        "_".join(filter(None, (kind, name))): part
+        for kind, named in examples.items()
+        for name, part in named.items()
+    }
+    with StopSignals() as signals:
+        cache = FeatureCache(
+            encoder,
+            devices,
+            experiment.cache_options(),
+            lambda: signals.came,
+        )
+        reader = pooled_states.Reader(
+            cache,
+            encoder,
+            lambda part, texts_per_row, name: experiment.encode(
+                part, task, encoder, name, texts_per_row
+            ),
+            has_pooler,
+        )
+        try:
+            inputs: dict[str, Any] = {}
+            if task.is_tagging:
+                # Of words every block takes too much: they are chosen on some.
+                some = splits.draw_sample(
+                    len(train), MOST_SENTENCES, settings.split_seed
+                )
+                every = range(len(encoder.blocks) + 1)
+                chosen_on = reader.words({"train": train.take(some)}, every)
+                baseline.choose(chosen_on["train"])
+                inputs |= reader.words(parts, [baseline.states.block])
+            else:
+                inputs |= reader.texts(parts)
+        finally:
+            cache.close()
+    record = one_split.run(
+        settings,
+        directory,
+        task,
+        examples,
+        baseline,
+        {
+            kind: {
+                name: inputs["_".join(filter(None, (kind, name)))]
+                for name in named
+            }
+            for kind, named in examples.items()
+        },
+        devices,
+        functools.partial(
+            _finish, experiment, encoder, baseline, reader.cost, directory
+        ),
+    )
+    experiment.forget()
+    return Result(experiment, directory.path, record)
+
+
+def _finish(
+    experiment: "Experiment",
+    encoder: Encoder,
+    baseline: probe.Probe,
+    cost: BuildCost,
+    directory: RunDirectory,
+) -> dict[str, Any]:
+    """Writes weights and depth profile; returns what the result adds."""
+    task = experiment.task
+    examples = experiment.examples[task.name]
+    labels = one_split.labels_of(task, examples["train"][""])
+    experiment.chosen = baseline.chosen
+    head: Any = experiment.build_head(task, 0, encoder)
+    kernel, bias = head.weights
+    directory.keep_models(
+        [
+            directory.write_model(
+                "probe",
+                {
+                    kernel.path: baseline.model.kernel,
+                    bias.path: baseline.model.bias,
+                },
+            )
+        ]
+    )
+    directory.write_profile(
+        {
+            "metric": task.metric,
+            "texts": baseline.texts,
+            "states": str(baseline.states),
+            "blocks_needed": probe.blocks_needed(baseline.profile),
+            "blocks": baseline.profile,
+        }
+    )
+    frozen = sum(layer.count_params() for layer in encoder.layers)
+    return {
+        "best_epoch": 1,
+        "prefix_seconds": cost.paid,
+        "prefix_build_seconds": cost.original,
+        "total_parameters": frozen + baseline.parameters,
+        "warnings": splits.find_warnings(task, examples)
+        + probe.find_warnings(task, labels),
+    }
