@@ -148,6 +148,7 @@ def main(argv: list[str]) -> None:
         records = search_records.collect(grids, values.runs, values.cache_dir)
         if not records:
             raise UserError(f"--runs={values.runs}: no task is finished there.")
+        search_records.add_probes(records, grids, values.runs, values.cache_dir)
         files.write_json(path, records)
     try:
         with open(path, encoding="utf-8") as file:

@@ -17,6 +17,33 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 
 
+def add_probes(
+    records: dict[str, Record], grids: Sequence[str], out: str, cache_dir: str
+) -> None:
+    """Fits the probe of each task in some records, and puts it there.
+
+    Args:
+        records: by task.
+        grids, out, cache_dir: see `collect`.
+    """
+    command_line.import_tensorflow()
+    for path in grids:
+        for run in grid_lib.expand(path, grid_lib.read(path), out, cache_dir):
+            settings: Any = run.settings
+            record = records.get(settings.task_name)
+            if record is None or "probe" in record:
+                continue
+            result = _fit(run, "frozen")
+            metric = record["metric"]
+            record["probe"] = {
+                "validation": 100 * result["validation"][metric],
+                "test": 100 * result["test"][metric],
+                "seconds": round(
+                    result["train_seconds"] + result["prefix_build_seconds"], 1
+                ),
+            }
+
+
 def collect(
     grids: Sequence[str], out: str, cache_dir: str
 ) -> dict[str, Record]:
@@ -95,7 +122,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
                 "beside_seconds": _seconds_beside(run, epochs, result),
             }
         )
-    words = _words_alone(runs[0])
+    words = _fit(runs[0], "tfidf")
     config = runs[0].directory.config() or {}
     return {
         "metric": words["metric"],
@@ -130,7 +157,8 @@ def _of_one_epoch(run: Planned) -> Planned:
     return dataclasses.replace(run, experiment=train.Train(settings))
 
 
-def _words_alone(run: Planned) -> Record:
+def _fit(run: Planned, features: str) -> Record:
+    """What a baseline comes to on the split of a run."""
     settings: Any = run.settings
-    settings = dataclasses.replace(settings, features="tfidf")
+    settings = dataclasses.replace(settings, features=features)
     return train.Train(settings).train().record

@@ -3,8 +3,8 @@
 A run takes the seconds that it took in the grid and brings the scores that it
 brought there. What the grid does not have (other seeds, a rate that falls)
 takes its time and brings nothing. Every contestant pays for the start of a
-search (imports, words alone) and for its answer, and with every epoch for
-scoring both validation and test, as the grid did.
+search (imports, words alone, the probe) and for its answer, and with every
+epoch for scoring both validation and test, as the grid did.
 
 `search` is tf_transfer.search's own planner. Beside it, on the same runs with
 the same feature cache, but without knowing what anything costs: `random`, a
@@ -52,7 +52,7 @@ class World:
     def __init__(self, record: Record, budget: float) -> None:
         self.record = record
         self.budget = budget
-        self.clock = record["start_seconds"]
+        self.clock = record["start_seconds"] + record["probe"]["seconds"]
         self.events: list[Event] = []
         self.runs = {
             (run["approach"], run["rate"]): run for run in record["runs"]
@@ -140,7 +140,7 @@ def search(world: World, seed: int) -> None:
         Costs(priors),
         planner_lib.Options(world.budget, most, seed),
         planner_lib.noise_of(record["validation_examples"]),
-        record["floor"],
+        max(record["floor"], record["probe"]["validation"]),
     )
     while True:
         action = planner.next(world.left)
@@ -241,7 +241,8 @@ CONTESTANTS: dict[str, Callable[[World, int], None]] = {
 
 def grid_seconds(record: Record) -> float:
     """What the whole grid takes, each cache built once."""
-    world = World({**record, "start_seconds": 0.0}, float("inf"))
+    free = {"start_seconds": 0.0, "probe": {"seconds": 0.0}}
+    world = World({**record, **free}, float("inf"))
     for (approach, rate), run in world.runs.items():
         for _ in world.train(approach, rate, len(run["validation"])):
             pass
@@ -253,11 +254,12 @@ def best_of(
 ) -> tuple[float, float]:
     """Validation and test of the answer: the best on validation.
 
-    Words alone are known from the start, so they are the answer where nothing
-    is better. Of several, the first: the test does not choose.
+    Words alone and the probe are known from the start, so they are the answer
+    where nothing is better. Of several, the first: the test does not choose.
     """
     words = (record["floor"], record["test_floor"])
-    return max([words, *pairs], key=lambda pair: pair[0])
+    probe = (record["probe"]["validation"], record["probe"]["test"])
+    return max([words, probe, *pairs], key=lambda pair: pair[0])
 
 
 def grid_best(record: Record) -> tuple[float, float]:

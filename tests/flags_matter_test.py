@@ -100,6 +100,22 @@ def base(tmp_path_factory, small_and_eager):
     return run(tmp_path_factory.mktemp("base"))
 
 
+# === What is read of the encoder ===
+
+
+@shows("features", "keep_blocks")
+def test_a_probe_and_an_encoder_cut_short_are_other_runs(
+    tmp_path, base, monkeypatch
+):
+    probe = run(tmp_path, features="frozen")
+    assert os.path.exists(os.path.join(probe, "depth_profile.json"))
+    ours, theirs = (np.load(f"{f}/predictions.npz") for f in (probe, base))
+    assert np.abs(ours["test_logits"] - theirs["test_logits"]).max() > SAME
+    monkeypatch.setattr(tiny, "BLOCKS", 2)
+    whole = run(tmp_path / "whole")
+    assert differ(numbers(run(tmp_path, keep_blocks=1)), numbers(whole))
+
+
 # === Flags that change a number ===
 
 

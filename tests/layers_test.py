@@ -32,7 +32,14 @@ ROOMS = {
     "feature_cache": ("data", "utils"),
     "models": ("feature_cache", "data", "utils"),
     "training": ("models", "feature_cache", "data", "config", "utils"),
-    "baselines": ("training", "data", "config", "utils"),
+    "baselines": (
+        "training",
+        "models",
+        "feature_cache",
+        "data",
+        "config",
+        "utils",
+    ),
     "reports": ("training", "data", "config", "utils"),
     "sweeps": (
         "experiment",
@@ -59,6 +66,7 @@ ROOMS = {
         "tasks",
         "trained",
         "warm",
+        "baselines",
         "training",
         "models",
         "feature_cache",

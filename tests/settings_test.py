@@ -214,6 +214,8 @@ def test_what_cannot_change_a_number_is_not_hashed():
         "duplicates",
         "long_texts",  # where they are as before, and not otherwise
         "class_weights",
+        "features",
+        "keep_blocks",
         "loss_head",
         "head",
         "freeze_schedule",

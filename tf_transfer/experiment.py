@@ -1,4 +1,4 @@
-"""What an experiment is, and the registry of those there are.
+"""What an experiment is.
 
 An experiment is one paper, or a user's own: its settings, its tasks and where
 their texts come from, its model and heads, its phases, what its result says,
@@ -12,7 +12,6 @@ docs/python.md for one of your own.
 
 import dataclasses
 import functools
-import importlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -24,6 +23,8 @@ import numpy as np
 from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
+from tf_transfer.config.experiments import EXPERIMENTS
+from tf_transfer.config.experiments import load
 from tf_transfer.data import card
 from tf_transfer.data import glue
 from tf_transfer.data import splits
@@ -53,40 +54,6 @@ if TYPE_CHECKING:
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.training.objectives import Phase
     from tf_transfer.training.strategy import Devices
-
-# The experiments by name. A name with a module of one's own needs no row.
-EXPERIMENTS = {
-    "freezing": "tf_transfer.freezing",
-    "glue": "tf_transfer.glue",
-    "methods": "tf_transfer.methods",
-    "multitask": "tf_transfer.multitask",
-    "stacking": "tf_transfer.stacking",
-    "train": "tf_transfer.train",
-    "tweets": "tf_transfer.tweets",
-}
-
-
-def load(name: str) -> type["Experiment"]:
-    """The experiment of that name, or in that module.
-
-    Args:
-        name: one of `EXPERIMENTS`, or a module that can be imported and has
-            an `EXPERIMENT`.
-
-    Raises:
-        UserError: there is none.
-    """
-    module = EXPERIMENTS.get(name, name)
-    try:
-        return importlib.import_module(module).EXPERIMENT
-    except (ImportError, AttributeError, ValueError) as error:
-        if name in EXPERIMENTS:
-            raise
-        raise UserError(
-            f"{cut(name)!r} is no experiment ({error}). Give one of "
-            f"{', '.join(EXPERIMENTS)}, or a module of your own that has an "
-            "EXPERIMENT."
-        ) from None
 
 
 class Experiment:
@@ -549,7 +516,7 @@ class Experiment:
         if settings.is_probe:
             from tf_transfer.baselines import probe_run
 
-            return probe_run.run(self)
+            return Result(self, *probe_run.run(self))
         devices = self.set_up_devices()
         directory = self.find_run(devices.replicas)
         finished = self._finished(directory, devices.is_chief)

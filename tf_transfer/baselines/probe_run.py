@@ -2,7 +2,6 @@
 
 import functools
 from typing import Any
-from typing import TYPE_CHECKING
 
 from tf_transfer.baselines import one_split
 from tf_transfer.baselines import pooled_states
@@ -11,21 +10,20 @@ from tf_transfer.data import splits
 from tf_transfer.feature_cache.cache import BuildCost
 from tf_transfer.feature_cache.cache import FeatureCache
 from tf_transfer.models.encoder import Encoder
-from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
-
-if TYPE_CHECKING:
-    from tf_transfer.experiment import Experiment
 
 MOST_SENTENCES = 1000  # whose states above every block are stored
 
 
-def run(experiment: "Experiment") -> Result:
+def run(experiment: Any) -> tuple[str, dict[str, Any]]:
     """Fits a regression on the states of the frozen encoder.
 
     Args:
-        experiment: One whose settings ask for it, with one task.
+        experiment: `Experiment`, one whose settings ask for it, with one task.
+
+    Returns:
+        The run directory, and what `result.json` says.
 
     Raises:
         UserError: Nothing can be learned from the labels, or the states find
@@ -103,11 +101,11 @@ def run(experiment: "Experiment") -> Result:
         ),
     )
     experiment.forget()
-    return Result(experiment, directory.path, record)
+    return directory.path, record
 
 
 def _finish(
-    experiment: "Experiment",
+    experiment: Any,
     encoder: Encoder,
     baseline: probe.Probe,
     cost: BuildCost,

@@ -34,6 +34,7 @@ SIMILAR_BY = ("task", "max_train_examples", "batch_size", "max_epochs")
 # (docs/feature_cache.md).
 START_SECONDS = 15
 RUN_SECONDS = 1
+PROBE_SECONDS = 8  # of the fits by which it chooses
 BATCH_SECONDS = 0.002  # beside what blocks compute: nearly all of last 0's
 SHARE_OF_PEAK = 0.4
 SHARE_AT_SMALL_BATCHES = 0.12
@@ -181,6 +182,8 @@ class Estimator:
         settings: Any = run.settings
         if settings.is_sparse:
             return Estimate(START_SECONDS, {}, START_SECONDS)
+        if settings.is_probe:
+            return self._count_probe(run)
         from tf_transfer.models import freezing
 
         network, phases = self._prepare(run)
@@ -229,6 +232,38 @@ class Estimator:
             predicting / (peak * SHARE_OF_PEAK),
             updates,
             trained * FLOAT32_BYTES * (1 + 3),  # weights; with both moments
+        )
+
+    def _count_probe(self, run: Planned) -> Estimate:
+        """A pass over all texts, two of pairs; then the fits."""
+        from tf_transfer.models.freezing import Trainable
+
+        settings: Any = run.settings
+        network, phases = self._prepare(run)
+        [objective] = phases[-1].objectives
+        blocks = len(network.encoder.blocks)
+        needs = _ObjectiveNeeds(
+            settings, network, objective, Trainable.heads(blocks)
+        )
+        needs.prefix = dataclasses.replace(
+            needs.prefix, output="pooled_blocks", cls_from=0
+        )
+        passes = len(run.experiment.task.texts)  # each by itself, and together
+        operations = passes * needs.build_operations()
+        speed = self._peak(settings.precision) * SHARE_OF_PEAK
+        entry = (
+            settings.model,
+            settings.precision,
+            run.experiment.identities["data_identity"],
+            objective.name,
+            needs.prefix,
+        )
+        build = Build(passes * needs.cache_bytes(), operations / speed)
+        return Estimate(
+            RUN_SECONDS + PROBE_SECONDS,
+            {entry: build},
+            RUN_SECONDS + PROBE_SECONDS + build.seconds,
+            passes * needs.predict_operations() / speed,
         )
 
     def _peak(self, precision: str) -> float:
