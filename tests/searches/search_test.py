@@ -351,6 +351,24 @@ def test_too_small_a_budget_says_what_the_least_is(
     assert again.done
 
 
+def test_words_alone_that_do_not_end_in_time_say_what_to_give(
+    monkeypatch, tmp_path, capsys
+):
+    world = fake_runs.World()
+    world.words_seconds = 61.0
+    fake_runs.put_in(monkeypatch, world)
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="10s"))
+    said = capsys.readouterr().out
+    assert not world.done
+    assert "--budget is too small to fit words alone" in said
+    [least] = re.findall(r"Give --budget=(\w+)\.", said)
+    again = fake_runs.World()
+    fake_runs.put_in(monkeypatch, again)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget=least))
+    assert again.done
+
+
 def test_a_run_that_was_stopped_for_its_time_is_told(
     monkeypatch, tmp_path, capsys
 ):

@@ -222,15 +222,19 @@ def _write_without_runs(
         planner = outcome.planner
         name, seconds = planner.least_seconds()
         has_failed = any(map(planner.has_failed, planner.space))
-        least = outcome.clock() + outcome.answer_seconds + 1.3 * seconds
-        if least > outcome.budget and not has_failed:
+        spent = outcome.clock() + outcome.answer_seconds
+        least = spent + 1.3 * seconds
+        cost = f": the least, {_what(name)}, takes about {seconds:.0f} s here"
+        if outcome.words and words is None and spent > outcome.budget:
+            why = "--budget is too small to fit words alone (TF-IDF)"
+            least, cost = spent + 2 * outcome.budget, ""  # they begin anew
+        elif least > outcome.budget and not has_failed:
             why = "--budget is too small for one epoch of anything"
         else:
             why = "no run ended an epoch in time, or runs failed"
             least = 2 * outcome.budget
         sentences.append(
-            f"{outcome.task}: {why}: the least, {_what(name)}, takes about "
-            f"{seconds:.0f} s here. Give --budget={_round_up(least)}."
+            f"{outcome.task}: {why}{cost}. Give --budget={_round_up(least)}."
         )
     else:
         sentences.append(f"{outcome.task}: no run has finished yet.")

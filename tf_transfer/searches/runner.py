@@ -147,7 +147,6 @@ class Runner:
                 todo.pop()()
             self._tick()
 
-        # What was stopped for its time stays so.
         scheduler = work.Scheduler(
             self._run_states, self._pool, on_poll=poll, resumes=False
         )
@@ -176,6 +175,7 @@ class Runner:
                 planner, scheduler, event, run, detail
             ),
             on_poll=lambda running, examples: self._tick(),
+            resumes=False,  # what was stopped for its time stays so
         )
         self._feed(planner, scheduler)
         self._work(scheduler)
