@@ -17,6 +17,9 @@ from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Sentences
 from tf_transfer.data.task import Task
 from tf_transfer.reports import answer
+from tf_transfer.reports import overview
+from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import summary as summary_lib
 from tf_transfer.utils.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("one_block")
@@ -176,6 +179,19 @@ def test_a_run_ends_beside_words_alone_on_the_same_texts(tmp_path, capsys):
     other = answer.open_scored(str(baseline))
     np.testing.assert_array_equal(run.ids, other.ids)
     np.testing.assert_array_equal(run.labels, other.labels)
+
+
+def test_runs_without_a_test_score_are_reported_beside_words_alone(tmp_path):
+    """As those of a search: all count by what they score on validation."""
+    path = own_data.write_task(tmp_path)
+    with quick.eagerly():
+        train.run(settings_of(path, tmp_path / "runs", score_test=False))
+    summary = summary_lib.summarize_folder(str(tmp_path / "runs"))
+    [study] = study_lib.collect(summary)
+    rows = {row.approach: row for row in overview.make_rows(study.runs)}
+    assert rows.keys() == {"last_1", "tfidf"}
+    for row in rows.values():
+        assert row.scores == list(row.runs.validation)
 
 
 def test_entities_have_intervals_over_sentences():

@@ -236,7 +236,7 @@ def _make_record(
             if f"{SAMPLE}_{metric}" in (line["validation"] or {})
         ],
         "folds": None
-        if result["best_epoch"]
+        if result["best_epoch"] or not result["test"]
         else [line["test"] for line in epochs],
         "validation": headline(result["validation"]),
         "test": headline(result["test"]),
