@@ -107,4 +107,4 @@ def test_ctrl_c_gives_the_answer_so_far(tmp_path):
     said, _ = search.communicate()
     assert search.returncode == 0, said
     assert "Stopped: the answer so far." in said
-    assert "news: train " in said and "Train it again: " in said
+    assert "Tried: " in said and "Train it again: " in said

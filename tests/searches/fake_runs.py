@@ -191,9 +191,21 @@ def put_in(monkeypatch, world, jobs=1):
     monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
 
 
-def write_task(folder, count=300, **keys):
-    """A task file of three classes."""
-    return own_data.write_task(folder, columns=own_data.news(count), **keys)
+def write_task(folder, count=300, noise=0.8, **keys):
+    """A task file of three classes.
+
+    Args:
+        folder, keys: see `own_data.write_task`.
+        count: of texts.
+        noise: share of the texts whose label is any, so that words alone
+            score less than the runs.
+    """
+    columns, draw = own_data.news(count), np.random.default_rng(0)
+    columns["team"] = [
+        draw.choice(list(own_data.WORDS)) if draw.random() < noise else team
+        for team in columns["team"]
+    ]
+    return own_data.write_task(folder, columns=columns, **keys)
 
 
 def settings_of(path, out, **changes):

@@ -275,6 +275,23 @@ def test_a_cheaper_answer_may_lose_some_points(searched, monkeypatch, capsys):
     assert "(the fewest trained parameters within 9 points" in said
 
 
+def test_words_alone_are_the_answer_where_they_score_more(
+    world, tmp_path, capsys
+):
+    path = fake_runs.write_task(tmp_path, noise=0.0)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
+    answer = capsys.readouterr().out.strip().split("\n\n")[-1].splitlines()
+    assert answer[0].startswith(
+        "news: use words alone (TF-IDF), accuracy 100.0 on validation. "
+    )
+    assert "The encoder that was trained is worse." in answer[0]
+    assert "a larger --budget" in answer[0]
+    assert "more labelled texts" in answer[0]
+    assert answer[1].startswith("The best that was trained: ")
+    assert len(answer) <= 10
+    assert not any("news: train" in line for line in answer)
+
+
 # === Going on ===
 
 

@@ -196,15 +196,27 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
     metric = record["metric"]
     scored = reports.open_scored(first.path)
     assert scored is not None
+    title, warning = f"{outcome.task}: train", ""
+    better = _find_better_words(rows, words)
+    if better is not None:
+        title = "The best that was trained:"
+        warning = (
+            f"{outcome.task}: use words alone (TF-IDF), {metric} "
+            f"{better.score:.1f} on validation. The encoder that was trained "
+            "is worse. Give it more time (a larger --budget, a larger "
+            "--max_epochs) or more labelled texts. Words alone are in "
+            f"{better.path}"
+        )
     sentences = [
-        f"{outcome.task}: train {_what(first.name)} at "
+        warning,
+        f"{title} {_what(first.name)} at "
         f"{_rate(planner, found.choice):g}, {_how_long(first)}"
         f"{_why(outcome, first, rows)}.",
         f"Validation: {metric} {first.score:.1f}"
         f"{_between(first.interval, _basis(found))}.{_tell_test(scored)}",
         _beside_words(outcome, scored, words),
         *_against_everything(outcome, rows),
-        *_how_sure(planner, rows),
+        *([] if better else _how_sure(planner, rows)),
         _tell_more(outcome),
         _tell_time(outcome),
         f"Train it again: {command_of(outcome, first)}",
@@ -212,6 +224,16 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
         f"{_texts(outcome, first)}; or --export=FOLDER.",
     ]
     return [sentence for sentence in sentences if sentence]
+
+
+def _find_better_words(
+    rows: Sequence[Line], words: reports.Scored | None
+) -> reports.Scored | None:
+    """Words alone on validation, where they score more than every row."""
+    if words is not None:
+        words = reports.open_scored(words.path, "validation")
+    best = max(line.score for line in rows)
+    return words if words is not None and words.score > best else None
 
 
 def _write_without_runs(
