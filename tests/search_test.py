@@ -97,6 +97,24 @@ def test_the_answer_predicts_and_is_found_by_its_command(searched):
     assert out.split("\t")[0] in ("sports", "money", "space")
 
 
+def test_a_search_that_is_killed_at_once_has_spent_its_time(tmp_path):
+    fake_runs.write_task(tmp_path)
+    path, spent = tmp_path / "out" / ".search" / "search.json", 0.0
+    for _ in range(2):
+        began = time.monotonic()
+        search = start(tmp_path, budget="10m")
+        while not (locks := [*(tmp_path / "out").glob(".sweep/*.lock")]):
+            assert search.poll() is None
+            time.sleep(0.05)
+        time.sleep(2)
+        search.kill()
+        search.communicate()
+        locks[0].unlink()
+        total = spent + time.monotonic() - began
+        spent = json.loads(path.read_text())["spent"]
+        assert total - 2.5 < spent < total + 0.5
+
+
 def test_ctrl_c_gives_the_answer_so_far(tmp_path):
     fake_runs.write_task(tmp_path)
     search = start(tmp_path, budget="10m")

@@ -490,9 +490,7 @@ class Search:
         # Without time that is left the answer is given once more.
         self.end = settings.seconds - answer_seconds(settings.seconds)
         self.is_over = self.history.spent >= self.end - LEAST_SECONDS
-        self.clock = runner_lib.Clock(
-            None if self.is_over else began, self.history.spent
-        )
+        self.clock = runner_lib.Clock(began, self.history)
         if self.history.blocks is None:
             command_line.import_tensorflow()  # without its notices
             self.history.blocks = loading.count_blocks(
@@ -544,6 +542,8 @@ class Search:
                     self._score_answer(runner)
             except Interrupted:
                 print("Stopped: the answer so far.", flush=True)
+            finally:
+                self.clock.stop()
             answer.give(self._outcome(runs))
 
     def _outcome(
@@ -576,8 +576,9 @@ class Search:
         return contextlib.closing(execute.open_pool(runs, settings.jobs))
 
     def _work(self, runner: runner_lib.Runner) -> None:
-        if self.words is not None and self.words.directory.result() is None:
-            runner.do_alone(self.words, meanwhile=self._count_costs)
+        words = None if self.is_over else self.words
+        if words is not None and words.directory.result() is None:
+            runner.do_alone(words, meanwhile=self._count_costs)
         else:
             self._count_costs()
         floor = self._floor()
@@ -631,12 +632,15 @@ class Search:
         """Estimates what was not counted by an earlier start."""
         unknown = [a for a in self.space if a.name not in self.history.priors]
         if unknown:
+            self.clock.start()
             command_line.import_tensorflow()
             from tf_transfer.training import strategy
 
             strategy.share_gpus()  # workers need them
             with contextlib.redirect_stdout(io.StringIO()):  # said before
-                self.history.priors |= estimate_costs(unknown, self.plan)
+                known = estimate_costs(unknown, self.plan)
+            # Made anew, as the clock's thread may read the other.
+            self.history.priors = {**self.history.priors, **known}
             gc.collect()
 
     def _floor(self) -> float:

@@ -11,6 +11,7 @@ from tests.sweeps import fakes
 from tf_transfer import search
 from tf_transfer.baselines import usual
 from tf_transfer.searches.costs import Prior
+from tf_transfer.searches.runner import Clock
 from tf_transfer.training import records
 from tf_transfer.utils import files
 
@@ -160,16 +161,11 @@ def finish(run, epochs, seconds, reason):
 def put_in(monkeypatch, world, jobs=1):
     """From now on searches run in this world."""
 
-    class Clock:
-        def __init__(self, began, before):
-            self.is_running, self.before = began is not None, before
-            self.began = world.now
-
-        def __call__(self):
-            passed = world.now - self.began if self.is_running else 0.0
-            return self.before + passed
-
-    monkeypatch.setattr(search.runner_lib, "Clock", Clock)
+    monkeypatch.setattr(
+        search.runner_lib,
+        "Clock",
+        lambda began, history: Clock(world.now, history, lambda: world.now),
+    )
     monkeypatch.setattr(search.loading, "count_blocks", lambda *model: 3)
     monkeypatch.setattr(search.command_line, "import_tensorflow", lambda: None)
     monkeypatch.setattr(

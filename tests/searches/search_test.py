@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import time
 import types
 
 import pytest
@@ -485,9 +486,32 @@ def test_another_length_is_another_search(searched, world):
     assert not world.done
 
 
-def test_the_clock_counts_all_starts():
-    clock = runner_lib.Clock(None, 70.0)
-    assert clock() == 70.0
+def test_the_clock_writes_what_is_spent_from_the_start_on(
+    tmp_path, monkeypatch
+):
+    """A search may be killed while it does nothing that could write it."""
+    monkeypatch.setattr(runner_lib, "SAVE_SECONDS", 0.01)
+    now = 5.0
+
+    def open_history():
+        return history_lib.History(str(tmp_path), {})
+
+    clock = runner_lib.Clock(0.0, open_history(), lambda: now)
+    assert clock() == 0.0 and not os.listdir(tmp_path)
+    clock.start()
+    assert open_history().spent == 5.0
+    now = 9.0
+    deadline = time.monotonic() + 30
+    while open_history().spent < 9.0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    clock.stop()
+    now = 20.0
+    assert clock() == open_history().spent == 9.0
+    clock = runner_lib.Clock(18.0, open_history(), lambda: now)
+    assert clock() == 9.0
+    clock.start()
+    assert clock() == open_history().spent == 11.0
+    clock.stop()
 
 
 def test_a_damaged_history_says_what_to_do(tmp_path):

@@ -8,6 +8,7 @@ was counted beforehand.
 import dataclasses
 import os
 import shutil
+import threading
 import time
 from typing import Any
 
@@ -94,6 +95,7 @@ class History:
         self.blocks: int | None = None
         self.priors: dict[str, Prior] = {}
         self.steps: list[Step] = []
+        self._lock = threading.Lock()
         try:
             known = json_files.read(self.path, SHAPE)
         except FileNotFoundError:
@@ -118,21 +120,22 @@ class History:
         self.steps = [Step(**line) for line in known["steps"]]
 
     def save(self) -> None:
-        """Writes the file."""
-        os.makedirs(self.folder, exist_ok=True)
-        files.write_json(
-            self.path,
-            {
-                "key": self.key,
-                "spent": self.spent,
-                "blocks": self.blocks,
-                "priors": {
-                    name: dataclasses.asdict(prior)
-                    for name, prior in self.priors.items()
+        """Writes the file; any thread may."""
+        with self._lock:
+            os.makedirs(self.folder, exist_ok=True)
+            files.write_json(
+                self.path,
+                {
+                    "key": self.key,
+                    "spent": self.spent,
+                    "blocks": self.blocks,
+                    "priors": {
+                        name: dataclasses.asdict(prior)
+                        for name, prior in self.priors.items()
+                    },
+                    "steps": [dataclasses.asdict(step) for step in self.steps],
                 },
-                "steps": [dataclasses.asdict(step) for step in self.steps],
-            },
-        )
+            )
 
     # === What a run was before it goes on ===
     #

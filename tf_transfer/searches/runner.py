@@ -1,7 +1,9 @@
 """Does what a planner asks for, on workers, until the time is over."""
 
+import contextlib
 import dataclasses
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -20,31 +22,70 @@ from tf_transfer.utils.errors import UserError
 # A run that is over its time by so much is stopped, wherever it is.
 GRACE_SECONDS = 2.0
 STOP_SECONDS = 10.0  # for it to save its state, before it is killed
-SAVE_SECONDS = 10.0  # between writings of the time that was spent
+SAVE_SECONDS = 1.0  # between writings of the time that was spent
 
 
 class OutOfTime(Exception):
     """A run did not end in time."""
 
 
-@dataclasses.dataclass
 class Clock:
     """The seconds of a search, over all its starts.
 
+    This start counts from its beginning once it works, not where it only
+    repeats the answer. A thread writes the seconds meanwhile: however the
+    process ends, they are spent.
+
     Args:
-        began: when this start began, by `time.monotonic`; None if it only
-            repeats the answer.
-        before: seconds of the starts before.
+        began: when this start began, by `now`.
+        history: has the seconds of the starts before, and is given all.
+        now: the time in seconds.
     """
 
-    began: float | None
-    before: float = 0.0
+    def __init__(
+        self,
+        began: float,
+        history: History,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._began = began
+        self._before = history.spent
+        self._history = history
+        self._now = now
+        self._thread: threading.Thread | None = None
+        self._is_over = threading.Event()
 
     def __call__(self) -> float:
         """Seconds so far."""
-        if self.began is None:
-            return self.before
-        return self.before + time.monotonic() - self.began
+        if self._thread is None:
+            return self._before
+        return self._before + self._now() - self._began
+
+    def start(self) -> None:
+        """Counts this start, and writes that at once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, daemon=True)
+            self.save()
+            self._thread.start()
+
+    def _write(self) -> None:
+        while not self._is_over.wait(SAVE_SECONDS):
+            # The search itself reports a full disk when it saves a run.
+            with contextlib.suppress(OSError, UserError):
+                self.save()
+
+    def save(self) -> None:
+        """Writes the history, with the seconds so far."""
+        self._history.spent = self()
+        self._history.save()
+
+    def stop(self) -> None:
+        """Counts no longer; the answer takes no time of the budget."""
+        if self._thread is not None:
+            self._is_over.set()
+            self._thread.join()
+            self.save()
+            self._before, self._thread = self._history.spent, None
 
 
 # From an action and the seconds that it may take to the run.
@@ -96,7 +137,6 @@ class Runner:
         self._end = end
         self._say = say
         self._going: dict[str, _Going] = {}
-        self._saved = 0.0
         self.runs: dict[Choice, Planned] = {}
         self.kept = 0.0
 
@@ -181,6 +221,7 @@ class Runner:
         self._work(scheduler)
 
     def _work(self, scheduler: work.Scheduler) -> None:
+        self._clock.start()
         try:
             scheduler.work()
         except OutOfTime:
@@ -188,7 +229,7 @@ class Runner:
         finally:
             self._going = {}
             self._history.bring_back()
-            self._save()
+            self._clock.save()
 
     @property
     def _out(self) -> str:
@@ -202,12 +243,6 @@ class Runner:
     def _tick(self) -> None:
         if self.left < -GRACE_SECONDS:
             raise OutOfTime
-        if self._clock() - self._saved > SAVE_SECONDS:
-            self._save()
-
-    def _save(self) -> None:
-        self._history.spent = self._saved = self._clock()
-        self._history.save()
 
     def _feed(self, planner: Planner, scheduler: work.Scheduler) -> None:
         """Gives the workers what is worth most."""
@@ -282,7 +317,7 @@ class Runner:
                 path=os.path.relpath(run.directory.path, self._out),
             )
         )
-        self._save()
+        self._clock.save()
         title = f"{time.strftime('%T')} {self._label(planner, choice)}"
         self._say(
             f"{title}, {count_epochs(len(epochs))}: validation "
