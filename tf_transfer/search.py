@@ -596,7 +596,11 @@ class Search:
         runner.recall(self.planner)
         if not self.is_over:
             runner.kept = self._seconds_for_test()
-            runner.do_all(self.planner)
+            settings = self.settings
+            asked = [settings.seconds, settings.max_epochs, *self.planner.space]
+            if self.history.ended != asked:
+                runner.do_all(self.planner)
+                self.history.ended = asked
 
     def _seconds_for_test(self) -> float:
         """Seconds that scoring the test takes at most.

@@ -17,7 +17,7 @@ from tf_transfer.utils import files
 
 TOPS = {"last_0": 60.0, "last_1": 75.0, "last_2": 82.0, "fine_tuning": 83.0}
 SECONDS = {"last_0": 0.2, "last_1": 2.0, "last_2": 6.0, "fine_tuning": 20.0}
-BESIDE_SECONDS = 2.0
+BESIDE_SECONDS = 0.5
 
 
 class World:
@@ -121,7 +121,7 @@ def finish(run, epochs, seconds, reason):
             if settings.score_test
             else None,
             "train_seconds": 0.9 * seconds,
-            "eval_seconds": 0.1 * seconds,
+            "eval_seconds": 0.1 * seconds + 5 * settings.score_test,
             "elapsed_seconds": 0.9 * seconds * epoch,
         }
         for epoch in range(1, epochs + 1)
@@ -148,7 +148,7 @@ def finish(run, epochs, seconds, reason):
             epochs_run=epochs,
             stop_reason=reason,
             phases=[run_files.phase(epochs)],
-            prefix_seconds=0.0,
+            prefix_seconds=3.0 * settings.score_test,
             trainable_parameters=int(TOPS[settings.approach]),
             train_seconds=0.9 * seconds * epochs,
             seed=settings.seed,

@@ -255,9 +255,29 @@ def test_the_same_command_again_repeats_the_answer(
     world = fake_runs.World()
     fake_runs.put_in(monkeypatch, world)
     run(fake_runs.settings_of(searched.path, searched.out))
-    assert not world.done
+    assert not world.done and not world.tested
     said = capsys.readouterr().out.strip().splitlines()
-    assert said[-len(searched.answer) :][0] == searched.answer[0]
+    assert said[-len(searched.answer) :] == searched.answer
+
+
+def test_a_search_that_has_time_left_repeats_its_answer(
+    monkeypatch, tmp_path, capsys
+):
+    """Nothing is left to do: with a failed run, it is not tried again."""
+    path = fake_runs.write_task(tmp_path)
+    answers = []
+    for _ in range(3):
+        world = fake_runs.World()
+        world.on_run = lambda run: (
+            "failed" if run.settings.schedule == "linear" else None
+        )
+        fake_runs.put_in(monkeypatch, world)
+        changes = {"approaches": "0,1", "max_epochs": 2, "budget": "1h"}
+        run(fake_runs.settings_of(path, tmp_path / "out", **changes))
+        said = capsys.readouterr().out.strip()
+        answers.append(said.partition("\nnews: ")[2])
+        assert world.now < 3600 and bool(world.now) == (len(answers) == 1)
+    assert answers[0] == answers[1] == answers[2]
 
 
 def test_a_cheaper_answer_may_lose_some_points(searched, monkeypatch, capsys):

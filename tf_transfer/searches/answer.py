@@ -493,8 +493,7 @@ def collect_progress(
     if planner is None:
         return progress
     for step in outcome.history.steps:
-        choice = Choice(step.approach, step.rate, step.seed, step.linear_epochs)
-        curve = planner.curves.get(choice, ())[: step.epochs]
+        curve = planner.curves.get(step.choice, ())[: step.epochs]
         if not curve:
             continue
         points = progress.setdefault(step.approach, [])

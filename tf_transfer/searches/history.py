@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from tf_transfer.searches.costs import Prior
+from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps import work
 from tf_transfer.training import records
 from tf_transfer.utils import files
@@ -44,8 +45,11 @@ SHAPE = {
             "began": float,
             "ended": float,
             "path": str,
+            "epoch_seconds": [float],
+            "build_seconds": float,
         }
     ],
+    "ended": [object],
 }
 
 
@@ -58,6 +62,8 @@ class Step:
         epochs: that the run had afterwards.
         began, ended: seconds of the search, over all its starts.
         path: of the run directory, below `--out`.
+        epoch_seconds, build_seconds: of what was new of it; see `Costs.tell`.
+            The run directory may say others later: scoring the test counts.
     """
 
     approach: str
@@ -68,6 +74,13 @@ class Step:
     began: float
     ended: float
     path: str
+    epoch_seconds: list[float]
+    build_seconds: float
+
+    @property
+    def choice(self) -> Choice:
+        """The run."""
+        return Choice(self.approach, self.rate, self.seed, self.linear_epochs)
 
 
 class History:
@@ -82,6 +95,7 @@ class History:
         blocks: of the encoder, where they are known.
         priors: what approaches were to cost, by name, as far as was counted.
         steps: in the order of their ends.
+        ended: what was asked for when nothing was left to do.
 
     Raises:
         UserError: `out` has another search, or its file is damaged.
@@ -95,6 +109,7 @@ class History:
         self.blocks: int | None = None
         self.priors: dict[str, Prior] = {}
         self.steps: list[Step] = []
+        self.ended: list[Any] = []
         self._lock = threading.Lock()
         try:
             known = json_files.read(self.path, SHAPE)
@@ -118,6 +133,7 @@ class History:
         self.spent, self.blocks = known["spent"], known["blocks"]
         self.priors = {n: Prior(**p) for n, p in known["priors"].items()}
         self.steps = [Step(**line) for line in known["steps"]]
+        self.ended = known["ended"]
 
     def save(self) -> None:
         """Writes the file; any thread may."""
@@ -134,6 +150,7 @@ class History:
                         for name, prior in self.priors.items()
                     },
                     "steps": [dataclasses.asdict(step) for step in self.steps],
+                    "ended": self.ended,
                 },
             )
 

@@ -143,7 +143,12 @@ class Runner:
     # === What is on disk ===
 
     def recall(self, planner: Planner) -> None:
-        """Tells a planner of the runs that are finished already."""
+        """Tells a planner what was done, as it was told when it was done.
+
+        Runs that are finished without a step are steps from now on.
+        """
+        scores: dict[Choice, list[float]] = {}
+        failed = []
         for choice in self._known_choices(planner):
             run = self._plan(Action(choice, choice.linear_epochs or 1, 0), 1.0)
             try:
@@ -153,14 +158,67 @@ class Runner:
                 continue  # the run itself says what is wrong, once it is asked
             if result:
                 self.runs[choice] = run
-                planner.tell(
-                    choice,
-                    _scores(epochs, result["metric"]),
-                    _seconds(epochs),
-                    result["prefix_seconds"] or 0.0,
-                )
+                scores[choice] = _scores(epochs, result["metric"])
+                steps = [s for s in self._history.steps if s.choice == choice]
+                done = max((step.epochs for step in steps), default=0)
+                if done < len(epochs):
+                    self._add_step(choice, run, self._clock(), done, result)
             if self._run_states.failure(run):
-                planner.fail(choice)
+                failed.append(choice)
+        for step in self._history.steps:
+            if step.choice in scores:
+                self._tell(planner, step, scores[step.choice])
+        for choice in failed:
+            planner.fail(choice)
+
+    @staticmethod
+    def _tell(planner: Planner, step: Step, scores: list[float]) -> None:
+        """Tells a planner of a step.
+
+        Args:
+            planner: is told.
+            step: what was done.
+            scores: of all epochs of its run.
+        """
+        if step.epoch_seconds:  # else it failed
+            planner.tell(
+                step.choice,
+                scores[: step.epochs],
+                step.epoch_seconds,
+                step.build_seconds,
+                step.ended - step.began or None,  # not known of what was found
+            )
+
+    def _add_step(
+        self,
+        choice: Choice,
+        run: Planned,
+        began: float,
+        done: int,
+        result: dict[str, Any] | None,
+    ) -> Step:
+        """Adds what a run has done since to the history.
+
+        Args:
+            choice: the run.
+            run: its directory is read.
+            began: seconds of the search.
+            done: epochs that it had then.
+            result: what `result.json` says; None if it failed.
+        """
+        new = run.directory.epochs()[done:] if result else []
+        built = result["prefix_seconds"] if result and not done else 0.0
+        step = Step(
+            **dataclasses.asdict(choice),
+            epochs=done + len(new),
+            began=began,
+            ended=self._clock(),
+            path=os.path.relpath(run.directory.path, self._out),
+            epoch_seconds=_seconds(new),
+            build_seconds=built or 0.0,
+        )
+        self._history.steps.append(step)
+        return step
 
     def _known_choices(self, planner: Planner) -> list[Choice]:
         choices = [
@@ -169,7 +227,7 @@ class Runner:
             for rate in range(len(approach.rates))
         ]
         choices += [
-            Choice(step.approach, step.rate, step.seed, step.linear_epochs)
+            step.choice
             for step in self._history.steps
             if step.approach in planner.space
         ]
@@ -276,6 +334,7 @@ class Runner:
         choice = going.action.choice
         if event == "failed":
             planner.fail(choice)
+            self._add_step(choice, run, going.began, going.epochs_before, None)
             self._history.bring_back_run(run.directory.path)
             reason = (detail or {}).get("reason", "")
             log = self._run_states.log_file(run)
@@ -296,33 +355,19 @@ class Runner:
         result: dict[str, Any],
     ) -> None:
         """Tells the planner, the history and the screen of a finished run."""
-        choice, now = going.action.choice, self._clock()
-        epochs = run.directory.epochs()
-        scores = _scores(epochs, result["metric"])
-        is_new = not going.epochs_before
-        planner.tell(
-            choice,
-            scores,
-            _seconds(epochs[going.epochs_before :]),
-            (result["prefix_seconds"] or 0.0) if is_new else 0.0,
-            now - going.began,
+        choice = going.action.choice
+        scores = _scores(run.directory.epochs(), result["metric"])
+        step = self._add_step(
+            choice, run, going.began, going.epochs_before, result
         )
+        self._tell(planner, step, scores)
         self.runs[choice] = run
-        self._history.steps.append(
-            Step(
-                **dataclasses.asdict(choice),
-                epochs=len(epochs),
-                began=going.began,
-                ended=now,
-                path=os.path.relpath(run.directory.path, self._out),
-            )
-        )
         self._clock.save()
         title = f"{time.strftime('%T')} {self._label(planner, choice)}"
         self._say(
-            f"{title}, {count_epochs(len(epochs))}: validation "
+            f"{title}, {count_epochs(step.epochs)}: validation "
             f"{result['metric']} {max(scores):.1f}  "
-            f"({now - going.began:.0f} s)"
+            f"({step.ended - step.began:.0f} s)"
         )
 
     @staticmethod
