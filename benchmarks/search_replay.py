@@ -47,6 +47,8 @@ class World:
     Attributes:
         clock: seconds that were spent.
         events: what was known when.
+        answers: what a contestant that chooses otherwise than by the highest
+            validation score would have answered when.
     """
 
     def __init__(self, record: Record, budget: float) -> None:
@@ -54,6 +56,7 @@ class World:
         self.budget = budget
         self.clock = record["start_seconds"] + record["probe"]["seconds"]
         self.events: list[Event] = []
+        self.answers: list[Event] = []
         self.runs = {
             (run["approach"], run["rate"]): run for run in record["runs"]
         }
@@ -168,6 +171,18 @@ def search(world: World, seed: int) -> None:
             built,
             world.clock - began,
         )
+        world.answers.append((world.clock, *_answer(world, planner)))
+
+
+def _answer(world: World, planner: planner_lib.Planner) -> tuple[float, float]:
+    """Validation and test of what the planner would answer now."""
+    first = planner.found()[0]
+    if not planner.beats_floor(first):
+        return best_of(world.record, [])
+    run = world.runs[first.choice.approach, first.choice.rate]
+    scores = run["validation"][: first.epochs]
+    best = scores.index(max(scores))
+    return scores[best], run["test"][best]
 
 
 def search_at_random(world: World, seed: int) -> None:
@@ -275,12 +290,26 @@ def grid_best(record: Record) -> tuple[float, float]:
 
 
 def regret_at(
-    events: Sequence[Event], seconds: float, record: Record
+    events: Sequence[Event],
+    seconds: float,
+    record: Record,
+    answers: Sequence[Event] = (),
 ) -> tuple[float, float]:
-    """What is missing at some time, on validation and on test, in points."""
+    """What is missing at some time, on validation and on test, in points.
+
+    Args:
+        events: what was known when.
+        seconds: at which time.
+        record: of the task.
+        answers: what was answered when, if not the best on validation.
+    """
     best = grid_best(record)
-    known = (event[1:] for event in events if event[0] <= seconds)
-    chosen = best_of(record, known)
+    if answers:
+        given = [a[1:] for a in answers if a[0] <= seconds]
+        chosen = given[-1] if given else best_of(record, [])
+    else:
+        known = (event[1:] for event in events if event[0] <= seconds)
+        chosen = best_of(record, known)
     return best[0] - chosen[0], best[1] - chosen[1]
 
 
@@ -297,7 +326,8 @@ def replay(records: dict[str, Record], seeds: int = SEEDS) -> list[dict]:
                     contestant(world, seed)
                     worlds.append(world)
                 regrets = [
-                    regret_at(w.events, w.budget, record) for w in worlds
+                    regret_at(w.events, w.budget, record, w.answers)
+                    for w in worlds
                 ]
                 rows.append(
                     {
@@ -320,7 +350,12 @@ def _mean_curve(worlds: Sequence[World], record: Record) -> list[float]:
     """Mean regret on validation at equal parts of the budget."""
     return [
         statistics.fmean(
-            regret_at(w.events, part * w.budget / CURVE_POINTS, record)[0]
+            regret_at(
+                w.events,
+                part * w.budget / CURVE_POINTS,
+                record,
+                w.answers,
+            )[0]
             for w in worlds
         )
         for part in range(1, CURVE_POINTS + 1)

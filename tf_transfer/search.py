@@ -42,6 +42,7 @@ from tf_transfer.data import task_file
 from tf_transfer.data.task import Examples
 from tf_transfer.models import loading
 from tf_transfer.models import methods
+from tf_transfer.reports import answer as reports
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
@@ -72,6 +73,9 @@ OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
 ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
 # Of the budget, that scoring the test may take: else the answer has no test.
 TEST_SHARE = 0.15
+PROBE_NAME = "probe"
+# Of the time left, that the probe may take: else it is left out.
+PROBE_SHARE = 0.6
 LEAST_SECONDS = 1.0  # that are worth going on for
 FEWEST_VALIDATING = 20  # texts: with fewer, scores say nothing
 # What a search decides itself, or has no use for.
@@ -384,11 +388,17 @@ class Plan:
         numbers = sorted(int(word) for word in words if word.isdigit())
         return ",".join(str(n) for n in numbers if n > trained)
 
-    def words_alone(self) -> Planned:
-        """The run without an encoder."""
-        names = {*train.SPARSE_READS, "features"}
+    def baseline(self, features: str) -> Planned:
+        """The run of a model for which nothing of an encoder trains."""
+        names = set(train.SPARSE_READS)
+        if features == "frozen":
+            of_training = {
+                *train.Settings.OF_TRAINING,
+                *settings_lib.METHOD_OPTIONS,
+            }
+            names = set(self._given) - of_training
         kept = {n: v for n, v in self._given.items() if n in names}
-        return self._expand({**kept, "features": "tfidf"})
+        return self._expand({**kept, "features": features})
 
     def _expand(self, values: Mapping[str, Any]) -> Planned:
         [run] = grid_lib.expand(
@@ -402,11 +412,14 @@ class Plan:
 def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, Prior]:
     """What approaches cost, counted from operations, texts and this machine.
 
+    And what the probe costs, by the name `probe`.
+
     Raises:
         UserError: the encoder cannot be loaded.
     """
     estimator = estimate.Estimator()
-    priors = {}
+    probe = plan.baseline("frozen")
+    priors = {PROBE_NAME: prior_of(estimator.estimate(probe))}
     for approach in space:
         choice = space_lib.Choice(approach.name, approach.usual)
         needs = estimator.estimate(plan(Action(choice, 1, 0.0), None))
@@ -501,9 +514,10 @@ class Search:
         # Every combination is one that a run takes.
         for approach in self.space:
             self.plan(Action(space_lib.Choice(approach.name, 0), 1, 0.0), None)
-        self.words: Planned | None = None
+        self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
-            self.words = self.plan.words_alone()
+            self.baselines[reports.WORDS] = self.plan.baseline("tfidf")
+        self.baselines[reports.PROBE] = self.plan.baseline("frozen")
         self.planner: planner_lib.Planner | None = None
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
@@ -556,7 +570,7 @@ class Search:
             settings.task_name,
             self.planner,
             runs,
-            self.words,
+            self.baselines,
             self.history,
             self.clock,
             settings.seconds,
@@ -576,14 +590,13 @@ class Search:
         return contextlib.closing(execute.open_pool(runs, settings.jobs))
 
     def _work(self, runner: runner_lib.Runner) -> None:
-        words = None if self.is_over else self.words
-        if words is not None and words.directory.result() is None:
-            runner.do_alone(words, meanwhile=self._count_costs)
-        else:
-            self._count_costs()
-        floor = self._floor()
-        if floor:
-            print(f"Words alone: validation {self.metric} {floor:.1f}")
+        self._fit_baselines(runner)
+        known = self._validated()
+        for name, score in known.items():
+            print(
+                f"{name.capitalize()}: validation {self.metric} {score:.1f}",
+                flush=True,
+            )
         self.planner = planner_lib.Planner(
             self.space,
             Costs({a.name: self.history.priors[a.name] for a in self.space}),
@@ -591,7 +604,7 @@ class Search:
                 self.settings.seconds, self.settings.max_epochs
             ),
             planner_lib.noise_of(self.validating),
-            floor,
+            max(known.values(), default=0.0),
         )
         runner.recall(self.planner)
         if not self.is_over:
@@ -626,7 +639,8 @@ class Search:
         if not runner.kept:
             return
         lines = answer.tell_approaches(self._outcome(runner.runs))
-        if lines:
+        planner = self.planner
+        if lines and planner and planner.beats_floor(lines[0].found):
             epochs = lines[0].record["epochs_run"]
             action = Action(lines[0].choice, epochs, 0.0)
             runner.kept = 0.0
@@ -635,7 +649,7 @@ class Search:
     def _count_costs(self) -> None:
         """Estimates what was not counted by an earlier start."""
         unknown = [a for a in self.space if a.name not in self.history.priors]
-        if unknown:
+        if unknown or PROBE_NAME not in self.history.priors:
             self.clock.start()
             command_line.import_tensorflow()
             from tf_transfer.training import strategy
@@ -647,12 +661,32 @@ class Search:
             self.history.priors = {**self.history.priors, **known}
             gc.collect()
 
-    def _floor(self) -> float:
-        """What words alone score on validation, in points."""
-        result = self.words.directory.result() if self.words else None
-        if result is None:
-            return 0.0
-        return 100 * result["validation"][self.metric]
+    def _fit_baselines(self, runner: runner_lib.Runner) -> None:
+        """Fits words alone and the probe, as far as there is time for them."""
+        todo = {
+            name: run
+            for name, run in self.baselines.items()
+            if not self.is_over and run.directory.result() is None
+        }
+        words = todo.pop(reports.WORDS, None)
+        if words is not None:
+            runner.do_alone(words, meanwhile=self._count_costs)
+        else:
+            self._count_costs()
+        prior = self.history.priors[PROBE_NAME]
+        seconds = prior.epoch_seconds + prior.build_seconds
+        for run in todo.values():
+            if seconds <= PROBE_SHARE * runner.left:
+                runner.do_alone(run, meanwhile=lambda: None)
+
+    def _validated(self) -> dict[str, float]:
+        """What the models that train nothing score on validation, in points."""
+        found = {}
+        for name, run in self.baselines.items():
+            result = run.directory.result()
+            if result is not None:
+                found[name] = 100 * result["validation"][self.metric]
+        return found
 
 
 def main() -> None:

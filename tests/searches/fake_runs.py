@@ -15,7 +15,14 @@ from tf_transfer.searches.runner import Clock
 from tf_transfer.training import records
 from tf_transfer.utils import files
 
-TOPS = {"last_0": 60.0, "last_1": 75.0, "last_2": 82.0, "fine_tuning": 83.0}
+PROBE_SECONDS = 2.0
+TOPS = {
+    "probe": 50.0,
+    "last_0": 60.0,
+    "last_1": 75.0,
+    "last_2": 82.0,
+    "fine_tuning": 83.0,
+}
 SECONDS = {"last_0": 0.2, "last_1": 2.0, "last_2": 6.0, "fine_tuning": 20.0}
 BESIDE_SECONDS = 0.5
 
@@ -52,6 +59,10 @@ class World:
             if self.words_seconds > 60:
                 return "hangs"
             run.experiment.train()
+            return None
+        if settings.is_probe:
+            self.now += PROBE_SECONDS
+            finish(run, 1, PROBE_SECONDS, "one held-out set")
             return None
         self.now += BESIDE_SECONDS
         outcome = self.on_run(run)
@@ -93,6 +104,8 @@ class World:
 def score_of(settings, epoch):
     """The score of a run on validation, from 0 to 1."""
     top = TOPS[settings.approach]
+    if settings.is_probe:
+        return top / 100
     usual = {"last_0": 1e-3, "fine_tuning": 5e-5}.get(settings.approach, 2e-4)
     top -= 3 * abs(np.log10(settings.lr / usual))
     return (top - 8 * np.exp(-epoch) - 0.1 * settings.seed) / 100
@@ -172,8 +185,11 @@ def put_in(monkeypatch, world, jobs=1):
         search,
         "estimate_costs",
         lambda space, plan: {
-            approach.name: Prior(SECONDS[approach.name], 0.0)
-            for approach in space
+            "probe": Prior(PROBE_SECONDS, 0.0),
+            **{
+                approach.name: Prior(SECONDS[approach.name], 0.0)
+                for approach in space
+            },
         },
     )
     monkeypatch.setattr(

@@ -59,6 +59,7 @@ def make_record(seed=0):
         "approaches": approaches,
         "runs": runs,
         "start_seconds": 3.0,
+        "probe": {"validation": 0.0, "test": 0.0, "seconds": 0.0},
         "floor": 55.0,
         "test_floor": 54.0,
         "validation_examples": 500,

@@ -352,7 +352,10 @@ def replay(record, share, seed=0):
     whole = search_replay.grid_seconds(record)
     world = search_replay.World(record, share * whole)
     search_replay.search(world, seed)
-    return world, search_replay.regret_at(world.events, world.budget, record)[0]
+    regrets = search_replay.regret_at(
+        world.events, world.budget, record, world.answers
+    )
+    return world, regrets[0]
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1])

@@ -10,6 +10,7 @@ import math
 import os
 import shlex
 import statistics
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,8 @@ class Outcome:
         task: its name.
         planner: knows all runs; None if it never began.
         runs: that are finished, by choice.
-        words: the run without an encoder, if there is one.
+        baselines: runs for which nothing of an encoder trains, by what to
+            call them.
         history: what was done when.
         clock: seconds over all starts.
         budget: seconds.
@@ -48,7 +50,7 @@ class Outcome:
     task: str
     planner: Planner | None
     runs: dict[Choice, Planned]
-    words: Planned | None
+    baselines: Mapping[str, Planned]
     history: History
     clock: Clock
     budget: float
@@ -184,11 +186,8 @@ def _interval(found: Found, path: str) -> tuple[float, float] | None:
 
 def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
     """The answer in sentences."""
-    words = None
-    if outcome.words is not None:
-        words = reports.open_scored(outcome.words.directory.path)
     if not rows:
-        return _write_without_runs(outcome, words)
+        return _write_without_runs(outcome)
     planner = outcome.planner
     assert planner is not None
     first = rows[0]
@@ -196,50 +195,79 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
     metric = record["metric"]
     scored = reports.open_scored(first.path)
     assert scored is not None
-    title, warning = f"{outcome.task}: train", ""
-    better = _find_better_words(rows, words)
-    if better is not None:
-        title = "The best that was trained:"
-        warning = (
-            f"{outcome.task}: use words alone (TF-IDF), {metric} "
-            f"{better.score:.1f} on validation. The encoder that was trained "
-            "is worse. Give it more time (a larger --budget, a larger "
-            "--max_epochs) or more labelled texts. Words alone are in "
-            f"{better.path}"
-        )
+    title, instead, predict = f"{outcome.task}: train", "", first.path
+    if not planner.beats_floor(found):
+        name, path = _best_baseline(outcome)
+        if name:
+            title = "The best that was trained:"
+            instead = _recommend(outcome, first, name, path)
+            predict = path
     sentences = [
-        warning,
+        instead,
         f"{title} {_what(first.name)} at "
         f"{_rate(planner, found.choice):g}, {_how_long(first)}"
         f"{_why(outcome, first, rows)}.",
         f"Validation: {metric} {first.score:.1f}"
-        f"{_between(first.interval, _basis(found))}.{_tell_test(scored)}",
-        _beside_words(outcome, scored, words),
+        f"{_between(first.interval, _basis(found))}."
+        f"{'' if instead else _tell_test(scored)}",
+        "" if instead else _beside_baselines(outcome, scored),
         *_against_everything(outcome, rows),
-        *([] if better else _how_sure(planner, rows)),
+        *([] if instead else _how_sure(planner, rows)),
+        _tell_profile(outcome),
         _tell_more(outcome),
         _tell_time(outcome),
         f"Train it again: {command_of(outcome, first)}",
-        f"To predict: python -m tf_transfer.predict --run={first.path} "
+        ""
+        if instead and name == reports.WORDS
+        else f"To predict: python -m tf_transfer.predict --run={predict} "
         f"{_texts(outcome, first)}; or --export=FOLDER.",
     ]
     return [sentence for sentence in sentences if sentence]
 
 
-def _find_better_words(
-    rows: Sequence[Line], words: reports.Scored | None
-) -> reports.Scored | None:
-    """Words alone on validation, where they score more than every row."""
-    if words is not None:
-        words = reports.open_scored(words.path, "validation")
-    best = max(line.score for line in rows)
-    return words if words is not None and words.score > best else None
+def _finished(outcome: Outcome) -> dict[str, reports.Scored]:
+    """The baselines that are finished, on validation."""
+    found = {
+        name: reports.open_scored(run.directory.path, "validation")
+        for name, run in outcome.baselines.items()
+    }
+    return {name: one for name, one in found.items() if one is not None}
 
 
-def _write_without_runs(
-    outcome: Outcome, words: reports.Scored | None
-) -> list[str]:
+def _best_baseline(outcome: Outcome) -> tuple[str, str]:
+    """Name and path of the best baseline on validation; empty without one."""
+    known = _finished(outcome)
+    if not known:
+        return "", ""
+    name = max(known, key=lambda name: known[name].score)
+    return name, known[name].path
+
+
+def _recommend(outcome: Outcome, line: Line, name: str, path: str) -> str:
+    """What to use where nothing that was trained is better than a baseline."""
+    validated, scored = (
+        reports.open_scored(path, kind) for kind in ("validation", "")
+    )
+    assert validated is not None and scored is not None
+    what = {
+        reports.PROBE: "the probe, a regression on the frozen encoder",
+        reports.WORDS: "words alone (TF-IDF)",
+    }[name]
+    why = "What was trained is not better by more than chance."
+    if line.score < validated.score:
+        why = "The encoder that was trained is worse."
+    return (
+        f"{outcome.task}: use {what}, {validated.metric} "
+        f"{validated.score:.1f}"
+        f"{_between(reports.score_interval(validated), 'over texts')} on "
+        f"validation.{_tell_test(scored)} {why} Give it more time (a larger "
+        f"--budget) or more labelled texts. It is in {path}"
+    )
+
+
+def _write_without_runs(outcome: Outcome) -> list[str]:
     sentences = []
+    known = _finished(outcome)
     if outcome.planner is not None:
         planner = outcome.planner
         name, seconds = planner.least_seconds()
@@ -247,9 +275,9 @@ def _write_without_runs(
         spent = outcome.clock() + outcome.answer_seconds
         least = spent + 1.3 * seconds
         cost = f": the least, {_what(name)}, takes about {seconds:.0f} s here"
-        if outcome.words and words is None and spent > outcome.budget:
+        if outcome.baselines and not known and spent > outcome.budget:
             why = "--budget is too small to fit words alone (TF-IDF)"
-            least, cost = spent + 2 * outcome.budget, ""  # they begin anew
+            least, cost = spent + 3 * outcome.budget, ""  # they begin anew
         elif least > outcome.budget and not has_failed:
             why = "--budget is too small for one epoch of anything"
         else:
@@ -260,11 +288,12 @@ def _write_without_runs(
         )
     else:
         sentences.append(f"{outcome.task}: no run has finished yet.")
-    if words is not None:
+    for name, one in known.items():
+        scored = reports.open_scored(one.path) or one
         sentences.append(
-            f"Words alone: {words.metric} {words.score:.1f}"
-            f"{_between(reports.score_interval(words), 'over texts')} on "
-            f"{words.kind}: {words.path}"
+            f"{name.capitalize()}: {scored.metric} {scored.score:.1f}"
+            f"{_between(reports.score_interval(scored), 'over texts')} on "
+            f"{scored.kind}: {scored.path}"
         )
     return sentences
 
@@ -349,29 +378,36 @@ def _tell_test(scored: reports.Scored) -> str:
     return f" Test: {scored.score:.1f}{_between(interval, 'over texts')}."
 
 
-def _beside_words(
-    outcome: Outcome, scored: reports.Scored, words: reports.Scored | None
-) -> str:
+def _beside_baselines(outcome: Outcome, scored: reports.Scored) -> str:
+    """What training brings beyond each baseline, and what the commonest has."""
+    sentences = []
+    for name, one in _finished(outcome).items():
+        other = reports.open_scored(one.path, scored.kind)
+        if other is None:
+            continue
+        lead = scored.score - other.score
+        interval = reports.difference_interval(scored, other)
+        verdict = "brings"
+        if interval is not None and interval[1] < 0:
+            verdict = f"loses to {name}:"
+        elif interval is not None and interval[0] <= 0:
+            verdict = "brings, which may be chance,"
+        sentences.append(
+            f"Beyond {name} ({other.score:.1f}) training {verdict} "
+            f"{lead:+.1f} points on {scored.kind}"
+            f"{_between(interval, 'over texts')}."
+        )
     commonest = reports.majority(scored)
-    tail = ""
     if commonest is not None:
-        tail = f" The commonest answer scores {commonest:.1f}."
-    if words is not None:
-        words = reports.open_scored(words.path, scored.kind)
-    if words is None:
-        return tail.strip()
-    difference = scored.score - words.score
-    interval = reports.difference_interval(scored, words)
-    verdict = ""
-    if interval is not None and interval[1] < 0:
-        verdict = "; words alone are better"
-    elif interval is not None and interval[0] <= 0:
-        verdict = "; that may be chance, so words alone may do"
-    return (
-        f"Beside words alone ({words.score:.1f}): {difference:+.1f} points on "
-        f"{scored.kind}{_between(interval, 'over texts')} for "
-        f"{_duration(outcome.clock())}{verdict}.{tail}"
-    )
+        sentences.append(f"The commonest answer scores {commonest:.1f}.")
+    return " ".join(sentences)
+
+
+def _tell_profile(outcome: Outcome) -> str:
+    """The probe's depth profile in a line."""
+    run = outcome.baselines.get(reports.PROBE)
+    profile = run.directory.profile() if run is not None else None
+    return "" if profile is None else reports.tell_profile(profile)
 
 
 def _against_everything(outcome: Outcome, rows: Sequence[Line]) -> list[str]:

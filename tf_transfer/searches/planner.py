@@ -32,6 +32,7 @@ from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.space import Approach
 from tf_transfer.searches.space import Choice
 
+EVERYTHING, USUAL_EPOCHS = "fine_tuning", 4  # what anyone would try
 CONFIRM_SHARE = 0.3  # of the budget, at most
 FINALISTS = 3
 CLOSE = 3.0  # times the noise: what is further away no seed brings back
@@ -88,11 +89,13 @@ class Found:
         choice: of its first seed.
         scores: best of each seed's epochs, in points, by seed.
         epochs: of the longest of its runs.
+        expected: on new texts, in points; see `Planner.found`.
     """
 
     choice: Choice
     scores: tuple[float, ...]
     epochs: int
+    expected: float
 
     @property
     def score(self) -> float:
@@ -109,7 +112,7 @@ class Planner:
         options: bounds.
         noise: standard deviation of a score from one seed to the next, in
             points; see `noise_of`.
-        floor: what words alone, or the commonest answer, score, in points.
+        floor: what the best of the models that train nothing scores, in points.
 
     Attributes:
         curves: validation scores by epoch, in points, of each run.
@@ -167,27 +170,39 @@ class Planner:
     def found(self) -> list[Found]:
         """All settings that have run, the best first.
 
-        Of those with as many seeds, the one with the higher mean is better;
-        one standard error is taken off, so that one lucky run does not win
-        against the mean of several.
+        The highest of many scores is mostly lucky. So what a setting is
+        expected to score on new texts is halfway between its own mean over
+        seeds and what all runs say of it (`gains`); docs/search.md has what
+        that gains. One standard error is taken off, so that one lucky run does
+        not win against the mean of several.
         """
+        expectation = self._expectation()
         groups: dict[Choice, dict[Choice, tuple[float, ...]]] = {}
         for choice, curve in self.curves.items():
             groups.setdefault(choice.setting, {})[choice] = curve
-        found = [
-            Found(
-                setting,
-                tuple(max(runs[choice]) for choice in sorted(runs)),
-                max(map(len, runs.values())),
+        found = []
+        for setting, runs in groups.items():
+            scores = tuple(max(runs[choice]) for choice in sorted(runs))
+            epochs = max(map(len, runs.values()))
+            means, _ = expectation.predict([self._point(setting, epochs)])
+            own = sum(scores) / len(scores)
+            found.append(
+                Found(setting, scores, epochs, (own + float(means[0])) / 2)
             )
-            for setting, runs in groups.items()
-        ]
 
         def rank(one: Found) -> tuple[float, float]:
-            sure = one.score - self.noise / math.sqrt(len(one.scores))
+            sure = one.expected - self.noise / math.sqrt(len(one.scores))
             return -sure, self.costs.epoch_seconds(one.choice.approach)
 
         return sorted(found, key=rank)
+
+    def beats_floor(self, one: Found) -> bool:
+        """Whether a setting is expected to score more than the floor.
+
+        It was chosen among many, and the floor was not: it has to be better by
+        the noise of a score.
+        """
+        return one.expected > self.floor + self.noise
 
     def best_of_approaches(self) -> list[Found]:
         """The best setting of each approach, the best first."""
@@ -207,6 +222,9 @@ class Planner:
             seconds_left: until the answer must be there.
             busy: runs that go on now.
         """
+        usual = self._usual_fine_tuning(busy)
+        if usual is not None and self._takes(usual) <= seconds_left:
+            return usual
         left = seconds_left - self._kept_for_the_end()
         for action in self.explorations(max(left, 0.0), busy):
             gain = action.gain or 0.0
@@ -223,6 +241,18 @@ class Planner:
             if self._takes(action) <= seconds_left:
                 return action
         return None
+
+    def _usual_fine_tuning(self, busy: Collection[Choice]) -> Action | None:
+        """What anyone would do: everything at the usual rate, if not done."""
+        approach = self.space.get(EVERYTHING)
+        if approach is None:
+            return None
+        choice = Choice(approach.name, approach.usual)
+        done = len(self.curves.get(choice, ()))
+        epochs = min(USUAL_EPOCHS, self.options.max_epochs)
+        if done >= epochs or choice in busy or choice in self._failed:
+            return None
+        return self._again(choice, epochs, done)
 
     def explorations(
         self, left: float = 0.0, busy: Collection[Choice] = ()
