@@ -151,7 +151,7 @@ class Experiment:
     def data_identity(self) -> str:
         """What names the data, and the unit of its scores."""
         identity = self.source.identity
-        if self.settings.is_probe or not self.scales_scores:
+        if not self.scales_scores:
             return identity
         is_scaled = self.source.task.scaled() != self.source.task
         return f"{identity} scaled" if is_scaled else identity

@@ -242,7 +242,7 @@ def test_rows_of_long_names_are_told_apart_in_a_figure(study):
     [
         ("fine_tuning_gradual", "everything, gradual", "gradual everywhere"),
         ("all_lora8_gradual", "all lora8 gradual", "lora8, gradual everywhere"),
-        ("head", "a probe", "full head"),
+        ("head", "the output layer alone", "full head"),
     ],
 )
 def test_schedules_and_probes_have_names(study, approach, words, label):

@@ -99,6 +99,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         functools.partial(
             _finish, experiment, encoder, baseline, reader.cost, directory
         ),
+        reader.cost.paid,
     )
     experiment.forget()
     return directory.path, record

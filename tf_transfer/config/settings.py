@@ -105,7 +105,8 @@ class Settings:
         "all",
         "`all` trains every weight. A number k trains the last k blocks, the "
         "pooler and the head; embeddings and the blocks below are frozen. "
-        "`head` trains the head alone: a linear probe.",
+        "`head` trains the head alone; a regression, which has no rate and no "
+        "epochs, is --features=frozen.",
     )
     blocks: str = setting(
         "",

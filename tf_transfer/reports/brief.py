@@ -124,9 +124,9 @@ def _tell(study: Study, kept: Ranged, rows: Sequence[Row]) -> str:
         name = f"with {method} in every block{others}"
     elif name.startswith("last "):
         name = f"the {name}"
+    subject = "The probe" if first.is_probe else f"Training {name}"
     sentence = (
-        f"Training {name} keeps {percent(kept)} of the score of training "
-        f"everything"
+        f"{subject} keeps {percent(kept)} of the score of training everything"
     )
     bases = [row.base for row in rows if row.base is not None]
     stops = any(is_cut_off(row) for row in (*rows, *bases))

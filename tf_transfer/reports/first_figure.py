@@ -13,6 +13,7 @@ from tf_transfer.reports.study import Study
 
 FEWEST_POINTS = 3  # of a line
 MOST_ROWS = 20
+PROBE_AT = -0.5  # trained blocks: left of the head alone
 MARKERS = "os^Dv<>p"
 
 
@@ -70,6 +71,17 @@ def draw_kept(study: Study, rows: Sequence[Row]) -> Figure:
                 elinewidth=1,
             )
             handles[f"{task}{' (cached)' if cached else ''}"] = line
+        for row in rows:
+            if row.is_probe and row.task == task and row.kept.is_known:
+                [handles[f"{task}, the probe"]] = axis.plot(
+                    PROBE_AT,
+                    row.kept.value,
+                    "*",
+                    markersize=9,
+                    color=colour,
+                    linestyle="none",
+                )
+    has_probe = any(label.endswith("the probe") for label in handles)
     plots.use_whole_numbers(axis)
     axis.set_ylim(bottom=max(axis.get_ylim()[0], -20), top=None)
     plots.add_frame(
@@ -83,7 +95,9 @@ def draw_kept(study: Study, rows: Sequence[Row]) -> Figure:
         "kept",
         "Test score as percent of that of training everything (the dotted "
         "line), with 95 % intervals over seeds. Rows that did not train are "
-        "left out.",
+        "left out."
+        + " A star is the probe, for which nothing trains."
+        * has_probe,
     )
 
 

@@ -108,6 +108,11 @@ class Row:
         return len(self.scores)
 
     @property
+    def is_probe(self) -> bool:
+        """Whether it is a regression on the frozen encoder."""
+        return self.approach.startswith("probe")
+
+    @property
     def has_encoder(self) -> bool:
         """Whether it is not words alone."""
         return not self.runs.baseline.iloc[0]
@@ -142,6 +147,7 @@ def match_rows(runs: pd.DataFrame) -> list[Row]:
     rows: list[Row] = []
     for _, alike in groups.groupby(["text", "data_identity", "recipe"]):
         rows += _match(alike, of_group)
+    rows = [_beside_everything(row, rows) for row in rows]
     names = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
         dataclasses.replace(row, trains=f"{row.trains}, {_rate_or_folds(row)}")
@@ -150,6 +156,17 @@ def match_rows(runs: pd.DataFrame) -> list[Row]:
         for row in rows
     ]
     return sorted(rows, key=_order)
+
+
+def _beside_everything(row: Row, rows: Sequence[Row]) -> Row:
+    """A probe's row with that of training everything, where there is one.
+
+    A probe reads few of the settings in which others have to be alike.
+    """
+    bases = [one for one in rows if one.is_base and one.task == row.task]
+    if not row.is_probe or len(bases) != 1:
+        return row
+    return dataclasses.replace(row, base=bases[0])
 
 
 def _rate_or_folds(row: Row) -> str:
@@ -316,7 +333,9 @@ def name_approach(approach: str, cached: bool) -> str:
     elif name == "last_0":
         name = "the head alone"
     elif name == "head":
-        name = "a probe"
+        name = "the output layer alone"
+    elif name.startswith("probe"):
+        return name.replace("probe", "the probe").replace("_", ", ")
     else:
         name = re.sub(r"^last_(\d+)", r"last \1", name).replace("_", " ")
     return f"{name}{' (cached)' if cached else ''}"

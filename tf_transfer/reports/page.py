@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import brief
+from tf_transfer.reports import depth
 from tf_transfer.reports import first_figure
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
@@ -173,6 +174,10 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
         tables += list(module.tables(study))
         figures += list(module.figures(study))
         notes += list(module.notes(study))
+    profiles = depth.profiles_of(study.runs)
+    if profiles:
+        tables.append(depth.tabulate(profiles))
+        figures += filter(None, [depth.draw(profiles)])
     if study.paper is not None:
         notes += study.paper.notes
     notes += _list_warnings(study)

@@ -142,7 +142,10 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
         for line in epochs:
             line["test"] = None
     _check_content(config, result, epochs)
-    return _make_record(config, result, epochs, path)
+    record = _make_record(config, result, epochs, path)
+    if "depth_profile.json" in result["sha256"]:
+        record["profile"] = directory.profile()
+    return record
 
 
 def _check_content(

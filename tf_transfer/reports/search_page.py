@@ -30,12 +30,14 @@ class SearchPage:
         title: of the page.
         sentences: the answer.
         figure: best score against time; None where nothing has run.
+        profile: the depth profile as a figure; None without a probe.
         approaches, runs: tables.
     """
 
     title: str
     sentences: Sequence[str]
     figure: Figure | None
+    profile: Figure | None
     approaches: Table
     runs: Table
 

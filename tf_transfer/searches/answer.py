@@ -94,8 +94,10 @@ class Line:
 
 def give(outcome: Outcome) -> None:
     """Prints the answer, and writes the page."""
+    from tf_transfer.reports import depth
     from tf_transfer.reports import search_page
 
+    profile = _profile(outcome)
     rows = tell_approaches(outcome)
     sentences = write(outcome, rows)
     path = os.path.join(os.path.dirname(outcome.history.folder), PAGE)
@@ -103,6 +105,7 @@ def give(outcome: Outcome) -> None:
         f"{outcome.task}: what to train",
         sentences,
         search_page.draw_progress(collect_progress(outcome)),
+        depth.draw({} if profile is None else {outcome.task: profile}),
         search_page.tabulate("approaches", _table_of_approaches(outcome, rows)),
         search_page.tabulate("runs", _table_of_runs(outcome)),
     )
@@ -403,10 +406,14 @@ def _beside_baselines(outcome: Outcome, scored: reports.Scored) -> str:
     return " ".join(sentences)
 
 
-def _tell_profile(outcome: Outcome) -> str:
-    """The probe's depth profile in a line."""
+def _profile(outcome: Outcome) -> dict[str, Any] | None:
+    """The probe's depth profile, where there is one."""
     run = outcome.baselines.get(reports.PROBE)
-    profile = run.directory.profile() if run is not None else None
+    return run.directory.profile() if run is not None else None
+
+
+def _tell_profile(outcome: Outcome) -> str:
+    profile = _profile(outcome)
     return "" if profile is None else reports.tell_profile(profile)
 
 

@@ -1,0 +1,57 @@
+"""The probe in a report: its row, its star, and its depth profile."""
+
+import pytest
+
+from tests import own_data
+from tests import quick
+from tf_transfer import train
+from tf_transfer.reports import depth
+from tf_transfer.reports import first_figure
+from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import summary
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A probe beside everything, one block and the head."""
+    folder = tmp_path_factory.mktemp("reported")
+    path = own_data.write_task(folder, columns=own_data.news(90))
+    shared = {
+        "task": path,
+        "model": "tiny",
+        "max_length": 16,
+        "max_epochs": 1,
+        "baseline": False,
+        "out": str(folder / "runs"),
+        "cache_dir": str(folder / "cache"),
+    }
+    with quick.eagerly(2):
+        for layers in ("all", "2", "1", "0"):
+            train.run(train.Settings(trainable_layers=layers, **shared))
+        train.run(train.Settings(features="frozen", **shared))
+    [found] = study_lib.collect(summary.summarize_folder(str(folder / "runs")))
+    return found
+
+
+def test_a_probe_is_compared_with_training_everything(study):
+    [row] = [row for row in study.rows if row.is_probe]
+    assert row.trains == "the probe" and row.base.is_base
+    assert row.kept.value == pytest.approx(
+        100 * row.score.value / row.base.score.value
+    )
+
+
+def test_its_star_is_in_the_first_figure(study):
+    figure = first_figure.draw(study, study.rows)
+    assert "A star is the probe" in figure.caption
+    others = [row for row in study.rows if not row.is_probe]
+    assert "star" not in first_figure.draw(study, others).caption
+
+
+def test_its_depth_profile_is_a_figure_and_a_table(study):
+    profiles = depth.profiles_of(study.runs)
+    table = depth.tabulate(profiles).frame
+    assert table.block.tolist() == [0, 1, 2]
+    assert table.task.unique().tolist() == ["news"]
+    assert b"<svg" in depth.draw(profiles).svg
+    assert depth.draw({}) is None
