@@ -189,7 +189,7 @@ def test_runs_without_a_test_score_are_reported_beside_words_alone(tmp_path):
     summary = summary_lib.summarize_folder(str(tmp_path / "runs"))
     [study] = study_lib.collect(summary)
     rows = {row.approach: row for row in overview.make_rows(study.runs)}
-    assert rows.keys() == {"last_1", "tfidf"}
+    assert rows.keys() == {"last_1", "probe", "tfidf"}
     for row in rows.values():
         assert row.scores == list(row.runs.validation)
 

@@ -199,7 +199,7 @@ def put_in(monkeypatch, world, jobs=1):
     )
     monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
     # Words alone are fitted once, not for each of a grid of settings.
-    monkeypatch.setattr(usual, "STRENGTHS", usual.STRENGTHS[-1:])
+    monkeypatch.setitem(usual.STRENGTHS, "classes", ("C", (10.0,)))
     monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
 
 
