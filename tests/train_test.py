@@ -51,7 +51,7 @@ def test_defaults_are_the_recipe_of_the_docstring():
     settings = train.Settings(task="rte").resolve()
     assert (settings.batch_size, settings.max_length) == (32, 256)
     assert (settings.schedule, settings.warmup_fraction) == ("linear", 0.1)
-    assert settings.bias_correction and settings.max_epochs == 4
+    assert settings.bias_correction and settings.max_epochs is None
     assert (settings.select, settings.frozen_prefix) == ("best", "cached")
 
 
@@ -61,6 +61,23 @@ def test_defaults_are_the_recipe_of_the_docstring():
 def test_the_less_trains_the_higher_is_the_rate(layers, lr):
     settings = train.Settings(task="rte", trainable_layers=layers).resolve()
     assert settings.lr == lr
+
+
+@pytest.mark.parametrize(
+    "texts, epochs", [(192, 34), (500, 13), (1000, 7), (1601, 4), (40_000, 4)]
+)
+def test_few_texts_make_more_epochs(texts, epochs):
+    assert train.usual_epochs(texts, 32) == epochs
+
+
+def test_a_run_without_a_number_of_epochs_has_the_usual_one(tmp_path):
+    path = own_data.write_task(tmp_path)
+    settings = settings_of(path, tmp_path / "runs", max_epochs=None)
+    asked = train.Train(settings)
+    found = asked.find_run()
+    assert asked.settings.max_epochs == train.usual_epochs(43, 32) == 100
+    settings = settings_of(path, tmp_path / "runs", max_epochs=100)
+    assert train.Train(settings).find_run().path == found.path
 
 
 def test_without_a_task_it_says_what_to_give():

@@ -197,11 +197,10 @@ class Experiment:
         if record is None or records.is_extended(self.settings, record):
             return None
         if is_chief:
-            epochs = record["phases"][-1]["epochs"] if record["phases"] else 0
-            more = ""
-            if epochs > self.settings.max_epochs:
+            more, phases = "", record["phases"]
+            if phases and phases[-1]["epochs"] > self.settings.max_epochs:
                 more = (
-                    f"It has run {epochs} epochs, more than "
+                    f"It has run {phases[-1]['epochs']} epochs, more than "
                     f"--max_epochs={self.settings.max_epochs}. "
                 )
             print(

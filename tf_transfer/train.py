@@ -16,15 +16,19 @@ batch 32 and, for everything, 5e-5, of the ranges of Devlin et al. 2019
 with bias correction and a linear schedule that warms up over a tenth of the
 steps (Mosbach et al. 2021, Zhang et al. 2021: without the correction small data
 sets fail); decay 0.01, clipping at 1.0
-(Devlin et al.); four epochs, of which the best on validation is the result
-(Dodge et al. 2020); up to 256 tokens, padded to the longest of a batch only;
-frozen blocks are run once and stored (docs/feature_cache.md); scores are
-learned in units of their deviation. A tenth of the training set validates,
-drawn by --split_seed, where the task has nothing else.
+(Devlin et al.); four epochs, and of few texts as many as 200 updates take
+(Mosbach et al., Zhang et al.: small sets need more updates; docs/own_task.md
+has what that brings), of which the best on validation is the result (Dodge et
+al. 2020); up to 256 tokens, padded to the longest of a batch only; frozen
+blocks are run once and stored (docs/feature_cache.md); scores are learned in
+units of their deviation. A tenth of the training set validates, drawn by
+--split_seed, where the task has nothing else.
 
---features=tfidf is words alone, by scikit-learn: TF-IDF of words and of pairs
-of words, logistic or ridge regression, chosen by cross-validation within the
-training set. --baseline adds it to every run of an encoder.
+--features=frozen is the probe: a logistic or ridge regression on states of the
+frozen encoder (docs/probe.md). --features=tfidf is words alone: TF-IDF of words
+and of pairs of words, and such a regression. Both are scikit-learn's, chosen by
+cross-validation within the training set; --baseline adds them to every run of
+an encoder.
 """
 
 import dataclasses
@@ -41,6 +45,7 @@ from tf_transfer import experiment
 from tf_transfer import tasks
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
+from tf_transfer.data import batches
 from tf_transfer.models import loading
 from tf_transfer.models import methods
 from tf_transfer.trained import Result
@@ -56,6 +61,8 @@ if TYPE_CHECKING:
 LR_FINE_TUNING = 5e-5
 LR_LAST_BLOCKS = 2e-4
 LR_HEAD = 1e-3
+EPOCHS = 4
+LEAST_UPDATES = 200  # that fewer texts make more epochs for
 MOST_FOR_BASELINE = 50_000  # training texts; of more it takes minutes
 SPARSE_KEY = (
     "task",
@@ -76,6 +83,16 @@ SPARSE_READS = (
     "rerun",
     "describe",
 )
+
+
+# How many texts train, by what decides it.
+_TEXTS: dict[tuple[str, float, int, int], int] = {}
+
+
+def usual_epochs(texts: int, batch_size: int) -> int:
+    """Epochs of so many training texts, where nobody says how many."""
+    updates = batches.count_steps(texts, batch_size)
+    return max(EPOCHS, -(-LEAST_UPDATES // updates))
 
 
 def usual_rate(trainable_layers: str) -> float:
@@ -130,7 +147,10 @@ class Settings(tasks.TaskSettings):
         32, "Examples a step, over all replicas.", at_least=1
     )
     max_epochs: int = setting(
-        4, "Epochs, of which the best on validation is the result.", at_least=1
+        None,
+        "Epochs, of which the best on validation is the result. Unset: "
+        f"{EPOCHS}, and of few texts as many as {LEAST_UPDATES} updates take.",
+        at_least=1,
     )
     max_seconds: float = setting(
         None,
@@ -249,6 +269,27 @@ class Train(experiment.Experiment):
     name = "train"
     Settings = Settings
     scales_scores = True
+
+    def find_run(self, replicas: int = 1) -> RunDirectory:
+        """The directory of the run; see `Experiment.find_run`.
+
+        How many epochs it has may follow from how many texts it has.
+        """
+        settings = self.settings
+        is_baseline = settings.is_sparse or settings.is_probe
+        if settings.max_epochs is None and not is_baseline:
+            split = (
+                self.data_identity,
+                settings.validation_fraction,
+                settings.split_seed,
+                settings.max_train_examples,
+            )
+            if split not in _TEXTS:  # a sweep asks for each of its runs
+                train = self.examples[self.task.name]["train"][""]
+                _TEXTS[split] = len(train)
+            epochs = usual_epochs(_TEXTS[split], settings.batch_size)
+            self.settings = dataclasses.replace(settings, max_epochs=epochs)
+        return super().find_run(replicas)
 
     @property
     def identities(self) -> dict[str, str]:
