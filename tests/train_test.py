@@ -80,6 +80,22 @@ def test_a_run_without_a_number_of_epochs_has_the_usual_one(tmp_path):
     assert train.Train(settings).find_run().path == found.path
 
 
+@pytest.mark.usefixtures("eager")
+def test_a_refit_trains_on_what_validates_too(tmp_path):
+    columns = own_data.news(30)
+    own_data.write(tmp_path / "more.csv", own_data.news(12))
+    path = own_data.write_task(
+        tmp_path, columns=columns, validation="more.csv", test=0.2
+    )
+    settings = settings_of(path, tmp_path / "runs", refit=True, baseline=False)
+    result = train.run(settings)
+    with open(os.path.join(result.directory, "config.json")) as file:
+        assert json.load(file)["split_sizes"] == {"train": 36, "test": 6}
+    assert result.record["validation"] is None
+    other = train.Train(dataclasses.replace(settings, refit=False))
+    assert other.find_run().path != result.directory
+
+
 def test_without_a_task_it_says_what_to_give():
     with pytest.raises(UserError, match="--task: give a task file"):
         train.Settings().resolve()

@@ -91,6 +91,7 @@ OF_ONE_RUN = (
     "select",
     "features",
     "baseline",
+    "refit",
     "max_seconds",
     "score_test",
     "also_cache",
@@ -149,6 +150,12 @@ class Settings(train.Settings):
     )
     max_epochs: int = setting(
         16, "Most epochs of a run.", at_least=1, hashed=False
+    )
+    refit: bool = setting(
+        True,
+        "In the end, where the time allows, train the answer once more on "
+        "training and validation texts together, for as many updates.",
+        hashed=False,
     )
     jobs: int = setting(
         None,
@@ -339,7 +346,11 @@ class Plan:
         )
 
     def __call__(
-        self, action: Action, seconds: float | None, score_test: bool = False
+        self,
+        action: Action,
+        seconds: float | None,
+        score_test: bool = False,
+        refit: bool = False,
     ) -> Planned:
         """The run of an action.
 
@@ -347,6 +358,7 @@ class Plan:
             action: what is asked for.
             seconds: that it may take; a run with a falling rate is never cut.
             score_test: whether to score the test, too.
+            refit: whether the texts that validate train, too.
         """
         choice = action.choice
         approach = self._space[choice.approach]
@@ -365,6 +377,8 @@ class Plan:
         also = self._also_cached(flags["trainable_layers"])
         if also:
             values["also_cache"] = also
+        if refit:
+            values |= {"refit": True, "max_epochs": action.epochs}
         if choice.seed:
             values["seed"] = choice.seed
         if not choice.linear_epochs:
@@ -490,7 +504,9 @@ class Search:
 
     def __init__(self, settings: Settings, began: float) -> None:
         self.settings = settings
-        experiment = train.Train(settings_lib.pick(train.Settings, settings))
+        experiment = train.Train(
+            settings_lib.pick(train.Settings, settings, refit=False)
+        )
         if not experiment.reads_without_tensorflow:
             command_line.import_tensorflow()
         texts = experiment.examples[experiment.task.name]
@@ -519,6 +535,7 @@ class Search:
             self.baselines[reports.WORDS] = self.plan.baseline("tfidf")
         self.baselines[reports.PROBE] = self.plan.baseline("frozen")
         self.planner: planner_lib.Planner | None = None
+        self.refit: Planned | None = None
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
         values = experiment.settings.hashed()
@@ -571,6 +588,7 @@ class Search:
             self.planner,
             runs,
             self.baselines,
+            self.refit,
             self.history,
             self.clock,
             settings.seconds,
@@ -633,18 +651,39 @@ class Search:
         return seconds if seconds <= TEST_SHARE * self.settings.seconds else 0.0
 
     def _score_answer(self, runner: runner_lib.Runner) -> None:
-        """Scores the run that is the answer on the test, once."""
+        """Scores the answer on the test, once: a refit, or what was chosen."""
         from tf_transfer.searches import answer
 
-        if not runner.kept:
-            return
         lines = answer.tell_approaches(self._outcome(runner.runs))
         planner = self.planner
-        if lines and planner and planner.beats_floor(lines[0].found):
-            epochs = lines[0].record["epochs_run"]
-            action = Action(lines[0].choice, epochs, 0.0)
+        if not lines or not planner or not planner.beats_floor(lines[0].found):
+            return
+        [first, *_] = lines
+        self.refit = self._plan_refit(first)
+        if runner.kept and self.refit and self.refit.directory.result() is None:
+            epochs = self.refit.settings.max_epochs
+            seconds = planner.costs.seconds(first.name, epochs)
+            seconds *= 1 + self.validating / self.training
+            if planner_lib.MARGIN * seconds <= runner.left:
+                runner.do_alone(self.refit, meanwhile=lambda: None)
+        if answer.is_better_refit(first, self.refit):
+            return
+        self.refit = None
+        if runner.kept:
+            action = Action(first.choice, first.record["epochs_run"], 0.0)
             runner.kept = 0.0
             runner.continue_alone(self.plan(action, None, score_test=True))
+
+    def _plan_refit(self, line: "answer.Line") -> Planned | None:
+        """The run of a line's setting on all texts, for as many updates."""
+        if not (self.settings.refit and self.testing):
+            return None
+        epochs = line.choice.linear_epochs or line.record["best_epoch"]
+        epochs *= self.training / (self.training + self.validating)
+        epochs = max(1, round(epochs))
+        return self.plan(
+            Action(line.choice, epochs, 0.0), None, score_test=True, refit=True
+        )
 
     def _count_costs(self) -> None:
         """Estimates what was not counted by an earlier start."""

@@ -37,6 +37,7 @@ import re
 import time
 from collections.abc import Sequence
 from typing import Any
+from typing import ClassVar
 from typing import TYPE_CHECKING
 
 from absl import logging
@@ -46,6 +47,8 @@ from tf_transfer import tasks
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
 from tf_transfer.data import batches
+from tf_transfer.data import task as task_lib
+from tf_transfer.data.task import Task
 from tf_transfer.models import loading
 from tf_transfer.models import methods
 from tf_transfer.trained import Result
@@ -172,6 +175,11 @@ class Settings(tasks.TaskSettings):
         "command without this flag then scores the selected weights, once.",
         hashed=False,
     )
+    refit: bool = setting(
+        False,
+        "Train on the texts that validate, too, once everything is chosen: "
+        "nothing validates, and the last epoch is the result.",
+    )
     bias_correction: bool = setting(
         True, "Correct Adam's moments for their start at zero."
     )
@@ -199,6 +207,11 @@ class Settings(tasks.TaskSettings):
         choices=("live", "cached"),
         hashed=False,  # what it comes to is: see `runs_cached`
     )
+
+    UNNAMED: ClassVar[dict[str, Any]] = {
+        **tasks.TaskSettings.UNNAMED,
+        "refit": False,
+    }
 
     @property
     def is_sparse(self) -> bool:
@@ -228,6 +241,8 @@ class Settings(tasks.TaskSettings):
             ]
         elif not self.runs_cached or self.is_probe:
             names.append("also_cache")
+        if self.refit:
+            names += ["patience", "min_delta"]
         if self.is_probe:
             names += ["max_seconds", "score_test"]
         return names
@@ -240,11 +255,12 @@ class Settings(tasks.TaskSettings):
         return values
 
     def defaults(self) -> dict[str, Any]:
-        """The learning rate, by what is trained."""
-        if self.lr is not None:
-            return {}
-        layers = "some" if self.blocks else self.trainable_layers
-        return {"lr": methods.rate_of(self) or usual_rate(layers)}
+        """The learning rate, by what is trained; and what is selected."""
+        values: dict[str, Any] = {"select": "last"} if self.refit else {}
+        if self.lr is None:
+            layers = "some" if self.blocks else self.trainable_layers
+            values["lr"] = methods.rate_of(self) or usual_rate(layers)
+        return values
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what has no use or sense."""
@@ -269,6 +285,18 @@ class Train(experiment.Experiment):
     name = "train"
     Settings = Settings
     scales_scores = True
+
+    def read_examples(self, task: Task) -> tasks.Texts:
+        """The texts of a task; with --refit all that have labels train."""
+        texts = super().read_examples(task)
+        if not self.settings.refit:
+            return texts
+        parts = [texts["train"][""], *texts["validation"].values()]
+        return {
+            "train": {"": task_lib.join(parts)},
+            "validation": {},
+            "test": texts["test"],
+        }
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
         """The directory of the run; see `Experiment.find_run`.

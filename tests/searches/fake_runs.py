@@ -16,6 +16,7 @@ from tf_transfer.training import records
 from tf_transfer.utils import files
 
 PROBE_SECONDS = 2.0
+REFIT_LOSS = 0.9  # of a run on all texts; of others 1
 TOPS = {
     "probe": 50.0,
     "last_0": 60.0,
@@ -128,8 +129,10 @@ def finish(run, epochs, seconds, reason):
             "phase": 1,
             "phase_epoch": epoch,
             "task": None,
-            "train_loss": 1.0,
-            "validation": {"accuracy": score_of(settings, epoch)},
+            "train_loss": REFIT_LOSS if settings.refit else 1.0,
+            "validation": None
+            if settings.refit
+            else {"accuracy": score_of(settings, epoch)},
             "test": {"accuracy": score_of(settings, epoch) - 0.01}
             if settings.score_test
             else None,
@@ -142,7 +145,8 @@ def finish(run, epochs, seconds, reason):
     directory.write_epochs(lines)
     texts = run.experiment.examples[run.experiment.task.name]
     arrays = {}
-    for kind in ("validation", "test")[: 1 + settings.score_test]:
+    kinds = ("validation", "test")[: 1 + settings.score_test]
+    for kind in kinds[settings.refit :]:
         examples, score = texts[kind][""], lines[-1][kind]["accuracy"]
         right = np.arange(len(examples)) < score * len(examples)
         answers = np.where(right, examples.labels, (examples.labels + 1) % 3)

@@ -3,6 +3,7 @@
 import collections
 import json
 import os
+import pathlib
 import re
 import shlex
 import time
@@ -313,6 +314,26 @@ def test_words_alone_are_the_answer_where_they_score_more(
     assert answer[1].startswith("The best that was trained: ")
     assert len(answer) <= 10
     assert not any("news: train" in line for line in answer)
+
+
+@pytest.mark.parametrize("loss, is_answer", [(0.9, True), (1.1, False)])
+def test_the_answer_is_trained_once_more_on_all_texts(
+    monkeypatch, tmp_path, capsys, loss, is_answer
+):
+    """It is the answer unless its training loss is worse."""
+    world = fake_runs.World()
+    fake_runs.put_in(monkeypatch, world)
+    monkeypatch.setattr(fake_runs, "REFIT_LOSS", loss)
+    path = fake_runs.write_task(tmp_path)
+    changes = {"approaches": "0,1", "max_epochs": 2, "budget": "1h"}
+    run(fake_runs.settings_of(path, tmp_path / "out", **changes))
+    said = capsys.readouterr().out
+    assert ("was then trained once more" in said) == is_answer, said
+    assert len(world.tested) == (1 if is_answer else 2)
+    [predict] = re.findall(r"predict --run=(\S+)", said)
+    config = json.loads((pathlib.Path(predict) / "config.json").read_text())
+    assert config["settings"]["refit"] == is_answer
+    assert config["settings"]["select"] == ("last" if is_answer else "best")
 
 
 # === Going on ===

@@ -5,8 +5,10 @@ and a `Source` that reads them.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -219,6 +221,22 @@ class Sentences:
             [self.words[row] for row in rows],
             [self.tags[row] for row in rows],
         )
+
+
+def join(parts: Sequence[Any]) -> Any:
+    """Several `Examples`, or `Sentences`, one behind the other.
+
+    Their ids are of different splits: they are numbered anew.
+    """
+    first, ids = parts[0], np.arange(sum(map(len, parts)))
+    if isinstance(first, Sentences):
+        return Sentences(
+            ids,
+            [words for part in parts for words in part.words],
+            [tags for part in parts for tags in part.tags],
+        )
+    columns = [[*itertools.chain(*c)] for c in zip(*(p.texts for p in parts))]
+    return Examples(ids, columns, np.concatenate([p.labels for p in parts]))
 
 
 class Source:

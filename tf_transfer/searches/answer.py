@@ -23,6 +23,7 @@ from tf_transfer.searches.runner import Clock
 from tf_transfer.searches.space import Choice
 from tf_transfer.searches.space import count_epochs
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.training import records
 from tf_transfer.utils import formatting
 
 FEWEST_SEEDS = 3  # for an interval over seeds
@@ -40,6 +41,8 @@ class Outcome:
         runs: that are finished, by choice.
         baselines: runs for which nothing of an encoder trains, by what to
             call them.
+        refit: the run of the answer on training and validation texts together,
+            if that is the answer's model.
         history: what was done when.
         clock: seconds over all starts.
         budget: seconds.
@@ -51,6 +54,7 @@ class Outcome:
     planner: Planner | None
     runs: dict[Choice, Planned]
     baselines: Mapping[str, Planned]
+    refit: Planned | None
     history: History
     clock: Clock
     budget: float
@@ -154,6 +158,15 @@ def tell_approaches(outcome: Outcome) -> list[Line]:
     return [chosen, *(line for line in lines if line is not chosen)]
 
 
+def is_better_refit(line: Line, refit: Planned | None) -> bool:
+    """Whether a refit has a training loss as low as what was chosen."""
+    if refit is None or refit.directory.result() is None:
+        return False
+    chosen = refit.directory.epochs()[-1]["train_loss"]
+    known = records.RunDirectory(line.path, None).epochs()
+    return chosen <= known[line.record["best_epoch"] - 1]["train_loss"]
+
+
 def _best_seed(planner: Planner, found: Found) -> Choice:
     """The run of a setting whose validation score is highest."""
     seeds = [c for c in planner.curves if c.setting == found.choice]
@@ -196,9 +209,16 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
     first = rows[0]
     found, record = first.found, first.record
     metric = record["metric"]
-    scored = reports.open_scored(first.path)
+    path, of_chosen = first.path, ""
+    if outcome.refit is not None:
+        path = outcome.refit.directory.path
+        of_chosen = (
+            " That is the run that was chosen; the model was then trained once "
+            "more, on training and validation texts together."
+        )
+    scored = reports.open_scored(path)
     assert scored is not None
-    title, instead, predict = f"{outcome.task}: train", "", first.path
+    title, instead, predict = f"{outcome.task}: train", "", path
     if not planner.beats_floor(found):
         name, path = _best_baseline(outcome)
         if name:
@@ -211,7 +231,7 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
         f"{_rate(planner, found.choice):g}, {_how_long(first)}"
         f"{_why(outcome, first, rows)}.",
         f"Validation: {metric} {first.score:.1f}"
-        f"{_between(first.interval, _basis(found))}."
+        f"{_between(first.interval, _basis(found))}.{of_chosen}"
         f"{'' if instead else _tell_test(scored)}",
         "" if instead else _beside_baselines(outcome, scored),
         *_against_everything(outcome, rows),
