@@ -91,7 +91,6 @@ OF_ONE_RUN = (
     "select",
     "features",
     "baseline",
-    "refit",
     "max_seconds",
     "score_test",
     "also_cache",
@@ -103,6 +102,7 @@ VARIED = {  # flags with several values: the setting of a run
     "lengths": "max_length",
     "batch_sizes": "batch_size",
     "methods": "method",
+    "keeps": "keep_blocks",
 }
 
 
@@ -132,6 +132,12 @@ class Settings(train.Settings):
     )
     batch_sizes: str = setting(
         "", "Also vary --batch_size, such as 16,32.", hashed=False
+    )
+    keeps: str = setting(
+        "",
+        "Also vary --keep_blocks, such as 0,3. Unset: all blocks, and with "
+        "--objective=seconds_at_prediction half of them, too.",
+        hashed=False,
     )
     objective: str = setting(
         "score",
@@ -306,7 +312,13 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
         if (values := split_values(flag, getattr(settings, flag)))
     }
 
+    if settings.objective == "seconds_at_prediction" and blocks > 1:
+        varied.setdefault("keep_blocks", ["0", str(blocks // 2)])
+
     def usual_rate(word: str, others: Mapping[str, str]) -> float | None:
+        kept = int(others.get("keep_blocks", 0)) or blocks
+        if word.isdigit() and int(word) > kept:
+            return None
         method = others.get("method", settings.method)
         if method != "full" and word in ("0", "head"):
             return None  # a method acts in blocks
@@ -342,7 +354,7 @@ class Plan:
             f.name for f in dataclasses.fields(train.Settings)
         }
         self._given = settings_lib.given_flags(
-            settings, (*own, *OF_ONE_RUN, "out", "max_epochs")
+            settings, (*own, *OF_ONE_RUN, "refit", "out", "max_epochs")
         )
 
     def __call__(
@@ -523,7 +535,7 @@ class Search:
         if self.history.blocks is None:
             command_line.import_tensorflow()  # without its notices
             self.history.blocks = loading.count_blocks(
-                settings.model, settings.cache_folder
+                settings.model, settings.cache_folder, settings.keep_blocks
             )
         self.space = make_space(settings, self.history.blocks)
         self.plan = Plan(settings, self.space)

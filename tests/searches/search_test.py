@@ -336,6 +336,18 @@ def test_the_answer_is_trained_once_more_on_all_texts(
     assert config["settings"]["select"] == ("last" if is_answer else "best")
 
 
+def test_a_fast_answer_may_have_half_of_the_blocks(tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    settings = fake_runs.settings_of(
+        path, tmp_path / "out", objective="seconds_at_prediction"
+    )
+    names = [approach.name for approach in search.make_space(settings, 4)]
+    assert "fine_tuning" in names and "fine_tuning, keep_blocks=2" in names
+    assert "last_2, keep_blocks=2" in names and "last_4" not in names
+    settings = fake_runs.settings_of(path, tmp_path / "out")
+    assert not any("keep" in a.name for a in search.make_space(settings, 4))
+
+
 # === Going on ===
 
 

@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import math
 import os
+import re
 import shlex
 import statistics
 from collections.abc import Mapping
@@ -350,7 +351,7 @@ def _what(name: str) -> str:
 def _is_everything(name: str) -> bool:
     """Whether an approach trains every weight."""
     base, _, rest = name.partition(", ")
-    return base == EVERYTHING and "method=" not in rest
+    return base == EVERYTHING and not re.search("method=|keep_blocks=", rest)
 
 
 def _rate(planner: Planner, choice: Choice) -> float:
