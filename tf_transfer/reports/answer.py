@@ -226,14 +226,15 @@ def _compare(run: Scored, name: str, other: Scored) -> str:
     interval = difference_interval(run, other)
     if interval is None:
         return ""
-    what = "Training" if run.record["approach"] != "probe" else "The encoder"
-    if interval[0] > 0:
-        return (
-            f"{what} brings {run.score - other.score:.1f} points beyond {name}."
-        )
-    if interval[1] < 0:
-        return f"{what} loses {other.score - run.score:.1f} points to {name}."
-    return f"{what} brings nothing beyond {name} that so few texts could show."
+    is_probe = run.record["approach"].startswith("probe")
+    what = "The frozen encoder" if is_probe else "Training"
+    lead = run.score - other.score
+    verb = "brings" if lead >= 0 else "loses"
+    beyond = f"points beyond {name}" if lead >= 0 else f"points to {name}"
+    chance = ""
+    if interval[0] <= 0 <= interval[1]:
+        chance = f", which of {len(run.ids):,} texts may be chance"
+    return f"{what} {verb} {abs(lead):.1f} {beyond}{chance}."
 
 
 def tell_profile(profile: Mapping[str, Any]) -> str:
@@ -297,9 +298,9 @@ def suggest(
         if PROBE in ahead:
             advice = "--features=frozen gives it"
         steps.append(
-            f"{' and '.join(ahead)} scores more than what was trained: "
-            f"{advice}; or more updates, "
-            f"--max_epochs={2 * settings.max_epochs}, or another rate."
+            f"what was trained is worse than {' and '.join(ahead)}: {advice}; "
+            f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
+            "another rate."
         )
     elif commonest is not None and run.score <= commonest + 0.05:
         if not is_probe:
@@ -312,8 +313,8 @@ def suggest(
         for other in baselines.values()
     ):
         steps.append(
-            "more labelled texts would tell whether it is better than the "
-            "cheaper models; until then the cheapest may do."
+            "more labelled texts would tell whether training is worth it; "
+            "until then the cheapest of these may do."
         )
     if cut_share > CUT_SHARE:
         keep_ends = "--long_texts=head_tail, or "

@@ -334,6 +334,8 @@ def name_approach(approach: str, cached: bool) -> str:
         name = "the head alone"
     elif name == "head":
         name = "the output layer alone"
+    elif name.startswith("the probe"):
+        return name
     elif name.startswith("probe"):
         return name.replace("probe", "the probe").replace("_", ", ")
     else:

@@ -105,6 +105,8 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(approach: str, settings: claims.Group) -> str:
+    if approach.startswith("probe"):
+        return "the probe (ours)"
     if "features" in settings:
         raw = settings["preprocessing"] == "none"
         return f"{approach} of raw words" if raw else approach

@@ -1,0 +1,94 @@
+"""What more epochs bring on few texts: four, and as many as 200 updates take.
+
+    python -m tf_transfer.sweep experiments/few_texts/pairs.json --out=runs/few
+    python -m tf_transfer.sweep experiments/few_texts/sentences.json --out=runs/few
+    python -m tf_transfer.sweep experiments/few_texts/tweets.json --out=runs/few
+    python -m benchmarks.few_texts --runs=runs/few --document=docs/own_task.md
+
+The grids are run first, where `glue` and `tweets/train.csv` lie. The test
+decides nothing: each run's result is its best epoch on validation.
+"""
+
+import collections
+import glob
+import os
+import statistics
+
+from absl import app
+from absl import flags
+
+from benchmarks import documents
+from tf_transfer import train
+from tf_transfer.config import command_line
+from tf_transfer.training import records
+from tf_transfer.utils.errors import UserError
+
+NAME = "few_texts"
+NAMES = {"fine_tuning": "everything", "last_2": "the last 2 blocks"}
+
+# By approach and texts, then by task, then by epochs: the test score.
+Scores = dict[tuple[str, int], dict[str, dict[int, float]]]
+
+
+def read(folder: str) -> Scores:
+    """Test scores of the finished runs of a folder, in points."""
+    scores: Scores = collections.defaultdict(
+        lambda: collections.defaultdict(dict)
+    )
+    pattern = os.path.join(folder, "train", "**", "result.json")
+    for path in glob.glob(pattern, recursive=True):
+        directory = records.RunDirectory(os.path.dirname(path), None)
+        result, config = directory.result(), directory.config()
+        if not result or not config or not result["test"]:
+            continue
+        settings = config["settings"]
+        key = result["approach"], settings["max_train_examples"]
+        score = 100 * result["test"][result["metric"]]
+        scores[key][result["task"]][settings["max_epochs"]] = score
+    if not scores:
+        raise UserError(f"--runs={folder}: no run is finished there.")
+    return scores
+
+
+def make_table(scores: Scores) -> str:
+    """A line for each approach and number of texts, as Markdown."""
+    tasks = sorted({task for some in scores.values() for task in some})
+    heads = ["trains", "texts", "epochs", *tasks, "mean gain"]
+    rows = [heads, ["---"] * len(heads)]
+    for (approach, texts), by_task in sorted(scores.items()):
+        usual = train.usual_epochs(texts, 32)
+        cells, gains = [], []
+        for task in tasks:
+            known = by_task.get(task, {})
+            if {train.EPOCHS, usual} <= known.keys():
+                before, after = known[train.EPOCHS], known[usual]
+                cells.append(f"{before:.1f} → {after:.1f}")
+                gains.append(after - before)
+            else:
+                cells.append("")
+        if gains:
+            rows.append(
+                [
+                    NAMES.get(approach, approach),
+                    f"{texts:,}",
+                    f"{train.EPOCHS} → {usual}",
+                    *cells,
+                    f"{statistics.fmean(gains):+.1f}",
+                ]
+            )
+    return documents.as_markdown(rows)
+
+
+def main(argv: list[str]) -> None:
+    """Prints the table, or puts it into a document."""
+    del argv
+    table = make_table(read(flags.FLAGS.runs))
+    print(table)
+    if flags.FLAGS.document:
+        documents.fill(flags.FLAGS.document, NAME, table)
+
+
+if __name__ == "__main__":
+    flags.DEFINE_string("runs", "runs/few", "Root of the run directories.")
+    flags.DEFINE_string("document", "", "Puts the table into this document.")
+    app.run(lambda argv: command_line.guarded(lambda: main(argv)))

@@ -1,0 +1,98 @@
+"""What the end of a command says beside the baselines."""
+
+import types
+
+import numpy as np
+import pytest
+
+from tf_transfer.reports import answer
+
+
+def scored(right, count=200, approach="fine_tuning", kind="test"):
+    """A run that is right on the first so many of the texts."""
+    labels = np.arange(count) % 2
+    answers = np.where(np.arange(count) < right, labels, 1 - labels)
+    record = {
+        "task": "mine",
+        "metric": "accuracy",
+        "approach": approach,
+        kind: {"accuracy": right / count},
+        "train_seconds": 3.0,
+        "best_epoch": 1,
+        "epochs_run": 4,
+    }
+    logits = np.where(answers == 1, 1.0, -1.0)[:, None]
+    return answer.Scored("here", record, kind, np.arange(count), labels, logits)
+
+
+def settings(**changes):
+    return types.SimpleNamespace(
+        lr=5e-5, max_epochs=4, trains_everything=True, **changes
+    )
+
+
+@pytest.mark.parametrize(
+    "ours, theirs, count, sentence",
+    [
+        (180, 150, 200, "Training brings 15.0 points beyond the probe."),
+        (150, 180, 200, "Training loses 15.0 points to the probe."),
+        (
+            15,
+            14,
+            24,
+            "Training brings 4.2 points beyond the probe, which of 24 texts "
+            "may be chance.",
+        ),
+        (
+            13,
+            14,
+            24,
+            "Training loses 4.2 points to the probe, which of 24 texts may be "
+            "chance.",
+        ),
+    ],
+)
+def test_what_training_brings_is_said_in_words(ours, theirs, count, sentence):
+    baselines = {answer.PROBE: scored(theirs, count, "probe")}
+    said = answer.describe(scored(ours, count), baselines, "so", [])
+    assert sentence in said.splitlines()
+    first = f"Test: accuracy {100 * ours / count:.1f} ("
+    assert said.strip().startswith(first)
+
+
+def test_few_long_reviews_are_told_that_words_alone_are_better():
+    """192 of them: 56.7 where words alone have 83.3."""
+    run, words = scored(68, 120), scored(100, 120, "tfidf")
+    baselines = {answer.WORDS: words}
+    said = answer.describe(run, baselines, "so", [])
+    assert "26.7 points more (" in said and "points ahead" not in said
+    assert "Training loses 26.7 points to words alone." in said
+    [first, *_] = answer.suggest(run, baselines, settings())
+    assert first.startswith(
+        "what was trained is worse than words alone: stay with it; or more "
+        "updates, --max_epochs=8"
+    )
+
+
+def test_pairs_that_a_cosine_knows_better_are_told_of_the_probe():
+    """300 of them: 60.7 where the cosine alone has 87.9."""
+    run, probe = scored(121, 200), scored(176, 200, "probe")
+    [first, *_] = answer.suggest(run, {answer.PROBE: probe}, settings())
+    assert "what was trained is worse than the probe" in first
+    assert "--features=frozen gives it" in first
+
+
+def test_a_depth_profile_is_a_line():
+    profile = {
+        "metric": "accuracy",
+        "blocks_needed": 1,
+        "blocks": [
+            {"block": n, "score": score, "standard_error": 0.01}
+            for n, score in enumerate((0.5, 0.79, 0.8))
+        ],
+    }
+    assert answer.tell_profile(profile) == (
+        "Depth profile, accuracy of the probe below block 1 and above each "
+        "block: 50.0 79.0 80.0; 1 of 2 blocks are within a standard error of "
+        "the best: --keep_blocks=1."
+    )
