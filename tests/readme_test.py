@@ -318,6 +318,8 @@ def test_every_flag_and_module_that_the_documents_name_exists():
         "unused_days",
         "experiment",
         "document",
+        "probes",
+        "runs",
     }
     for name in DOCUMENTS:
         text = read(name)

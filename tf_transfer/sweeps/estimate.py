@@ -212,14 +212,7 @@ class Estimator:
                 batches += phase.max_epochs * needs.batches
                 updates += phase.max_epochs * needs.updates
                 if cached:
-                    entry = (
-                        settings.model,
-                        settings.precision,
-                        run.experiment.identities["data_identity"],
-                        objective.name,
-                        needs.prefix,
-                    )
-                    builds[entry] = Build(
+                    builds[_identify_cache(run, objective.name, needs)] = Build(
                         needs.cache_bytes(),
                         needs.build_operations() / (peak * SHARE_OF_PEAK),
                     )
@@ -251,17 +244,10 @@ class Estimator:
         passes = len(run.experiment.task.texts)  # each by itself, and together
         operations = passes * needs.build_operations()
         speed = self._peak(settings.precision) * SHARE_OF_PEAK
-        entry = (
-            settings.model,
-            settings.precision,
-            run.experiment.identities["data_identity"],
-            objective.name,
-            needs.prefix,
-        )
         build = Build(passes * needs.cache_bytes(), operations / speed)
         return Estimate(
             RUN_SECONDS + PROBE_SECONDS,
-            {entry: build},
+            {_identify_cache(run, objective.name, needs): build},
             RUN_SECONDS + PROBE_SECONDS + build.seconds,
             passes * needs.predict_operations() / speed,
         )
@@ -280,6 +266,20 @@ class Estimator:
             network, phases, _ = run.experiment.build(strategy.single_device())
             self._prepared[shared] = network, phases
         return self._prepared[shared]
+
+
+def _identify_cache(
+    run: Planned, objective: str, needs: "_ObjectiveNeeds"
+) -> tuple:
+    """What tells the feature cache of an objective from others."""
+    settings = run.settings
+    return (
+        settings.model,
+        settings.precision,
+        run.experiment.identities["data_identity"],
+        objective,
+        needs.prefix,
+    )
 
 
 class _ObjectiveNeeds:
