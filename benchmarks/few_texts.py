@@ -1,12 +1,11 @@
 """What more epochs bring on few texts: four, and as many as 200 updates take.
 
-    python -m tf_transfer.sweep experiments/few_texts/pairs.json --out=runs/few
-    python -m tf_transfer.sweep experiments/few_texts/sentences.json --out=runs/few
-    python -m tf_transfer.sweep experiments/few_texts/tweets.json --out=runs/few
+    python -m tf_transfer.sweep experiments/few_texts/GRID.json --out=runs/few
     python -m benchmarks.few_texts --runs=runs/few --document=docs/own_task.md
 
-The grids are run first, where `glue` and `tweets/train.csv` lie. The test
-decides nothing: each run's result is its best epoch on validation.
+The grids pairs, sentences and tweets are run first, where `glue` and
+`tweets/train.csv` lie. The test decides nothing: each run's result is its best
+epoch on validation.
 """
 
 import collections

@@ -102,7 +102,7 @@ def test_one_seed_is_not_sure_and_has_no_interval():
 
 def test_where_nothing_keeps_enough_that_is_said():
     text = shorten(ALL, ONE)
-    assert text.startswith("Nothing that was tried keeps 95 %")
+    assert text.startswith("Nothing that was trained keeps 95 %")
 
 
 def test_a_mean_is_over_the_tasks_that_every_approach_has():

@@ -59,9 +59,15 @@ def describe_rows(study: Study, rows: Sequence[Row]) -> list[str]:
 
 def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     """What the fewest blocks that are enough keep, and what one fewer does."""
-    approaches = _group_alike(overview.keep_largest(rows))
+    rows = overview.keep_largest(rows)
+    probes = _group_alike([row for row in rows if row.is_probe])
+    sentences = [
+        _tell(study, overview.compare_with_base(members, "score"), members)
+        for members in probes
+    ]
+    approaches = _group_alike([row for row in rows if not row.is_probe])
     if not approaches:
-        return []
+        return sentences
     compared = [
         (
             overview.compare_with_base(members, "score"),
@@ -73,13 +79,14 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     if not enough:
         best = max(compared, key=lambda pair: pair[0].value)
         return [
-            f"Nothing that was tried keeps {ENOUGH:g} % of the score of "
-            "training everything. " + _tell(study, *best)
+            *sentences,
+            f"Nothing that was trained keeps {ENOUGH:g} % of the score of "
+            "training everything. " + _tell(study, *best),
         ]
     chosen = min(
         enough, key=lambda pair: (pair[1][0].trained, -count_seeds(pair[1]))
     )
-    sentences = [_tell(study, *chosen)]
+    sentences.append(_tell(study, *chosen))
     fewer = [
         pair
         for pair in compared
