@@ -26,8 +26,9 @@ from tf_transfer.utils.errors import UserError
 
 FOLDS = 5
 REPEATS = 3  # of the cross-validation
-FEW = 2000  # texts, up to which it is repeated
-MOST_CHOSEN_ON = 5000  # texts, or words, that states are chosen on
+FEW = 1000  # texts, up to which it is repeated
+# States are chosen on so many texts, or on the sentences of so many words.
+MOST_TEXTS, MOST_WORDS = 2000, 5000
 MOST_LABELS = 1000
 FINALISTS = 3  # states that are compared with the default
 STRENGTHS = (3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 0.1, 1.0)
@@ -318,9 +319,10 @@ class _Drawn:
         groups = inputs.sentences
         if groups is None:
             groups = np.arange(len(inputs.labels))
+        most = MOST_WORDS if task.is_tagging else MOST_TEXTS
         counts = np.bincount(groups)
         order = np.random.default_rng(seed).permutation(len(counts))
-        kept = order[np.cumsum(counts[order]) <= MOST_CHOSEN_ON]
+        kept = order[np.cumsum(counts[order]) <= most]
         self.rows = np.flatnonzero(np.isin(groups, kept))
         self.labels = inputs.labels[self.rows]
         self.texts = len(kept)
