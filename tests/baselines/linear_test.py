@@ -7,6 +7,7 @@ from sklearn import pipeline
 from sklearn import preprocessing
 
 from tf_transfer.baselines import linear
+from tf_transfer.data import metrics
 from tf_transfer.data.task import Task
 
 LABELS = ("a", "b", "c", "d")
@@ -51,6 +52,15 @@ def test_a_label_that_no_training_text_has_is_never_chosen():
     logits = linear.fit(task("classes"), x, y, 1.0).logits(x)
     assert logits.shape == (len(x), 4)
     assert set(logits.argmax(axis=1)) == {1, 3}
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize("only", [0, 1])
+def test_texts_of_one_label_alone_have_it_as_the_answer(labels, only):
+    x, _ = draw(20)
+    y = np.full(20, only)
+    model = linear.fit(task("classes", LABELS[:labels]), x, y, 1.0)
+    np.testing.assert_array_equal(metrics.decide(model.logits(x)), y)
 
 
 def test_several_labels_are_a_regression_each_and_constant_ones_none():

@@ -119,9 +119,10 @@ def _fit_classes(
 
     classes = np.unique(labels)
     width = features.shape[1]
-    if len(classes) == 1 and count == 2:
-        sign = 1 if classes[0] else -1
-        return np.zeros((1, width)), np.array([-sign * NEVER])
+    if len(classes) == 1:  # of a fold
+        bias = np.where(np.arange(count) == classes[0], 0.0, NEVER)
+        bias = bias[1:] - bias[:1] if count == 2 else bias
+        return np.zeros((len(bias), width)), bias
     weights = width * (1 if len(classes) == 2 else len(classes))
     is_tall = len(features) >= ROWS_PER_WEIGHT * weights
     model = LogisticRegression(

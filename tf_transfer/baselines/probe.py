@@ -128,7 +128,7 @@ class Probe:
         model: The fitted `linear.Linear`.
         validated: How these states did in the cross-validation.
         profile: The depth profile: a record of each block.
-        texts: How many texts, or sentences, all that was chosen on.
+        texts: On how many texts, or sentences, they were chosen.
     """
 
     states: States
@@ -322,7 +322,9 @@ class _Drawn:
         most = MOST_WORDS if task.is_tagging else MOST_TEXTS
         counts = np.bincount(groups)
         order = np.random.default_rng(seed).permutation(len(counts))
-        kept = order[np.cumsum(counts[order]) <= most]
+        kept = order[
+            : max(FOLDS, int((np.cumsum(counts[order]) <= most).sum()))
+        ]
         self.rows = np.flatnonzero(np.isin(groups, kept))
         self.labels = inputs.labels[self.rows]
         self.texts = len(kept)
