@@ -42,7 +42,6 @@ from tf_transfer.data import task_file
 from tf_transfer.data.task import Examples
 from tf_transfer.models import loading
 from tf_transfer.models import methods
-from tf_transfer.reports import answer as reports
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
@@ -542,6 +541,8 @@ class Search:
         # Every combination is one that a run takes.
         for approach in self.space:
             self.plan(Action(space_lib.Choice(approach.name, 0), 1, 0.0), None)
+        from tf_transfer.reports import answer as reports  # loads scipy
+
         self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
             self.baselines[reports.WORDS] = self.plan.baseline("tfidf")
@@ -714,6 +715,8 @@ class Search:
 
     def _fit_baselines(self, runner: runner_lib.Runner) -> None:
         """Fits words alone and the probe, as far as there is time for them."""
+        from tf_transfer.reports import answer as reports
+
         todo = {
             name: run
             for name, run in self.baselines.items()
