@@ -85,10 +85,13 @@ def test_the_answer_predicts_and_is_found_by_its_command(searched):
     _, _, said, _ = searched
     [line] = re.findall(r"^Train it again: python -m \S+ (.*)$", said, re.M)
     code, out, err = commands.finish(
-        commands.start("train", *shlex.split(line), "--nobaseline")
+        commands.start("train", *shlex.split(line))
     )
     assert code == 0, err
     assert out.startswith("Already done: ")
+    if "use words alone" in said:  # a random encoder seldom beats them
+        assert "--features=tfidf" in line and "To predict" not in said
+        return
     [run] = re.findall(r"--run=(\S+) --text", said)
     code, out, err = commands.finish(
         commands.start("predict", f"--run={run}", "--text=match goal team")

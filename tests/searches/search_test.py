@@ -334,6 +334,8 @@ def test_the_answer_is_trained_once_more_on_all_texts(
     config = json.loads((pathlib.Path(predict) / "config.json").read_text())
     assert config["settings"]["refit"] == is_answer
     assert config["settings"]["select"] == ("last" if is_answer else "best")
+    [again] = re.findall(r"Train it again: (.*)", said)
+    assert ("--refit" in again) == is_answer
 
 
 def test_a_fast_answer_may_have_half_of_the_blocks(tmp_path):

@@ -211,8 +211,11 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
     found, record = first.found, first.record
     metric = record["metric"]
     path, of_chosen = first.path, ""
+    again = command_of(outcome.runs[first.choice], record["epochs_run"])
     if outcome.refit is not None:
         path = outcome.refit.directory.path
+        epochs = outcome.refit.settings.max_epochs
+        again = command_of(outcome.refit, epochs)
         of_chosen = (
             " That is the run that was chosen; the model was then trained once "
             "more, on training and validation texts together."
@@ -226,6 +229,7 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
             title = "The best that was trained:"
             instead = _recommend(outcome, first, name, path)
             predict = path
+            again = command_of(outcome.baselines[name])
     sentences = [
         instead,
         f"{title} {_what(first.name)} at "
@@ -240,7 +244,7 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
         _tell_profile(outcome),
         _tell_more(outcome),
         _tell_time(outcome),
-        f"Train it again: {command_of(outcome, first)}",
+        f"Train it again: {again}",
         ""
         if instead and name == reports.WORDS
         else f"To predict: python -m tf_transfer.predict --run={predict} "
@@ -525,9 +529,13 @@ def _tell_time(outcome: Outcome) -> str:
     )
 
 
-def command_of(outcome: Outcome, line: Line) -> str:
-    """The command that trains a line's model, and finds it."""
-    run = outcome.runs[line.choice]
+def command_of(run: Planned, epochs: int | None = None) -> str:
+    """The command that trains the answer's model, and finds it.
+
+    Args:
+        run: of the answer.
+        epochs: that it has; None of a baseline.
+    """
     left_out = (
         "--max_seconds=",
         "--max_epochs=",
@@ -536,7 +544,8 @@ def command_of(outcome: Outcome, line: Line) -> str:
         "--also_cache=",
     )
     words = [word for word in run.words if not word.startswith(left_out)]
-    words.append(f"--max_epochs={line.record['epochs_run']}")
+    if epochs is not None:
+        words.append(f"--max_epochs={epochs}")
     return shlex.join(["python", "-m", run.experiment.command_module, *words])
 
 
