@@ -19,6 +19,7 @@ import statistics
 from collections.abc import Sequence
 
 import matplotlib.ticker
+import numpy as np
 from absl import app
 from absl import flags
 
@@ -36,6 +37,7 @@ from tf_transfer.utils.errors import UserError
 FOLDER = "experiments/search"
 GENERATED = ("records.json",)
 MARK = "search"
+RESAMPLES = 10_000
 TICKS = (0.5, 1, 2, 5, 10, 20, 50)  # of regret
 
 
@@ -63,7 +65,10 @@ def define_flags() -> None:
 
 
 def make_table(rows: Sequence[Record]) -> str:
-    """Mean regret of each contestant, as Markdown; in brackets the worst."""
+    """Mean regret of each contestant, as Markdown.
+
+    In brackets the worst seed's; of means over tasks their interval.
+    """
     names = list(search_replay.CONTESTANTS)
     heads = ["task", "budget", *names, "search took at most"]
     lines = [heads, ["---"] * len(heads)]
@@ -86,17 +91,24 @@ def make_table(rows: Sequence[Record]) -> str:
     for kind in ("validation", "test"):
         for share in SHARES:
             means = [
-                statistics.fmean(
-                    statistics.fmean(row[kind])
-                    for row in rows
-                    if (row["share"], row["contestant"]) == (share, name)
+                _mean_over_tasks(
+                    [
+                        statistics.fmean(row[kind])
+                        for row in rows
+                        if (row["share"], row["contestant"]) == (share, name)
+                    ]
                 )
                 for name in names
             ]
-            lines.append(
-                [f"**mean, {kind}**", share, *(f"{m:.2f}" for m in means), ""]
-            )
+            lines.append([f"**mean, {kind}**", share, *means, ""])
     return documents.as_markdown(lines)
+
+
+def _mean_over_tasks(values: Sequence[float]) -> str:
+    """The mean, and its 95 % interval over tasks drawn with replacement."""
+    drawn = np.random.default_rng(0).choice(values, (RESAMPLES, len(values)))
+    low, high = np.percentile(drawn.mean(axis=1), [2.5, 97.5])
+    return f"{statistics.fmean(values):.2f} ({low:.2f} to {high:.2f})"
 
 
 def _mean_and_worst(values: Sequence[float]) -> str:
