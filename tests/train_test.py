@@ -64,7 +64,8 @@ def test_the_less_trains_the_higher_is_the_rate(layers, lr):
 
 
 @pytest.mark.parametrize(
-    "texts, epochs", [(192, 34), (500, 13), (1000, 7), (1601, 4), (40_000, 4)]
+    "texts, epochs",
+    [(192, 34), (500, 13), (1000, 7), (1568, 5), (1569, 4), (40_000, 4)],
 )
 def test_few_texts_make_more_epochs(texts, epochs):
     assert train.usual_epochs(texts, 32) == epochs
