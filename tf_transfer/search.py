@@ -101,7 +101,7 @@ VARIED = {  # flags with several values: the setting of a run
     "lengths": "max_length",
     "batch_sizes": "batch_size",
     "methods": "method",
-    "keeps": "keep_blocks",
+    "depths": "keep_blocks",
 }
 
 
@@ -132,7 +132,7 @@ class Settings(train.Settings):
     batch_sizes: str = setting(
         "", "Also vary --batch_size, such as 16,32.", hashed=False
     )
-    keeps: str = setting(
+    depths: str = setting(
         "",
         "Also vary --keep_blocks, such as 0,3. Unset: all blocks, and with "
         "--objective=seconds_at_prediction half of them, too.",
@@ -417,11 +417,7 @@ class Plan:
         """The run of a model for which nothing of an encoder trains."""
         names = set(train.SPARSE_READS)
         if features == "frozen":
-            of_training = {
-                *train.Settings.OF_TRAINING,
-                *settings_lib.METHOD_OPTIONS,
-            }
-            names = set(self._given) - of_training
+            names = {*self._given} - {*train.Settings.OF_TRAINING}
         kept = {n: v for n, v in self._given.items() if n in names}
         return self._expand({**kept, "features": features})
 
@@ -735,12 +731,12 @@ class Search:
 
     def _validated(self) -> dict[str, float]:
         """What the models that train nothing score on validation, in points."""
-        found = {}
+        scores = {}
         for name, run in self.baselines.items():
             result = run.directory.result()
             if result is not None:
-                found[name] = 100 * result["validation"][self.metric]
-        return found
+                scores[name] = 100 * result["validation"][self.metric]
+        return scores
 
 
 def main() -> None:

@@ -74,6 +74,7 @@ OF_TRAINING = (
     "frozen_prefix",
     "jit_compile",
     "checkpoint_minutes",
+    *settings_lib.METHOD_OPTIONS,
 )
 BALANCED = ("classes", "labels")  # the kinds whose labels may weigh alike
 TABLE_FLAGS = (
@@ -300,7 +301,7 @@ class TaskSettings(settings_lib.Settings):
         if self.freeze_schedule != "autofreeze":
             names.append("freeze_percentile")
         if self.is_probe:  # it stores states, but trains no weight
-            names = [*self.OF_TRAINING, *settings_lib.METHOD_OPTIONS]
+            names = [*self.OF_TRAINING]
         if self.names_any_task:
             return names
         if task_file.is_task_file(self.task):
@@ -317,7 +318,7 @@ class TaskSettings(settings_lib.Settings):
         if self.freeze_schedule != "autofreeze":
             del values["freeze_percentile"]
         if self.is_probe:
-            unread = {*self.OF_TRAINING, *settings_lib.METHOD_OPTIONS}
+            unread = self.OF_TRAINING
             values = {n: v for n, v in values.items() if n not in unread}
         return values
 

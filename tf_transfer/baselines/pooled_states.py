@@ -161,14 +161,14 @@ class Reader:
         prefix = self._prefix(len(self._encoder.blocks), "pooled_blocks")
         mapped: dict[str, dict[int, MappedStates]] = {n: {} for n in parts}
         for texts_per_row in range(1, columns + 1):
-            found = self._map(
+            stored = self._map(
                 prefix,
                 {
                     name: self._encode(part, texts_per_row, name)
                     for name, part in parts.items()
                 },
             )
-            for name, states in found.items():
+            for name, states in stored.items():
                 mapped[name][texts_per_row] = states
         return {
             name: PooledStates(
@@ -187,12 +187,12 @@ class Reader:
             blocks: Above which; ascending, so that each continues the last.
         """
         encoded = {n: self._encode(part, 1, n) for n, part in parts.items()}
-        found = {
+        stored = {
             block: self._map(self._prefix(block, "tokens"), encoded)
             for block in blocks
         }
         return {
-            name: WordStates({b: found[b][name] for b in blocks}, split)
+            name: WordStates({b: stored[b][name] for b in blocks}, split)
             for name, split in encoded.items()
         }
 
@@ -202,7 +202,7 @@ class Reader:
     def _map(
         self, prefix: FrozenPrefix, encoded: dict[str, EncodedSplit]
     ) -> dict[str, MappedStates]:
-        found, cost = self._cache.map_states(prefix, encoded)
+        stored, cost = self._cache.map_states(prefix, encoded)
         self.cost.paid += cost.paid
         self.cost.original += cost.original
-        return found
+        return stored

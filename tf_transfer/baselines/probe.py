@@ -157,20 +157,20 @@ class Probe:
         Args:
             inputs: Of the training texts, or of some.
         """
-        drawn = _Drawn(self.task, inputs, self._seed)
-        repeats = REPEATS if len(drawn.rows) <= FEW else 1
+        subset = _Subset(self.task, inputs, self._seed)
+        repeats = REPEATS if len(subset.rows) <= FEW else 1
         with threadpoolctl.threadpool_limits(1, "blas"):
-            finalists = self._screen(drawn)
+            finalists = self._screen(subset)
             validated = dict(
                 zip(
                     finalists,
-                    self._cross_validate(drawn, finalists, repeats, STRENGTHS),
+                    self._cross_validate(subset, finalists, repeats, STRENGTHS),
                 )
             )
             self.states = choose(validated)
             self.validated = validated[self.states]
-            self._profile(drawn)
-        self.texts = drawn.texts
+            self._profile(subset)
+        self.texts = subset.texts
         return self
 
     def fit(self, inputs: Inputs) -> "Probe":
@@ -214,29 +214,29 @@ class Probe:
         numbers = range(self._blocks, -1, -1)
         if self.task.is_tagging:
             return [States(block, "tokens") for block in numbers]
-        found = [
+        candidates = [
             States(block, pooling)
             for block in numbers
             for pooling in ("mean", "cls_state")
         ]
         if self._has_pooler:
-            found.append(States(self._blocks, "cls"))
+            candidates.append(States(self._blocks, "cls"))
         if len(self.task.texts) == 2:
-            found = [
+            candidates = [
                 States(block, "mean", features)
                 for block in numbers
                 for features in ("cosine", "product")
-            ] + found
-        return found
+            ] + candidates
+        return candidates
 
-    def _screen(self, drawn: "_Drawn") -> list[States]:
+    def _screen(self, subset: "_Subset") -> list[States]:
         """The default, and the states that ridge regression finds best."""
 
         def score(states: States) -> float:
             held_out = linear.leave_one_out(
-                self.task, drawn.matrix(states), drawn.labels, PENALTIES
+                self.task, subset.matrix(states), subset.labels, PENALTIES
             )
-            return max(drawn.measure(slice(None), z) for z in held_out)
+            return max(subset.measure(slice(None), z) for z in held_out)
 
         default, *others = self._candidates()
         scores = _in_parallel(score, others)
@@ -245,14 +245,14 @@ class Probe:
 
     def _cross_validate(
         self,
-        drawn: "_Drawn",
+        subset: "_Subset",
         candidates: Sequence[States],
         repeats: int,
         strengths: Sequence[float],
     ) -> list[Validated]:
         """Scores of some states, each with its best strength."""
-        features = [drawn.matrix(states) for states in candidates]
-        folds = drawn.make_folds(repeats)
+        features = [subset.matrix(states) for states in candidates]
+        folds = subset.make_folds(repeats)
 
         def score(index: int, fold: int) -> list[float]:
             train, tested = folds[fold]
@@ -261,14 +261,14 @@ class Probe:
                 linear.fit(
                     self.task,
                     x[train],
-                    drawn.labels[train],
+                    subset.labels[train],
                     strength,
                     self._is_balanced,
                 )
                 for strength in strengths
             ]
             return [
-                drawn.measure(tested, model.logits(x[tested]))
+                subset.measure(tested, model.logits(x[tested]))
                 for model in models
             ]
 
@@ -285,7 +285,7 @@ class Probe:
             for number, index in enumerate(best)
         ]
 
-    def _profile(self, drawn: "_Drawn") -> None:
+    def _profile(self, subset: "_Subset") -> None:
         """Validates the chosen kind of states above every block."""
         pooling = self.states.pooling
         if pooling == "cls":  # the pooler is the last block's alone
@@ -304,12 +304,12 @@ class Probe:
                 "strength": one.strength,
             }
             for states, one in zip(
-                kinds, self._cross_validate(drawn, kinds, 1, near)
+                kinds, self._cross_validate(subset, kinds, 1, near)
             )
         ]
 
 
-class _Drawn:
+class _Subset:
     """The training texts that states and strength are chosen on."""
 
     def __init__(self, task: Task, inputs: Inputs, seed: int) -> None:

@@ -107,7 +107,7 @@ class Usual:
                 "ignore", sklearn.exceptions.ConvergenceWarning
             )
             try:
-                found = []
+                searches = []
                 for ngram_range in ngrams:
                     words = Words(ngram_range, examples)
                     features = words.features(examples)
@@ -119,9 +119,9 @@ class Usual:
                         refit=False,
                         error_score=-np.inf,
                     ).fit(features[rows], labels[rows])
-                    found.append((search, ngram_range, words, features))
+                    searches.append((search, ngram_range, words, features))
                 search, ngram_range, self.words, features = max(
-                    found, key=lambda one: one[0].best_score_
+                    searches, key=lambda one: one[0].best_score_
                 )
                 self.chosen = {
                     **search.best_params_,

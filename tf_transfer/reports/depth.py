@@ -18,11 +18,11 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
     Args:
         runs: see `frames.runs_frame`.
     """
-    found: dict[str, Any] = {}
+    profiles: dict[str, Any] = {}
     for task, record in zip(runs.task, runs.record):
         if record.get("profile"):
-            found.setdefault(task, record["profile"])
-    return found
+            profiles.setdefault(task, record["profile"])
+    return profiles
 
 
 def draw(profiles: Profiles) -> Figure | None:

@@ -163,9 +163,9 @@ def is_better_refit(line: Line, refit: Planned | None) -> bool:
     """Whether a refit has a training loss as low as what was chosen."""
     if refit is None or refit.directory.result() is None:
         return False
-    chosen = refit.directory.epochs()[-1]["train_loss"]
-    known = records.RunDirectory(line.path, None).epochs()
-    return chosen <= known[line.record["best_epoch"] - 1]["train_loss"]
+    loss = refit.directory.epochs()[-1]["train_loss"]
+    chosen = records.RunDirectory(line.path, None).epochs()
+    return loss <= chosen[line.record["best_epoch"] - 1]["train_loss"]
 
 
 def _best_seed(planner: Planner, found: Found) -> Choice:
