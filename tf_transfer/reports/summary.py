@@ -189,10 +189,12 @@ def to_json(summary: Summary) -> str:
 
 
 def _find_defaults(records: Sequence[Record]) -> Record:
-    """What more than half of the records have, of the fields that all have."""
+    """What more than half of the records have."""
     defaults = {}
-    for field in set.intersection(*map(set, records)):
-        values = collections.Counter(json.dumps(r[field]) for r in records)
+    for field in set().union(*records):
+        values = collections.Counter(
+            json.dumps(r[field]) for r in records if field in r
+        )
         value, count = values.most_common(1)[0]
         if count > len(records) / 2:
             defaults[field] = json.loads(value)
@@ -200,18 +202,30 @@ def _find_defaults(records: Sequence[Record]) -> Record:
 
 
 def _leave_out(defaults: Record, record: Record) -> Record:
-    """A record without what is as in the defaults; 1 is not 1.0 or True."""
-    return {
+    """A record without what is as in the defaults; 1 is not 1.0 or True.
+
+    `without` names the defaults that it does not have.
+    """
+    lacking = sorted(defaults.keys() - record.keys())
+    left = {
         field: value
         for field, value in sorted(record.items())
         if field not in defaults
         or json.dumps(value) != json.dumps(defaults[field])
     }
+    return {**left, "without": lacking} if lacking else left
 
 
 def _restore(defaults: Record, record: Record) -> Record:
-    key = {**defaults["key"], **record["key"]}
-    return {**defaults, **record, "key": key}
+    key = _fill(defaults["key"], record["key"])
+    return {**_fill(defaults, record), "key": key}
+
+
+def _fill(defaults: Record, record: Record) -> Record:
+    """Reverses `_leave_out`."""
+    whole = {**defaults, **record}
+    lacking = {*whole.pop("without", ()), "without"}
+    return {n: v for n, v in whole.items() if n not in lacking}
 
 
 def _hash(text: str) -> str:
