@@ -288,7 +288,8 @@ def test_the_study_searches_trains_and_finds_what_is_done(
         "--dropout=0",
     )
     freezing.run_studies(parsed(*words))
-    search, trials = scored[:2], scored[2:]
+    probe, search, trials = scored[0], scored[1:3], scored[3:]
+    assert probe.approach == "probe"
     assert [(s.lr, s.seed, s.approach) for s in search] == [
         (1e-4, 0, "fine_tuning"),
         (1e-3, 0, "fine_tuning"),
@@ -302,7 +303,7 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     ]
     assert {s.lr for s in trials} == {1e-3}  # the better one
     assert {s.validation_fraction for s in trials} == {0.0}
-    assert {(s.dropout, s.trial) for s in scored} == {(0.0, True)}
+    assert {(s.dropout, s.trial) for s in scored[1:]} == {(0.0, True)}
     output = capsys.readouterr().out
     head, _, table = output.partition("rte, frozen blocks live: accuracy")
     assert "Training everything, the fewest trained blocks" in head
@@ -311,7 +312,7 @@ def test_the_study_searches_trains_and_finds_what_is_done(
     assert lines == [["0", "all"], ["3", "0"]]
     # Again: nothing is done twice.
     freezing.run_studies(parsed(*words))
-    assert len(scored) == 6
+    assert len(scored) == 7
 
 
 def test_several_tasks_are_reported_together(scored, tmp_path, capsys):
@@ -325,7 +326,7 @@ def test_several_tasks_are_reported_together(scored, tmp_path, capsys):
             "--tasks=wnli,rte",
         )
     )
-    assert [s.task for s in scored] == ["wnli", "wnli", "rte", "rte"]
+    assert [s.task for s in scored] == ["wnli"] * 3 + ["rte"] * 3
     output = capsys.readouterr().out
     assert output.count("Training everything, the fewest") == 3
     last = output.rpartition("Training everything, the fewest")[2]
@@ -345,7 +346,7 @@ def test_bisection_trains_only_what_it_needs(scored, tmp_path, monkeypatch):
     )
     study = freezing.Study(parsed(*words), execute.open_pool())
     study.run()
-    expected = ["fine_tuning", "last_1", "last_0"]
+    expected = ["probe", "fine_tuning", "last_1", "last_0"]
     assert [s.approach for s in scored] == expected
     assert [run.settings.approach for run in study.runs] == expected
     # Another quality goes on from what is known.
@@ -376,12 +377,28 @@ def test_a_roberta_goes_through_every_number_of_blocks(
     freezing.run_studies(parsed(*words))
     freezing.run_studies(parsed(*words, "--frozen_prefix=cached"))
     assert [(s.approach, s.runs_cached) for s in trained] == [
+        ("probe", True),
         ("fine_tuning", False),
         ("last_1", False),
         ("last_0", False),
         ("last_1", True),
         ("last_0", True),
     ]
+
+
+def test_a_study_goes_on_without_a_probe(scored, tmp_path, monkeypatch, capsys):
+    def refuse(run):
+        if run.settings.is_probe:
+            raise UserError("rte: 10,000 labels.")
+
+    monkeypatch.setattr(
+        execute, "open_pool", lambda **_: fakes.make_pool(refuse)
+    )
+    words = (*SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1")
+    study = freezing.Study(parsed(*words), execute.open_pool())
+    monkeypatch.setattr(study, "train", lambda *_: {})
+    study.run()
+    assert "scores" not in capsys.readouterr().out
 
 
 def test_a_given_rate_is_not_searched(scored, tmp_path):
@@ -395,5 +412,9 @@ def test_a_given_rate_is_not_searched(scored, tmp_path):
         f"--cache_dir={tmp_path / 'cache'}",
     )
     freezing.Study(parsed(*words), execute.open_pool()).run()
-    assert [s.approach for s in scored] == ["fine_tuning", "last_1", "last_0"]
-    assert [s.runs_cached for s in scored] == [False, True, True]
+    assert {s.approach: s.runs_cached for s in scored} == {
+        "probe": True,
+        "fine_tuning": False,
+        "last_1": True,
+        "last_0": True,
+    }

@@ -7,10 +7,10 @@ training everything.
 
     python -m tf_transfer.freezing --task=mrpc --model=roberta_base_en
 
-is the whole study of a task: it searches the learning rate that is best for
-training everything, then trains with every N at that rate, several trials each,
-and shows how many trained blocks are enough, what they cost, and how sure that
-is. It runs as a sweep: finished trials are reused, and interrupted ones
+is the whole study of a task: it fits the probe, which is ours, searches the
+learning rate that is best for training everything, then trains with every N at
+that rate, several trials each, and shows how many trained blocks are enough,
+what they cost, and how sure that is. It runs as a sweep: finished trials are reused, and interrupted ones
 continue. `--search=bisect` finds the number without trying all.
 
 Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
@@ -41,6 +41,7 @@ from typing import ClassVar
 from typing import TYPE_CHECKING
 
 from absl import flags
+from absl import logging
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
@@ -71,6 +72,22 @@ class Settings(experiment.TaskSettings):
         "pooler_dropout": 0.0,
         "untrained": "",
     }
+
+    # The probe has no trials: it is fitted once.
+    OF_TRAINING: ClassVar[tuple[str, ...]] = (
+        *experiment.TaskSettings.OF_TRAINING,
+        "pooler_dropout",
+        "untrained",
+        "rates",
+        "search_trials",
+        "trials",
+        "frozen_blocks",
+        "search",
+        "quality",
+        "interval",
+        "jobs",
+        "retry_failed",
+    )
 
     lr: float = setting(
         None,
@@ -205,6 +222,8 @@ class Settings(experiment.TaskSettings):
     def unread(self) -> list[str]:
         """Names of flags that are not read; a study's trials read more."""
         names = super().unread()
+        if self.is_probe:
+            return names
         if self.pooling != "cls":
             names.append("pooler_dropout")
         if self.trial:
@@ -233,7 +252,7 @@ class Settings(experiment.TaskSettings):
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for what cannot be studied."""
         super().check()
-        if self.trial and self.lr is None:
+        if self.trial and self.lr is None and not self.is_probe:
             raise UserError("--trial: one run needs its --lr.")
         rates_of(self)
         tasks_of(self)
@@ -266,7 +285,7 @@ class Freezing(experiment.Experiment):
         Raises:
             UserError: the rate is not given, which a study searches.
         """
-        if self.settings.lr is None:
+        if self.settings.lr is None and not self.settings.is_probe:
             raise UserError("--lr: one run needs it; a study searches it.")
         return super().find_run(replicas)
 
@@ -367,13 +386,27 @@ class Study:
                 )
 
     def run(self) -> None:
-        """Searches and trains."""
+        """Fits the probe, searches the rate, and trains."""
+        self._fit_probe()
         lr = self.settings.lr or self.find_best_rate()
         layers = sorted(self.blocks - frozen for frozen in self.frozen)
         if self.settings.search == "all":
             self.train(lr, [operating.ALL, *reversed(layers)])
         else:
             self.bisect(lr, layers)
+
+    def _fit_probe(self) -> None:
+        """Fits and prints the probe, without which the study goes on, too."""
+        try:
+            [(_, result)] = self._sweep({}, features="frozen")
+        except UserError as error:
+            logging.warning("No probe: %s", error)
+            return
+        score = 100 * result["test"][result["metric"]]
+        print(
+            f"{result['task']}: the probe, a regression on the frozen encoder, "
+            f"scores {score:.1f} ({result['metric']}, test)."
+        )
 
     def find_best_rate(self) -> float:
         """The rate whose trials are best on validation, training all."""
@@ -430,7 +463,12 @@ class Study:
         from tf_transfer.sweeps import grid
 
         given = {**flags_of_trials(self.settings), "trial": True, **changes}
-        given = {n: value for n, value in given.items() if n not in axes}
+        unread = Settings.OF_TRAINING if "features" in changes else ()
+        given = {
+            name: value
+            for name, value in given.items()
+            if name not in axes and name not in unread
+        }
         runs = grid.expand(
             "freezing",
             {"experiment": "freezing", "flags": given, "axes": axes},
@@ -561,7 +599,7 @@ def main() -> None:
     settings = trial.settings
     if settings.describe:
         print(trial.describe())
-    elif settings.trial:
+    elif settings.trial or settings.is_probe:
         _refuse(
             ("tasks",),
             "belongs to the study, and --trial is one run: give --task.",
