@@ -599,7 +599,11 @@ def main() -> None:
     settings = trial.settings
     if settings.describe:
         print(trial.describe())
-    elif settings.trial or settings.is_probe:
+    elif settings.is_probe:
+        for task in tasks_of(settings):
+            of_task = dataclasses.replace(settings, task=task, tasks="")
+            Freezing(of_task).train()
+    elif settings.trial:
         _refuse(
             ("tasks",),
             "belongs to the study, and --trial is one run: give --task.",
