@@ -1,6 +1,6 @@
 """How good a search is for its time: replayed from the records of a full grid.
 
-    python -m benchmarks.search --runs=runs/search --probes=runs/probes
+    python -m benchmarks.search --runs=runs/search
     python -m benchmarks.search --document=docs/search.md
 
 The grids of experiments/search/ are run once, as ground truth, each by
@@ -47,12 +47,6 @@ def define_flags() -> None:
         "runs",
         "",
         "Collect the records of these runs first, where the data is.",
-    )
-    flags.DEFINE_string(
-        "probes",
-        "",
-        "Fit the probe of each task that has none in the records, in run "
-        "directories here.",
     )
     flags.DEFINE_string("cache_dir", "", "Folder for what pip fetches.")
     flags.DEFINE_string("out", FOLDER, "Where grids, records and figure are.")
@@ -162,24 +156,20 @@ def main(argv: list[str]) -> None:
         for name in glob.glob(os.path.join(values.out, "*.json"))
         if os.path.basename(name) not in GENERATED
     )
-    if values.runs:
-        records = search_records.collect(grids, values.runs, values.cache_dir)
-        if not records:
-            raise UserError(f"--runs={values.runs}: no task is finished there.")
-        search_records.add_probes(records, grids, values.runs, values.cache_dir)
-        files.write_json(path, records)
-    try:
+    records = {}
+    if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             records = json.load(file)
-    except FileNotFoundError:
+    if values.runs:
+        new = search_records.collect(grids, values.runs, values.cache_dir)
+        if not new:
+            raise UserError(f"--runs={values.runs}: no task is finished there.")
+        records |= new
+        files.write_json(path, records)
+    if not records:
         raise UserError(
             f"{path}: no such file. Run the grids beside it, and give --runs."
-        ) from None
-    if values.probes:
-        search_records.add_probes(
-            records, grids, values.probes, values.cache_dir
         )
-        files.write_json(path, records)
     rows = search_replay.replay(records, values.seeds)
     figure = draw(rows)
     image = os.path.join(values.out, f"{figure.name}.png")

@@ -1,6 +1,7 @@
-"""The records of a full grid: what its runs took and scored, by task."""
+"""The records of a full grid: what its runs took and scored."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,59 +18,32 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 
 
-def add_probes(
-    records: dict[str, Record], grids: Sequence[str], out: str, cache_dir: str
-) -> None:
-    """Fits the probe of each task in some records, and puts it there.
-
-    Args:
-        records: by task.
-        grids, out, cache_dir: see `collect`.
-    """
-    command_line.import_tensorflow()
-    for path in grids:
-        for run in grid_lib.expand(path, grid_lib.read(path), out, cache_dir):
-            settings: Any = run.settings
-            record = records.get(settings.task_name)
-            if record is None or "probe" in record:
-                continue
-            result = _fit(run, "frozen")
-            metric = record["metric"]
-            record["probe"] = {
-                "validation": 100 * result["validation"][metric],
-                "test": 100 * result["test"][metric],
-                "seconds": round(
-                    result["train_seconds"] + result["prefix_build_seconds"], 1
-                ),
-            }
-
-
 def collect(
     grids: Sequence[str], out: str, cache_dir: str
 ) -> dict[str, Record]:
-    """What the finished runs of some grids come to, by task.
+    """Reads the runs of the grids whose first seed is finished.
 
     Args:
-        grids: paths of the grid files.
-        out: root of the run directories.
-        cache_dir: folder for what pip fetches.
+        grids: Paths of the grid files, one per task.
+        out: Root of the run directories.
+        cache_dir: Folder for what pip fetches.
 
     Returns:
-        Of each task whose runs are all finished.
+        A record per task, by the name of its grid.
     """
-    runs: dict[str, list[Planned]] = {}
-    for path in grids:
-        for run in grid_lib.expand(path, grid_lib.read(path), out, cache_dir):
-            settings: Any = run.settings
-            runs.setdefault(settings.task_name, []).append(run)
     command_line.import_tensorflow()
     records = {}
-    for task, members in runs.items():
-        missing = [run for run in members if run.directory.result() is None]
+    for path in grids:
+        name = os.path.splitext(os.path.basename(path))[0]
+        runs = grid_lib.expand(path, grid_lib.read(path), out, cache_dir)
+        finished = [run for run in runs if run.directory.result() is not None]
+        missing = sum(
+            run.settings.seed == 0 and run not in finished for run in runs
+        )
         if missing:
-            print(f"{task}: {len(missing)} of {len(members)} are not finished.")
+            print(f"{name}: {missing} runs of seed 0 are not finished.")
         else:
-            records[task] = _collect_task(members)
+            records[name] = _collect_task(finished)
     return records
 
 
@@ -113,6 +87,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
             {
                 "approach": approach.name,
                 "rate": approach.rates.index(run.settings.lr),
+                "seed": run.settings.seed,
                 "validation": _points(epochs, "validation", metric),
                 "test": _points(epochs, "test", metric),
                 "epoch_seconds": [
@@ -122,17 +97,25 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
                 "beside_seconds": _seconds_beside(run, epochs, result),
             }
         )
-    words = _fit(runs[0], "tfidf")
+    words, probe = _fit(runs[0], "tfidf"), _fit(runs[0], "frozen")
+    metric = words["metric"]
     config = runs[0].directory.config() or {}
     return {
-        "metric": words["metric"],
+        "metric": metric,
         "approaches": sorted(approaches.values(), key=lambda a: a["depth"]),
         "runs": lines,
         "start_seconds": round(
             estimate.START_SECONDS + words["train_seconds"], 1
         ),
-        "floor": 100 * words["validation"][words["metric"]],
-        "test_floor": 100 * words["test"][words["metric"]],
+        "floor": 100 * words["validation"][metric],
+        "test_floor": 100 * words["test"][metric],
+        "probe": {
+            "validation": 100 * probe["validation"][metric],
+            "test": 100 * probe["test"][metric],
+            "seconds": round(
+                probe["train_seconds"] + probe["prefix_build_seconds"], 1
+            ),
+        },
         "validation_examples": config["split_sizes"]["validation"],
     }
 

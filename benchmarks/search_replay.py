@@ -1,10 +1,11 @@
 """Replays searches from the records of a full grid, and their regret.
 
 A run takes the seconds that it took in the grid and brings the scores that it
-brought there. What the grid does not have (other seeds, a rate that falls)
-takes its time and brings nothing. Every contestant pays for the start of a
-search (imports, words alone, the probe) and for its answer, and with every
-epoch for scoring both validation and test, as the grid did.
+brought there. A run that the grid does not have (a rate that falls, seeds of
+all but the best rates) takes its time and brings nothing. Every contestant pays
+for the start of a search (imports, the TF-IDF baseline, the probe) and for its
+answer, and with every epoch for scoring both validation and test, as the grid
+did.
 
 `search` is tf_transfer.search's own planner. Beside it, on the same runs with
 the same feature cache, but without knowing what anything costs: `random`, a
@@ -49,6 +50,8 @@ class World:
         events: what was known when.
         answers: what a contestant that chooses otherwise than by the highest
             validation score would have answered when.
+        runs: of the grid, by approach, rate and seed.
+        settings: approaches and rates.
     """
 
     def __init__(self, record: Record, budget: float) -> None:
@@ -58,10 +61,16 @@ class World:
         self.events: list[Event] = []
         self.answers: list[Event] = []
         self.runs = {
-            (run["approach"], run["rate"]): run for run in record["runs"]
+            (run["approach"], run["rate"], run["seed"]): run
+            for run in record["runs"]
         }
+        self.settings = sorted(
+            (name, rate) for name, rate, seed in self.runs if seed == 0
+        )
         self.approaches = {a["name"]: a for a in record["approaches"]}
-        self._done: collections.Counter[tuple[str, int]] = collections.Counter()
+        self._done: collections.Counter[tuple[str, int, int]] = (
+            collections.Counter()
+        )
         self._built: dict[str, float] = {}
 
     @property
@@ -93,15 +102,15 @@ class World:
         return seconds
 
     def train(
-        self, approach: str, rate: int, epochs: int
+        self, approach: str, rate: int, epochs: int, seed: int = 0
     ) -> Iterator[tuple[int, float, float]]:
         """Trains a run on to so many epochs; ends where the budget does.
 
         Yields:
             The epoch, its seconds, and its validation score.
         """
-        run = self.runs[approach, rate]
-        key = approach, rate
+        key = approach, rate, seed
+        run = self.runs[key]
         if self._done[key] >= epochs:
             for epoch in range(epochs):
                 yield epoch + 1, 0.0, run["validation"][epoch]
@@ -150,7 +159,8 @@ def search(world: World, seed: int) -> None:
         if action is None:
             return
         choice, began = action.choice, world.clock
-        if choice.seed or choice.linear_epochs:
+        key = choice.approach, choice.rate, choice.seed
+        if choice.linear_epochs or key not in world.runs:
             world.clock += action.seconds
             planner.fail(choice)
             continue
@@ -159,7 +169,7 @@ def search(world: World, seed: int) -> None:
         new = [
             (seconds, score)
             for _, seconds, score in world.train(
-                choice.approach, choice.rate, action.epochs
+                choice.approach, choice.rate, action.epochs, choice.seed
             )
         ]
         if len(new) <= done:
@@ -179,18 +189,25 @@ def _answer(world: World, planner: planner_lib.Planner) -> tuple[float, float]:
     first = planner.found()[0]
     if not planner.beats_floor(first):
         return best_of(world.record, [])
-    run = world.runs[first.choice.approach, first.choice.rate]
-    scores = run["validation"][: first.epochs]
-    best = scores.index(max(scores))
-    return scores[best], run["test"][best]
+    return max(
+        (
+            pair
+            for choice, curve in planner.curves.items()
+            if choice.setting == first.choice
+            for pair in _epochs(
+                world.runs[choice.approach, choice.rate, choice.seed]
+            )[: len(curve)]
+        ),
+        key=_on_validation,
+    )
 
 
 def search_at_random(world: World, seed: int) -> None:
     """A random approach and rate, all epochs, until the time is over."""
-    order = sorted(world.runs)
+    order = list(world.settings)
     random.Random(seed).shuffle(order)
     for approach, rate in order:
-        epochs = len(world.runs[approach, rate]["validation"])
+        epochs = len(world.runs[approach, rate, 0]["validation"])
         for _ in world.train(approach, rate, epochs):
             pass
         if world.left <= 0:
@@ -210,7 +227,7 @@ def search_by_hyperband(world: World, seed: int) -> None:
         pruner=optuna.pruners.HyperbandPruner(1, most, 2),
     )
     names = list(world.approaches)
-    for _ in range(20 * len(world.runs)):  # one that is drawn again is free
+    for _ in range(20 * len(world.settings)):  # one that is drawn again is free
         trial = study.ask()
         approach = trial.suggest_categorical("approach", names)
         count = len(world.approaches[approach]["rates"])
@@ -233,10 +250,10 @@ def search_by_hyperband(world: World, seed: int) -> None:
 def just_fine_tune(world: World, seed: int) -> None:
     """Everything trained, the usual rate first, then those beside it."""
     del seed
-    rates = sorted(r for name, r in world.runs if name == EVERYTHING)
+    rates = [rate for name, rate in world.settings if name == EVERYTHING]
     middle = rates[len(rates) // 2]
     for rate in sorted(rates, key=lambda r: (abs(r - middle), r)):
-        epochs = len(world.runs[EVERYTHING, rate]["validation"])
+        epochs = len(world.runs[EVERYTHING, rate, 0]["validation"])
         for _ in world.train(EVERYTHING, rate, min(4, epochs)):
             pass
         if world.left <= 0:
@@ -255,11 +272,12 @@ CONTESTANTS: dict[str, Callable[[World, int], None]] = {
 
 
 def grid_seconds(record: Record) -> float:
-    """What the whole grid takes, each cache built once."""
+    """What the grid takes with one seed, each cache built once."""
     free = {"start_seconds": 0.0, "probe": {"seconds": 0.0}}
     world = World({**record, **free}, float("inf"))
-    for (approach, rate), run in world.runs.items():
-        for _ in world.train(approach, rate, len(run["validation"])):
+    for approach, rate in world.settings:
+        epochs = len(world.runs[approach, rate, 0]["validation"])
+        for _ in world.train(approach, rate, epochs):
             pass
     return world.clock
 
@@ -274,17 +292,37 @@ def best_of(
     """
     words = (record["floor"], record["test_floor"])
     probe = (record["probe"]["validation"], record["probe"]["test"])
-    return max([words, probe, *pairs], key=lambda pair: pair[0])
+    return max([words, probe, *pairs], key=_on_validation)
+
+
+def _on_validation(pair: tuple[float, float]) -> float:
+    return pair[0]
+
+
+def _epochs(run: Record) -> list[tuple[float, float]]:
+    """Validation and test of each epoch of a run."""
+    return list(zip(run["validation"], run["test"]))
 
 
 def grid_best(record: Record) -> tuple[float, float]:
-    """Validation and test of the best answer that a whole grid gives."""
+    """Validation and test of the best answer that a whole grid gives.
+
+    Settings that ran with the most seeds are compared by their means over
+    seeds, of each seed's best epoch on validation. The highest of single scores
+    would be mostly luck.
+    """
+    settings: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for run in record["runs"]:
+        best = max(_epochs(run), key=_on_validation)
+        settings.setdefault((run["approach"], run["rate"]), []).append(best)
+    most = max(map(len, settings.values()))
     return best_of(
         record,
         (
-            pair
-            for run in record["runs"]
-            for pair in zip(run["validation"], run["test"])
+            (statistics.fmean(v), statistics.fmean(t))
+            for v, t in (
+                zip(*pairs) for pairs in settings.values() if len(pairs) == most
+            )
         ),
     )
 

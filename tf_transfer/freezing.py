@@ -10,8 +10,9 @@ training everything.
 is the whole study of a task: it fits the probe, which is ours, searches the
 learning rate that is best for training everything, then trains with every N at
 that rate, several trials each, and shows how many trained blocks are enough,
-what they cost, and how sure that is. It runs as a sweep: finished trials are reused, and interrupted ones
-continue. `--search=bisect` finds the number without trying all.
+what they cost, and how sure that is. It runs as a sweep: finished trials are
+reused, and interrupted ones continue. `--search=bisect` finds the number
+without trying all.
 
 Defaults are the paper's and its authors' code's: batch 16, 3 epochs for BERT
 and 10 for RoBERTa, rates from 1e-5 to 5e-5, five trials, Adam with bias

@@ -77,3 +77,31 @@ def test_what_is_worse_than_words_alone_is_not_the_answer():
     for run in record["runs"]:
         run["validation"] = [record["floor"] - 1] * len(run["validation"])
     assert search_replay.regret_at(events, 2.0, record) == (0.0, 0.0)
+
+
+def test_the_grid_answers_by_the_mean_of_the_settings_with_most_seeds():
+    record = made_up.make_record()
+    lucky = record["runs"][0]
+    lucky["validation"], lucky["test"] = [99.0] * 8, [99.0] * 8
+    chosen = record["runs"][7]
+    for seed, score in ((0, 90.0), (1, 92.0), (2, 94.0)):
+        run = {**chosen, "seed": seed}
+        run["validation"] = [score - 1] * 7 + [score]
+        run["test"] = [0.0] * 7 + [score - 5]
+        if seed:
+            record["runs"].append(run)
+        else:
+            chosen.update(run)
+    assert search_replay.grid_best(record) == pytest.approx((92.0, 87.0))
+
+
+def test_a_seed_of_the_grid_is_replayed_and_others_bring_nothing():
+    record = made_up.make_record()
+    run = next(r for r in record["runs"] if r["approach"] == "last_4")
+    record["runs"].append({**run, "seed": 1, "epoch_seconds": [7.0] * 8})
+    world = search_replay.World(record, 1e6)
+    world.build("last_4")
+    before = world.clock
+    assert len(list(world.train("last_4", run["rate"], 3, 1))) == 3
+    assert world.clock == before + run["beside_seconds"] + 21.0
+    assert ("last_4", run["rate"], 2) not in world.runs

@@ -13,6 +13,16 @@ from tf_transfer.searches import space as space_lib
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.train import usual_rate
 
+TASKS = [
+    "cola",
+    "disaster",
+    "mrpc",
+    "rotten_tomatoes",
+    "rte",
+    "sst2",
+    "stsb",
+]
+
 
 @pytest.fixture(scope="module")
 def replayed(tmp_path_factory):
@@ -63,7 +73,7 @@ def test_without_records_it_says_what_to_do(tmp_path, capsys):
 
 
 def test_without_a_finished_task_the_records_stay(tmp_path, capsys):
-    (tmp_path / "records.json").write_text("kept")
+    (tmp_path / "records.json").write_text('{"kept": {}}')
     code = commands.call(
         lambda: search.main(["search"]),
         search.define_flags,
@@ -72,10 +82,10 @@ def test_without_a_finished_task_the_records_stay(tmp_path, capsys):
     )
     assert code == 1
     assert "--runs=nowhere: no task" in capsys.readouterr().err
-    assert (tmp_path / "records.json").read_text() == "kept"
+    assert (tmp_path / "records.json").read_text() == '{"kept": {}}'
 
 
-@pytest.mark.parametrize("name", ["glue", "sst2", "tweets"])
+@pytest.mark.parametrize("name", TASKS)
 def test_the_grids_hold_the_rates_that_a_search_tries(name):
     path = os.path.join(commands.ROOT, "experiments", "search", f"{name}.json")
     grid = grid_lib.read(path)

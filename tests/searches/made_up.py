@@ -48,6 +48,7 @@ def make_record(seed=0):
                 {
                     "approach": name,
                     "rate": rate,
+                    "seed": 0,
                     "validation": scores,
                     "test": [score - 1 for score in scores],
                     "epoch_seconds": [seconds] * EPOCHS,
