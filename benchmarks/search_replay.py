@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tf_transfer import search as search_lib
+from tf_transfer.searches import costs
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.costs import Prior
@@ -145,14 +146,19 @@ def search(world: World, seed: int) -> None:
         )
         for a in record["approaches"]
     ]
-    priors = {a["name"]: Prior(**a["prior"]) for a in record["approaches"]}
+    probe = record["probe"]
+    slowness = costs.slowness(probe["pass_seconds"], probe["counted_seconds"])
+    priors = {
+        a["name"]: Prior(**a["prior"]).times(slowness)
+        for a in record["approaches"]
+    }
     most = max(len(run["validation"]) for run in record["runs"])
     planner = planner_lib.Planner(
         space,
         Costs(priors),
         planner_lib.Options(world.budget, most, seed),
         planner_lib.noise_of(record["validation_examples"]),
-        max(record["floor"], record["probe"]["validation"]),
+        max(record["floor"], probe["validation"]),
     )
     while True:
         action = planner.next(world.left)

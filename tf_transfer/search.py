@@ -42,6 +42,7 @@ from tf_transfer.data import task_file
 from tf_transfer.data.task import Examples
 from tf_transfer.models import loading
 from tf_transfer.models import methods
+from tf_transfer.searches import costs
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
@@ -624,9 +625,17 @@ class Search:
                 f"{name.capitalize()}: validation {self.metric} {score:.1f}",
                 flush=True,
             )
+        slowness = self._slowness()
         self.planner = planner_lib.Planner(
             self.space,
-            Costs({a.name: self.history.priors[a.name] for a in self.space}),
+            Costs(
+                {
+                    approach.name: self.history.priors[approach.name].times(
+                        slowness
+                    )
+                    for approach in self.space
+                }
+            ),
             planner_lib.Options(
                 self.settings.seconds, self.settings.max_epochs
             ),
@@ -648,10 +657,10 @@ class Search:
         The encoder runs over texts that it has not seen. 0 where there are
         none, or it would take too long.
         """
-        if not self.testing:
+        if not self.testing or self.planner is None:
             return 0.0
         validating = max(
-            p.predict_seconds for p in self.history.priors.values()
+            p.predict_seconds for p in self.planner.costs.priors.values()
         )
         seconds = planner_lib.MARGIN_UNMEASURED * (
             validating * self.testing / self.validating
@@ -728,6 +737,19 @@ class Search:
         for run in todo.values():
             if seconds <= PROBE_SHARE * runner.left:
                 runner.do_alone(run, meanwhile=lambda: None)
+
+    def _slowness(self) -> float:
+        """How many times longer than counted the probe's pass took."""
+        from tf_transfer.reports import answer as reports
+
+        probe = self.baselines.get(reports.PROBE)
+        result = probe.directory.result() if probe else None
+        if result is None:
+            return 1.0
+        return costs.slowness(
+            result["prefix_build_seconds"],
+            self.history.priors[PROBE_NAME].build_seconds,
+        )
 
     def _validated(self) -> dict[str, float]:
         """What the models that train nothing score on validation, in points."""

@@ -33,6 +33,32 @@ class Prior:
     predict_seconds: float = 0.0
     updates: int = 100
 
+    def times(self, factor: float) -> "Prior":
+        """The same work on a machine that takes `factor` times as long."""
+        return dataclasses.replace(
+            self,
+            epoch_seconds=factor * self.epoch_seconds,
+            build_seconds=factor * self.build_seconds,
+            predict_seconds=factor * self.predict_seconds,
+        )
+
+
+def slowness(pass_seconds: float, counted: float) -> float:
+    """How many times longer than counted the encoder runs on this machine.
+
+    The peak speed of matrix products may say little: one that was counted with
+    bfloat16 products of a new CPU took seven times as long.
+
+    Args:
+        pass_seconds: that the probe's pass took, tracing included.
+        counted: the seconds that it was to take.
+
+    Returns:
+        At least 1: a fast pass says little, as it may have read a part of its
+        states from the disk.
+    """
+    return max(1.0, (pass_seconds - FIRST_RUN_SECONDS) / max(counted, 1e-9))
+
 
 @dataclasses.dataclass
 class _Measured:
