@@ -743,13 +743,12 @@ class Search:
         from tf_transfer.reports import answer as reports
 
         probe = self.baselines.get(reports.PROBE)
-        result = probe.directory.result() if probe else None
-        if result is None:
+        result = (probe.directory.result() if probe else None) or {}
+        seconds = result.get("prefix_build_seconds")
+        if seconds is None:
             return 1.0
-        return costs.slowness(
-            result["prefix_build_seconds"],
-            self.history.priors[PROBE_NAME].build_seconds,
-        )
+        counted = self.history.priors[PROBE_NAME].build_seconds
+        return costs.slowness(seconds, counted)
 
     def _validated(self) -> dict[str, float]:
         """What the models that train nothing score on validation, in points."""

@@ -40,6 +40,7 @@ class World:
         tested: approaches of the runs that were scored on the test.
         breaks: approaches whose runs fail.
         words_seconds: that words alone take; longer than a minute they hang.
+        pass_seconds: that the probe says its pass took, if any.
         on_run: called with each run; what it returns is how the run ends.
     """
 
@@ -50,6 +51,7 @@ class World:
         self.tested = []
         self.breaks = ()
         self.words_seconds = 3.0
+        self.pass_seconds = None
         self.on_run = lambda run: None
 
     def do(self, run):
@@ -63,7 +65,8 @@ class World:
             return None
         if settings.is_probe:
             self.now += PROBE_SECONDS
-            finish(run, 1, PROBE_SECONDS, "one held-out set")
+            seconds = self.pass_seconds
+            finish(run, 1, PROBE_SECONDS, "one held-out set", seconds)
             return None
         self.now += BESIDE_SECONDS
         outcome = self.on_run(run)
@@ -112,7 +115,7 @@ def score_of(settings, epoch):
     return (top - 8 * np.exp(-epoch) - 0.1 * settings.seed) / 100
 
 
-def finish(run, epochs, seconds, reason):
+def finish(run, epochs, seconds, reason, build_seconds=None):
     """Writes what a run of `tf_transfer.train` leaves."""
     settings, directory = run.settings, run.directory
     os.makedirs(directory.path, exist_ok=True)
@@ -166,6 +169,7 @@ def finish(run, epochs, seconds, reason):
             stop_reason=reason,
             phases=[run_files.phase(epochs)],
             prefix_seconds=3.0 * settings.score_test,
+            prefix_build_seconds=build_seconds,
             trainable_parameters=int(TOPS[settings.approach]),
             train_seconds=0.9 * seconds * epochs,
             seed=settings.seed,
@@ -189,7 +193,7 @@ def put_in(monkeypatch, world, jobs=1):
         search,
         "estimate_costs",
         lambda space, plan: {
-            "probe": Prior(PROBE_SECONDS, 0.0),
+            "probe": Prior(PROBE_SECONDS / 2, PROBE_SECONDS / 2),
             **{
                 approach.name: Prior(SECONDS[approach.name], 0.0)
                 for approach in space

@@ -395,3 +395,10 @@ def test_test_scores_decide_nothing(record):
     events = [replay(some, 0.1)[0].events for some in (record, changed)]
     seen = [[event[:2] for event in some] for some in events]
     assert seen[0] == seen[1]
+
+
+def test_a_slow_pass_of_the_probe_makes_all_counts_longer():
+    assert costs_lib.slowness(8.0 + 3 * 2.0, 2.0) == 3.0
+    assert costs_lib.slowness(1.0, 2.0) == 1.0  # its states were there in part
+    prior = costs_lib.Prior(2.0, 3.0, "cache", "family", 4.0, 5).times(3.0)
+    assert prior == costs_lib.Prior(6.0, 9.0, "cache", "family", 12.0, 5)

@@ -134,6 +134,17 @@ def test_the_end_has_a_falling_rate(searched):
     assert schedules.count("linear") == 1
 
 
+def test_counted_seconds_are_corrected_by_the_pass_of_the_probe(
+    world, tmp_path
+):
+    world.pass_seconds = 8.0 + 3 * fake_runs.PROBE_SECONDS / 2
+    path = fake_runs.write_task(tmp_path)
+    one = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
+    one.run()
+    for name, prior in one.planner.costs.priors.items():
+        assert prior.epoch_seconds == 3 * fake_runs.SECONDS[name]
+
+
 def test_more_workers_do_several_runs_at_once(monkeypatch, tmp_path):
     world = fake_runs.World()
     fake_runs.put_in(monkeypatch, world)
