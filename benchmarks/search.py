@@ -98,6 +98,16 @@ def make_table(rows: Sequence[Record]) -> str:
     return documents.as_markdown(lines)
 
 
+def tabulate_constants(judged: dict[str, dict[str, float]]) -> str:
+    """Mean regret on test by the constants of the planner, as Markdown."""
+    heads = ["budget", *next(iter(judged.values()))]
+    rows = [
+        [share, *(f"{value:.2f}" for value in values.values())]
+        for share, values in judged.items()
+    ]
+    return documents.as_markdown([heads, ["---"] * len(heads), *rows])
+
+
 def _mean_over_tasks(values: Sequence[float]) -> str:
     """The mean, and its 95 % interval over tasks drawn with replacement."""
     drawn = np.random.default_rng(0).choice(values, (RESAMPLES, len(values)))
@@ -176,10 +186,16 @@ def main(argv: list[str]) -> None:
     files.write_atomically(image, figure.render("png"))
     table = make_table(rows)
     print(table)
+    judged = tabulate_constants(
+        search_replay.judge_constants(records, values.seeds)
+    )
+    print(judged)
     if values.document:
         folder = os.path.dirname(values.document) or "."
         picture = f"![{figure.caption}]({os.path.relpath(image, folder)})"
-        documents.fill(values.document, MARK, f"{table}\n\n{picture}")
+        documents.fill(
+            values.document, MARK, f"{table}\n\n{picture}\n\n{judged}"
+        )
 
 
 if __name__ == "__main__":

@@ -56,10 +56,14 @@ def test_a_replay_fills_a_document_and_draws_a_figure(replayed):
 def test_the_document_holds_what_its_records_give():
     folder = os.path.join(commands.ROOT, search.FOLDER)
     with open(os.path.join(folder, "records.json"), encoding="utf-8") as file:
-        rows = search_replay.replay(json.load(file))
+        records = json.load(file)
+    rows = search_replay.replay(records)
+    judged = search_replay.judge_constants(records)
     page = os.path.join(commands.ROOT, "docs", "search.md")
     with open(page, encoding="utf-8") as file:
-        assert search.make_table(rows) in file.read()
+        text = file.read()
+    assert search.make_table(rows) in text
+    assert search.tabulate_constants(judged) in text
 
 
 def test_without_records_it_says_what_to_do(tmp_path, capsys):

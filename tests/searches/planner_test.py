@@ -140,6 +140,14 @@ def test_a_cache_that_was_there_says_nothing_of_what_others_take():
 # === Expected gains ===
 
 
+def test_gains_count_from_the_best_baseline_where_no_run_reaches_it():
+    point = gains.Point(1.0, 0.0, 100)
+    low = gains.Expectation([point], [40.0], noise=0.5, floor=50.0)
+    assert low.best == 50.0
+    high = gains.Expectation([point], [60.0], noise=0.5, floor=50.0)
+    assert high.best > 55.0
+
+
 def test_the_longer_and_the_less_known_may_gain_more():
     point = gains.Point(depth=1.0, rate=0, updates=30)
     expected = gains.Expectation([point], [70.0], noise=0.5, floor=50.0)
@@ -398,7 +406,7 @@ def test_test_scores_decide_nothing(record):
 
 
 def test_a_slow_pass_of_the_probe_makes_all_counts_longer():
-    assert costs_lib.slowness(8.0 + 3 * 2.0, 2.0) == 3.0
+    assert costs_lib.slowness(1.0 + 3 * 2.0, 2.0) == 3.0
     assert costs_lib.slowness(1.0, 2.0) == 1.0  # its states were there in part
     prior = costs_lib.Prior(2.0, 3.0, "cache", "family", 4.0, 5).times(3.0)
     assert prior == costs_lib.Prior(6.0, 9.0, "cache", "family", 12.0, 5)

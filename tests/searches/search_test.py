@@ -137,7 +137,7 @@ def test_the_end_has_a_falling_rate(searched):
 def test_counted_seconds_are_corrected_by_the_pass_of_the_probe(
     world, tmp_path
 ):
-    world.pass_seconds = 8.0 + 3 * fake_runs.PROBE_SECONDS / 2
+    world.pass_seconds = 1.0 + 3 * fake_runs.PROBE_SECONDS / 2
     path = fake_runs.write_task(tmp_path)
     one = search.Search(fake_runs.settings_of(path, tmp_path / "out"), 0.0)
     one.run()

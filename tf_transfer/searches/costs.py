@@ -9,6 +9,7 @@ from collections.abc import Sequence
 # program. Both are soon replaced by what is measured.
 FIRST_RUN_SECONDS = 8.0
 RUN_SECONDS = 2.0
+PASS_OVERHEAD_SECONDS = 1.0  # of the probe's pass: it traces one program
 FAR_CHEAPER = 0.1  # of an epoch's seconds: too little to tell a speed by
 
 
@@ -57,7 +58,7 @@ def slowness(pass_seconds: float, counted: float) -> float:
         At least 1: a fast pass says little, as it may have read a part of its
         states from the disk.
     """
-    return max(1.0, (pass_seconds - FIRST_RUN_SECONDS) / max(counted, 1e-9))
+    return max(1.0, (pass_seconds - PASS_OVERHEAD_SECONDS) / max(counted, 1e-9))
 
 
 @dataclasses.dataclass

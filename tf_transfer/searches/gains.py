@@ -21,8 +21,9 @@ run fell says nothing of the others. Nothing is fitted, so the same records give
 the same answer.
 
 The expected gain of a run is E[max(0, score - best)] under that normal, where
-`best` is the highest mean among the runs there are. What is next maximises it
-by the second, at the number of epochs that pays most.
+`best` is the highest mean among the runs there are, or the best baseline if it
+is higher. The next run maximises the gain per second, at the number of epochs
+that pays most.
 """
 
 import dataclasses
@@ -77,10 +78,12 @@ class Expectation:
         scores: in points.
         noise: standard deviation of a score from one seed to the next, in
             points.
-        floor: what is expected of a run before there is one, in points.
+        floor: score of the best baseline, in points; the expected score of
+            the first run.
 
     Attributes:
-        best: the highest mean score among the points; without any, the floor.
+        best: the highest mean score among the points, or the floor if that is
+            higher.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class Expectation:
             self._factor = np.linalg.cholesky(inner)
             self._weights = self._solve(values - self._mean)
             means, _ = self.predict(points)
-            self.best = float(means.max())
+            self.best = max(floor, float(means.max()))
 
     def _solve(self, right: np.ndarray) -> np.ndarray:
         half = np.linalg.solve(self._factor, right)

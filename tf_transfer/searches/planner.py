@@ -42,6 +42,10 @@ MOST_SEEDS = 5
 LEISURE = 0.2  # of the time left
 AT_ONCE = 0.5  # of the time left, that a step past one rung may take
 BUILD_SHARE = 0.3  # of a feature cache's seconds: it serves later runs, too
+# What a setting is expected to score on new texts: this share of its own mean,
+# the rest of what all runs say of it. Training is the answer if that is above
+# the best baseline by so many times the noise. docs/search.md judges both.
+OWN_SHARE, FLOOR_MARGIN = 0.5, 1.0
 LEAST_GAIN = 0.03  # points; what gains less is not tried before the end
 # What a prediction may be wrong by, before and after an approach was measured.
 MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
@@ -172,9 +176,9 @@ class Planner:
 
         The highest of many scores is mostly lucky. So what a setting is
         expected to score on new texts is halfway between its own mean over
-        seeds and what all runs say of it (`gains`); docs/search.md has what
-        that gains. One standard error is taken off, so that one lucky run does
-        not win against the mean of several.
+        seeds and what all runs say of it (`gains`). One standard error is
+        taken off, so that one lucky run does not win against the mean of
+        several.
         """
         expectation = self._expectation()
         groups: dict[Choice, dict[Choice, tuple[float, ...]]] = {}
@@ -186,9 +190,8 @@ class Planner:
             epochs = max(map(len, runs.values()))
             means, _ = expectation.predict([self._point(setting, epochs)])
             own = sum(scores) / len(scores)
-            found.append(
-                Found(setting, scores, epochs, (own + float(means[0])) / 2)
-            )
+            expected = OWN_SHARE * own + (1 - OWN_SHARE) * float(means[0])
+            found.append(Found(setting, scores, epochs, expected))
 
         def rank(one: Found) -> tuple[float, float]:
             sure = one.expected - self.noise / math.sqrt(len(one.scores))
@@ -202,7 +205,7 @@ class Planner:
         It was chosen among many, and the floor was not: it has to be better by
         the noise of a score.
         """
-        return one.expected > self.floor + self.noise
+        return one.expected > self.floor + FLOOR_MARGIN * self.noise
 
     def best_of_approaches(self) -> list[Found]:
         """The best setting of each approach, the best first."""
