@@ -186,9 +186,7 @@ def main(argv: list[str]) -> None:
     files.write_atomically(image, figure.render("png"))
     table = make_table(rows)
     print(table)
-    judged = tabulate_constants(
-        search_replay.judge_constants(records, values.seeds)
-    )
+    judged = tabulate_constants(search_replay.judge_constants(records))
     print(judged)
     if values.document:
         folder = os.path.dirname(values.document) or "."

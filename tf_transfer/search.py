@@ -12,10 +12,10 @@ Every run is one of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
 epochs, so that it can be continued. The next one is that with the highest
 expected gain per second (tf_transfer/searches/planner.py): what it costs is
 counted beforehand and corrected as measured, with the feature cache in mind.
-Optuna proposes rates. In the end the best run is trained again with a rate that
-falls to zero, and the best of the first three approaches with other seeds.
-Decisions look at validation alone: the test is scored once, at the end, of the
-run that is the answer.
+In the end the best run is trained again with a rate that falls to zero, and the
+best of the first three approaches with other seeds. Decisions look at
+validation alone: the test is scored once, at the end, of the run that is the
+answer.
 
 --budget is the seconds, minutes or hours from the command's start to its
 answer. Ctrl-C gives the answer so far; the same command with a larger budget

@@ -122,7 +122,7 @@ def test_constants_are_judged_on_the_task_that_did_not_choose_them():
 
 def test_every_pair_of_constants_is_replayed_and_put_back():
     records = {f"task_{n}": made_up.make_record(n) for n in range(2)}
-    judged = search_replay.judge_constants(records, 1)
+    judged = search_replay.judge_constants(records)
     assert list(judged) == list(search_replay.SHARES)
     for values in judged.values():
         assert values["best"] <= values["as they are"] <= values["worst"]

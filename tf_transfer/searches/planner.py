@@ -8,9 +8,8 @@
 A run trains at a constant rate up to a rung, 1, 2, 4, ... epochs, and may be
 continued to a later one. The next run, or continuation, is the one with the
 highest expected gain per second (`gains`, `costs`), at the rung that pays most;
-it goes as far towards that as half of the time left allows. The rate of an
-approach's first run is the likeliest by `gains`; Optuna proposes further ones
-(`rates`). What would not end in time is not begun.
+it goes as far towards that as half of the time left allows. What would not end
+in time is not begun.
 
 A share of the budget, CONFIRM_SHARE at most, is kept for the end, unless more
 than the noise of a score may still be gained: the best run is trained again
@@ -27,7 +26,6 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 
 from tf_transfer.searches import gains
-from tf_transfer.searches import rates
 from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.space import Approach
 from tf_transfer.searches.space import Choice
@@ -58,12 +56,10 @@ class Options:
     Attributes:
         budget: seconds.
         max_epochs: of a run.
-        seed: of what is drawn.
     """
 
     budget: float
     max_epochs: int
-    seed: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,7 +273,7 @@ class Planner:
         for approach in self.space.values():
             if self.costs.priors[approach.name].cache in being_built:
                 continue  # another run builds what it would read
-            for choice in self._open_choices(approach, expected):
+            for choice in self._open_choices(approach):
                 if choice not in busy and choice not in self._failed:
                     ranked.append(self._weigh(choice, expected, left))
         ranked = [pair for pair in ranked if pair[1] is not None]
@@ -309,42 +305,12 @@ class Planner:
             rungs.append(2 * rungs[-1])
         return rungs
 
-    def _open_choices(
-        self, approach: Approach, expected: gains.Expectation
-    ) -> Iterator[Choice]:
-        """The runs of an approach that can be continued, and a new one."""
-        most = self.options.max_epochs
-        known = {}
-        for choice, curve in self.curves.items():
-            is_plain = not (choice.seed or choice.linear_epochs)
-            if choice.approach == approach.name and is_plain:
-                # What it would reach makes short and long runs comparable.
-                point = self._point(choice, most)
-                known[choice.rate] = float(expected.predict([point])[0][0])
-                if len(curve) < most:
-                    yield choice
-        for choice in self._failed:
-            is_plain = not (choice.seed or choice.linear_epochs)
-            if choice.approach == approach.name and is_plain:
-                known.setdefault(choice.rate, self.floor)
-        if known:
-            rate = rates.propose(len(approach.rates), known, self.options.seed)
-        else:
-            rate = self._first_rate(approach, expected)
-        if rate is not None:
-            yield Choice(approach.name, rate)
-
-    def _first_rate(
-        self, approach: Approach, expected: gains.Expectation
-    ) -> int:
-        """Index of an approach's likeliest rate, by what others have shown."""
-        most = self.options.max_epochs
-        points = [
-            self._point(Choice(approach.name, rate), most)
-            for rate in range(len(approach.rates))
-        ]
-        means, _ = expected.predict(points)
-        return int(means.argmax())
+    def _open_choices(self, approach: Approach) -> Iterator[Choice]:
+        """The runs of an approach that can be begun or continued."""
+        for rate in range(len(approach.rates)):
+            choice = Choice(approach.name, rate)
+            if len(self.curves.get(choice, ())) < self.options.max_epochs:
+                yield choice
 
     def _weigh(
         self, choice: Choice, expected: gains.Expectation, left: float
