@@ -302,8 +302,9 @@ def best_of(
 ) -> tuple[float, float]:
     """Validation and test of the answer: the best on validation.
 
-    Words alone and the probe are known from the start, so they are the answer
-    where nothing is better. Of several, the first: the test does not choose.
+    The TF-IDF baseline and the probe are known from the start, so they are the
+    answer where nothing is better. Of several, the first: the test does not
+    choose.
     """
     words = (record["floor"], record["test_floor"])
     probe = (record["probe"]["validation"], record["probe"]["test"])

@@ -366,7 +366,7 @@ def test_every_word_of_a_file_gets_its_tag(entities, tmp_path, eager):
     assert out.read_text().splitlines() == expected and not tags
 
 
-def test_a_file_of_words_alone_will_do(entities, tmp_path, capsys, eager):
+def test_a_file_of_words_will_do(entities, tmp_path, capsys, eager):
     _, predictor, _ = entities
     path = tmp_path / "in.txt"
     path.write_text("-DOCSTART-\n\nthe\ndog\n\n\nwas\n")

@@ -63,7 +63,7 @@ def searched(tmp_path_factory):
 
 def test_a_killed_search_goes_on_with_what_it_had(searched):
     folder, known, said, _ = searched
-    assert len(known) >= 2  # words alone, and a run
+    assert len(known) >= 2  # TF-IDF, and a run
     after = {path: json.loads(path.read_text()) for path in results(folder)}
     for result in known:
         [same] = [
@@ -72,7 +72,7 @@ def test_a_killed_search_goes_on_with_what_it_had(searched):
             if other["key_sha256"] == result["key_sha256"]
         ]
         assert same["epochs_run"] >= result["epochs_run"]
-    assert said.count("Words alone: validation") == 1
+    assert said.count("of the TF-IDF baseline: ") == 1
     assert not os.path.exists(folder / "out" / ".search" / "kept")
 
 
@@ -89,7 +89,7 @@ def test_the_answer_predicts_and_is_found_by_its_command(searched):
     )
     assert code == 0, err
     assert out.startswith("Already done: ")
-    if "use words alone" in said:  # a random encoder seldom beats them
+    if "use the TF-IDF baseline" in said:  # a random encoder seldom beats them
         assert "--features=tfidf" in line and "To predict" not in said
         return
     [run] = re.findall(r"--run=(\S+) --text", said)

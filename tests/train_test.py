@@ -102,12 +102,12 @@ def test_without_a_task_it_says_what_to_give():
         train.Settings().resolve()
 
 
-# === Words alone ===
+# === The TF-IDF baseline ===
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def words_alone(request, tmp_path_factory):
-    """A run of words alone, and what it printed last."""
+def tfidf(request, tmp_path_factory):
+    """A run of TF-IDF, and what it printed last."""
     folder = tmp_path_factory.mktemp(request.param)
     path = own_data.write_task(
         folder, request.param, ending="jsonl", **KINDS[request.param]
@@ -115,10 +115,10 @@ def words_alone(request, tmp_path_factory):
     return train.run(settings_of(path, folder / "runs", features="tfidf"))
 
 
-def test_words_alone_are_a_run_with_predictions(words_alone):
-    task = words_alone.experiment.task
-    record = words_alone.record
-    arrays = np.load(os.path.join(words_alone.directory, "predictions.npz"))
+def test_tfidf_is_a_run_with_predictions(tfidf):
+    task = tfidf.experiment.task
+    record = tfidf.record
+    arrays = np.load(os.path.join(tfidf.directory, "predictions.npz"))
     for kind in ("validation", "test"):
         assert record[kind] == pytest.approx(
             metrics.measure(
@@ -132,26 +132,26 @@ def test_words_alone_are_a_run_with_predictions(words_alone):
         assert record["test"]["f1_micro"] > 0.8
 
 
-def test_words_alone_need_no_encoder_to_be_named(words_alone):
-    settings = words_alone.experiment.settings
-    assert "model_identity" not in words_alone.experiment.identities
-    assert f"{os.sep}tfidf{os.sep}" in words_alone.directory
+def test_tfidf_needs_no_encoder_to_be_named(tfidf):
+    settings = tfidf.experiment.settings
+    assert "model_identity" not in tfidf.experiment.identities
+    assert f"{os.sep}tfidf{os.sep}" in tfidf.directory
     assert settings.title == "split_seed=0"
 
 
-def test_an_end_says_score_interval_and_what_to_try(words_alone, capsys):
-    words_alone.experiment.train()
+def test_an_end_says_score_interval_and_what_to_try(tfidf, capsys):
+    tfidf.experiment.train()
     said = capsys.readouterr().out
     assert "Already done" in said
-    task = words_alone.experiment.task
+    task = tfidf.experiment.task
     assert f"{task.name}, tfidf" in said and f"{task.metric} " in said
     assert "Test: " in said and "on 12 texts." in said and " to " in said
-    assert ("commonest answer" in said) == (task.kind != "score")
+    assert ("majority baseline" in said) == (task.kind != "score")
     assert "Next: an encoder" in said
 
 
 @pytest.mark.parametrize("seen", [(0, 2), (1, 2, 3)])
-def test_words_alone_know_labels_that_no_training_text_has(seen):
+def test_tfidf_knows_labels_that_no_training_text_has(seen):
     task = Task("t", "", ("text",), "label", ("a", "b", "c", "d"), "accuracy")
     words = ["red", "green", "blue", "white"]
     labels = np.array([label for label in seen for _ in range(9)])
@@ -162,7 +162,7 @@ def test_words_alone_know_labels_that_no_training_text_has(seen):
     np.testing.assert_array_equal(logits.argmax(axis=1), labels)
 
 
-def test_each_word_gets_its_commonest_tag():
+def test_each_word_gets_its_most_frequent_tag():
     task = Task(
         "t", "", ("words",), "tags", ("O", "B-X", "I-X"), "f1", kind="entities"
     )
@@ -172,7 +172,7 @@ def test_each_word_gets_its_commonest_tag():
         [["B-X", "O", "B-X"], ["O", "O"]],
     )
     logits = (
-        usual.CommonestTags(task)
+        usual.MostFrequentTags(task)
         .fit(sentences)
         .logits(Sentences(np.arange(1), [["a", "new", "c"]], [["O"] * 3]))
     )
@@ -182,7 +182,7 @@ def test_each_word_gets_its_commonest_tag():
 # === An encoder ===
 
 
-def test_a_run_ends_beside_words_alone_on_the_same_texts(tmp_path, capsys):
+def test_a_run_ends_beside_tfidf_on_the_same_texts(tmp_path, capsys):
     path = own_data.write_task(tmp_path, ending="jsonl")
     with quick.eagerly():
         result = train.run(settings_of(path, tmp_path / "runs"))
@@ -190,8 +190,8 @@ def test_a_run_ends_beside_words_alone_on_the_same_texts(tmp_path, capsys):
     for words in (
         "news, last_1",
         "the probe",
-        "words alone",
-        "commonest answer",
+        "the TF-IDF baseline",
+        "majority baseline",
         "points more",
         "Training loses",
         "Depth profile, accuracy of the probe",
@@ -215,7 +215,7 @@ def test_a_run_ends_beside_words_alone_on_the_same_texts(tmp_path, capsys):
     np.testing.assert_array_equal(run.labels, other.labels)
 
 
-def test_runs_without_a_test_score_are_reported_beside_words_alone(tmp_path):
+def test_runs_without_a_test_score_are_reported_beside_tfidf(tmp_path):
     """As those of a search: all count by what they score on validation."""
     path = own_data.write_task(tmp_path)
     with quick.eagerly():
@@ -324,20 +324,18 @@ def test_what_only_validates_is_compared_with_words_on_validation(
     [line] = [
         line
         for line in capsys.readouterr().out.splitlines()
-        if line.strip().startswith("words alone")
+        if line.strip().startswith("the TF-IDF baseline")
     ]
     assert " 100.0" in line
 
 
-def test_a_run_is_answered_where_words_alone_have_nothing_to_learn(
-    tmp_path, capsys
-):
+def test_a_run_is_answered_where_tfidf_has_nothing_to_learn(tmp_path, capsys):
     columns = own_data.news(30)
     columns["body"] = [" ".join("ab c"[n % 2 :: 2]) for n in range(30)]
     path = own_data.write_task(tmp_path, columns=columns)
     train.run(settings_of(path, tmp_path / "runs"))
     out = capsys.readouterr().out
-    assert "words alone" not in out and "tf_transfer.predict" in out
+    assert "the TF-IDF baseline" not in out and "tf_transfer.predict" in out
 
 
 @pytest.mark.parametrize("right", [20, 19])

@@ -5,7 +5,7 @@
         --max_loss=1
 
 It says what to train and at what rate, what is lost against training
-everything, whether the encoder is worth it beside words alone, and leaves the
+everything, whether the encoder beats the TF-IDF baseline, and leaves the
 trained model: ten lines on the screen, and OUT/search.html.
 
 Every run is one of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
@@ -542,7 +542,8 @@ class Search:
 
         self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
-            self.baselines[reports.WORDS] = self.plan.baseline("tfidf")
+            name = reports.name_baseline("tfidf", experiment.task.is_tagging)
+            self.baselines[name] = self.plan.baseline("tfidf")
         self.baselines[reports.PROBE] = self.plan.baseline("frozen")
         self.planner: planner_lib.Planner | None = None
         self.refit: Planned | None = None
@@ -622,7 +623,7 @@ class Search:
         known = self._validated()
         for name, score in known.items():
             print(
-                f"{name.capitalize()}: validation {self.metric} {score:.1f}",
+                f"Validation {self.metric} of {name}: {score:.1f}",
                 flush=True,
             )
         slowness = self._slowness()
@@ -719,24 +720,20 @@ class Search:
             gc.collect()
 
     def _fit_baselines(self, runner: runner_lib.Runner) -> None:
-        """Fits words alone and the probe, as far as there is time for them."""
-        from tf_transfer.reports import answer as reports
-
-        todo = {
-            name: run
-            for name, run in self.baselines.items()
+        """Fits the baselines, as far as there is time for them."""
+        todo = [
+            run
+            for run in self.baselines.values()
             if not self.is_over and run.directory.result() is None
-        }
-        words = todo.pop(reports.WORDS, None)
-        if words is not None:
-            runner.do_alone(words, meanwhile=self._count_costs)
+        ]
+        if todo and not todo[0].settings.is_probe:
+            runner.do_alone(todo.pop(0), meanwhile=self._count_costs)
         else:
             self._count_costs()
         prior = self.history.priors[PROBE_NAME]
         seconds = prior.epoch_seconds + prior.build_seconds
-        for run in todo.values():
-            if seconds <= PROBE_SHARE * runner.left:
-                runner.do_alone(run, meanwhile=lambda: None)
+        if todo and seconds <= PROBE_SHARE * runner.left:
+            runner.do_alone(todo[0], meanwhile=lambda: None)
 
     def _slowness(self) -> float:
         """How many times longer than counted the probe's pass took."""

@@ -6,7 +6,7 @@
     python -m tf_transfer.train --task=mine.toml --features=tfidf
 
 A task file says what the texts and labels are (docs/own_task.md); one table
-needs none. It ends with the score beside the commonest answer and words alone,
+needs none. It ends with the score beside the majority baseline and TF-IDF,
 what to try next, and how to predict.
 
 Defaults are what the field uses now, not a paper's of the other commands:
@@ -25,7 +25,7 @@ units of their deviation. A tenth of the training set validates, drawn by
 --split_seed, where the task has nothing else.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
-frozen encoder (docs/probe.md). --features=tfidf is words alone: TF-IDF of words
+frozen encoder (docs/probe.md). --features=tfidf is the TF-IDF baseline: words
 and of pairs of words, and such a regression. Both are scikit-learn's, chosen by
 cross-validation within the training set; --baseline adds them to every run of
 an encoder.
@@ -76,7 +76,7 @@ SPARSE_KEY = (
 )
 
 
-# What else words alone read, without a number that changes by it.
+# What else the TF-IDF baseline reads, without a number that changes by it.
 SPARSE_READS = (
     *SPARSE_KEY,
     *tasks.TABLE_FLAGS,
@@ -129,7 +129,7 @@ class Settings(tasks.TaskSettings):
     )
     baseline: bool = setting(
         True,
-        "Also fit the probe and words alone on the same split (up to "
+        "Also fit the probe and the TF-IDF baseline on the same split (up to "
         f"{MOST_FOR_BASELINE:,} training texts), to compare with.",
         hashed=False,
     )
@@ -231,7 +231,7 @@ class Settings(tasks.TaskSettings):
         return super().title
 
     def unread(self) -> list[str]:
-        """Words alone read what decides the split, and no more."""
+        """The TF-IDF baseline reads what decides the split, and no more."""
         names = super().unread()
         if self.is_sparse:
             names += [
@@ -280,7 +280,7 @@ class Settings(tasks.TaskSettings):
 
 
 class Train(experiment.Experiment):
-    """One run on a task of one's own: an encoder, or words alone."""
+    """One run on a task of one's own: an encoder, or a baseline."""
 
     name = "train"
     Settings = Settings
@@ -321,7 +321,7 @@ class Train(experiment.Experiment):
 
     @property
     def identities(self) -> dict[str, str]:
-        """What else belongs to the key of a run; words alone have no model."""
+        """What else belongs to the key of a run; TF-IDF has no encoder."""
         if self.settings.is_sparse:
             return {"data_identity": self.data_identity}
         return super().identities
@@ -415,7 +415,7 @@ class Train(experiment.Experiment):
         if answering is not run:
             predict += " (the probe, which is better on validation)"
         if settings.is_sparse:
-            predict = "give a run of an encoder; words alone keep no model."
+            predict = "give a run of an encoder; this baseline keeps no model."
         print(
             answer.describe(
                 run,
@@ -450,13 +450,13 @@ class Train(experiment.Experiment):
         settings = self.settings
         if not settings.baseline or settings.is_sparse:
             return {}
-        features = {answer.PROBE: "frozen", answer.WORDS: "tfidf"}
-        if settings.is_probe:
-            del features[answer.PROBE]
         found = {}
-        for name, value in features.items():
+        for features in ("frozen", "tfidf"):
+            if features == settings.features:
+                continue
+            name = answer.name_baseline(features, self.task.is_tagging)
             try:
-                path = self._baseline(value)
+                path = self._baseline(features)
                 scored = answer.open_scored(path, kind) if path else None
             except UserError as error:  # the run itself is finished
                 logging.warning("No score of %s: %s", name, error)

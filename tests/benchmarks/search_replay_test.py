@@ -68,7 +68,7 @@ def test_of_equal_epochs_the_test_chooses_none():
     assert search_replay.regret_at(events, 3.0, record) == (0.0, 10.0)
 
 
-def test_what_is_worse_than_words_alone_is_not_the_answer():
+def test_what_is_worse_than_tfidf_is_not_the_answer():
     record = made_up.make_record()
     best, on_test = search_replay.grid_best(record)
     events = [(1.0, record["floor"] - 5, 99.0)]

@@ -28,7 +28,7 @@ def test_a_card_counts_labels_repeats_and_what_is_cut(tmp_path):
     assert "repeated texts in train: " in text
     assert "16.7 % of the texts and 57.1 % of the tokens are cut" in text
     commonest = 100 * np.bincount(examples["test"][""].labels).max() / 12
-    assert f"commonest answer: accuracy {commonest:.1f}" in text
+    assert f"majority baseline: accuracy {commonest:.1f}" in text
 
 
 @pytest.mark.parametrize(

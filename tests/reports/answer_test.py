@@ -60,17 +60,17 @@ def test_what_training_brings_is_said_in_words(ours, theirs, count, sentence):
     assert said.strip().startswith(first)
 
 
-def test_few_long_reviews_are_told_that_words_alone_are_better():
-    """192 of them: 56.7 where words alone have 83.3."""
+def test_few_long_reviews_are_answered_with_tfidf():
+    """192 of them: 56.7 where TF-IDF has 83.3."""
     run, words = scored(68, 120), scored(100, 120, "tfidf")
-    baselines = {answer.WORDS: words}
+    baselines = {answer.TFIDF: words}
     said = answer.describe(run, baselines, "so", [])
     assert "26.7 points more (" in said and "points ahead" not in said
-    assert "Training loses 26.7 points to words alone." in said
+    assert "Training loses 26.7 points to the TF-IDF baseline." in said
     [first, *_] = answer.suggest(run, baselines, settings())
     assert first.startswith(
-        "what was trained is worse than words alone: stay with it; or more "
-        "updates, --max_epochs=8"
+        "what was trained is worse than the TF-IDF baseline: stay with it; or "
+        "more updates, --max_epochs=8"
     )
 
 

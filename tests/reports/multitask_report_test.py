@@ -352,7 +352,7 @@ def test_every_run_is_in_the_list_the_best_first_then_the_majority():
         "output layers; mean; cached; did not train",
         "output layers, then everything; mean; sampled by size^1 to size^0.2; "
         "did not train",
-        "the commonest answer",
+        "the majority baseline",
     ]
     assert rows["rates and epochs"][0] == "lr 2e-05 after 0.001; 20 epochs"
     assert sum(rows.n[:-1]) == sum(map(len, groups))

@@ -193,7 +193,7 @@ def test_without_anything_to_compare_the_best_row_is_told():
     assert "On rte, last 2 scores 79.0 (78.5 to 79.5), the best of 2" in text
 
 
-def test_an_encoder_stands_beside_words_alone_on_the_same_texts():
+def test_an_encoder_stands_next_to_tfidf_on_the_same_texts():
     encoders = make_runs([79, 79.5, 78.5], "2")
     key = encoders[0]["key"]
     few = {n: key[n] for n in ("module", "task", "seed", "data_identity")}

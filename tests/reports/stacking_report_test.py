@@ -218,7 +218,7 @@ def test_every_group_is_a_row_with_its_rates_and_the_majority_last():
             *(f"{first}, then 2e-05 for 3", "1"),  # of 300 examples
         ],
     ]
-    assert rows["head"].iloc[-1] == "the commonest answer"
+    assert rows["head"].iloc[-1] == "the majority baseline"
     assert rows["accuracy"].iloc[-1] == "60.00"
     assert sum(map(int, rows.n[:-1])) == len(study.runs)
     # Half a point of deviation on both sides, three seeds: t(4) 2.776 * 0.408.

@@ -39,7 +39,7 @@ class World:
         done: (approach, lr, seed, schedule, epochs) of each run.
         tested: approaches of the runs that were scored on the test.
         breaks: approaches whose runs fail.
-        words_seconds: that words alone take; longer than a minute they hang.
+        tfidf_seconds: of the TF-IDF baseline; over a minute it hangs.
         pass_seconds: that the probe says its pass took, if any.
         on_run: called with each run; what it returns is how the run ends.
     """
@@ -50,7 +50,7 @@ class World:
         self.done = []
         self.tested = []
         self.breaks = ()
-        self.words_seconds = 3.0
+        self.tfidf_seconds = 3.0
         self.pass_seconds = None
         self.on_run = lambda run: None
 
@@ -58,8 +58,8 @@ class World:
         """What a worker does with a run; see `fakes.FakeWorker`."""
         settings = run.settings
         if settings.is_sparse:
-            self.now += self.words_seconds
-            if self.words_seconds > 60:
+            self.now += self.tfidf_seconds
+            if self.tfidf_seconds > 60:
                 return "hangs"
             run.experiment.train()
             return None
@@ -206,7 +206,7 @@ def put_in(monkeypatch, world, jobs=1):
         lambda runs, jobs: fakes.make_pool(world.do, jobs or 1),
     )
     monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
-    # Words alone are fitted once, not for each of a grid of settings.
+    # The TF-IDF baseline is fitted once, not for each of a grid of settings.
     monkeypatch.setitem(usual.STRENGTHS, "classes", ("C", (10.0,)))
     monkeypatch.setattr(usual, "NGRAMS", usual.NGRAMS[:1])
 
@@ -217,8 +217,8 @@ def write_task(folder, count=300, noise=0.8, **keys):
     Args:
         folder, keys: see `own_data.write_task`.
         count: of texts.
-        noise: share of the texts whose label is any, so that words alone
-            score less than the runs.
+        noise: share of the texts whose label is any, so that TF-IDF
+            scores less than the runs.
     """
     columns, draw = own_data.news(count), np.random.default_rng(0)
     columns["team"] = [

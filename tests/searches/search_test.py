@@ -233,9 +233,9 @@ def test_the_answer_has_ten_lines_and_a_page(searched):
         "news: train ",
         "Validation: accuracy ",
         "Test: ",
-        "Beyond words alone (",
+        "Beyond the TF-IDF baseline (",
         "Beyond the probe (",
-        "The commonest answer",
+        "The majority baseline",
         "verything",
         "Against ",
         "With more time: ",
@@ -310,14 +310,12 @@ def test_a_cheaper_answer_may_lose_some_points(searched, monkeypatch, capsys):
     assert "(the fewest trained parameters within 9 points" in said
 
 
-def test_words_alone_are_the_answer_where_they_score_more(
-    world, tmp_path, capsys
-):
+def test_tfidf_is_the_answer_where_it_scores_more(world, tmp_path, capsys):
     path = fake_runs.write_task(tmp_path, noise=0.0)
     run(fake_runs.settings_of(path, tmp_path / "out", budget="2m"))
     answer = capsys.readouterr().out.strip().split("\n\n")[-1].splitlines()
     assert answer[0].startswith(
-        "news: use words alone (TF-IDF), accuracy 100.0 ("
+        "news: use the TF-IDF baseline, accuracy 100.0 ("
     )
     assert "The encoder that was trained is worse." in answer[0]
     assert "a larger --budget" in answer[0]
@@ -429,7 +427,7 @@ def test_too_small_a_budget_says_what_the_least_is(
     assert not world.done
     assert "--budget is too small for one epoch of anything" in said
     assert re.search(r"Give --budget=\d+s\.", said)
-    assert "Words alone: accuracy " in said
+    assert "accuracy of the TF-IDF baseline: " in said
     least = re.search(r"Give --budget=(\d+s)\.", said)[1]
     again = fake_runs.World()
     fake_runs.put_in(monkeypatch, again)
@@ -437,17 +435,17 @@ def test_too_small_a_budget_says_what_the_least_is(
     assert again.done
 
 
-def test_words_alone_that_do_not_end_in_time_say_what_to_give(
+def test_a_baseline_that_does_not_end_in_time_says_what_to_give(
     monkeypatch, tmp_path, capsys
 ):
     world = fake_runs.World()
-    world.words_seconds = 61.0
+    world.tfidf_seconds = 61.0
     fake_runs.put_in(monkeypatch, world)
     path = fake_runs.write_task(tmp_path)
     run(fake_runs.settings_of(path, tmp_path / "out", budget="10s"))
     said = capsys.readouterr().out
     assert not world.done
-    assert "--budget is too small to fit words alone" in said
+    assert "--budget is too small to fit a baseline" in said
     [least] = re.findall(r"Give --budget=(\w+)\.", said)
     again = fake_runs.World()
     fake_runs.put_in(monkeypatch, again)

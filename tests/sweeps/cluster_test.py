@@ -227,5 +227,5 @@ def test_a_search_trains_on_the_nodes(nodes, tmp_path):
     said, _ = search.communicate()
     assert search.returncode == 0, said
     assert "news: train " in said and "failed" not in said
-    assert len(search_test.results(tmp_path)) >= 2  # with words alone
+    assert len(search_test.results(tmp_path)) >= 2  # with TF-IDF
     wait_until_no_worker_is_left(tmp_path)

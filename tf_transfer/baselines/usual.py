@@ -1,10 +1,10 @@
-"""Words alone, as anyone would try them first: TF-IDF and a linear model.
+"""The TF-IDF baseline: words, or words and pairs of words, in a linear model.
 
-What scikit-learn's users do: TF-IDF of words, or of words and pairs of words,
-and a logistic regression, ridge regression for a score. How strong it is
-regularised, and which words, is chosen by cross-validation within the training
-set. A pair's features are those of both texts, their product and their
-difference. For entities, each word gets its commonest tag of the training set.
+It does what users of scikit-learn try first: logistic regression, and ridge
+regression for a score. The regularisation and the range of n-grams are chosen
+by cross-validation within the training set. A pair's features are those of both
+texts, their product and their difference. For entities, each word gets its most
+frequent tag of the training set.
 """
 
 import collections
@@ -26,7 +26,10 @@ STRENGTHS = {
     "labels": ("estimator__C", (1.0, 10.0)),
     "score": ("alpha", (1.0, 0.1)),
 }
-NGRAMS = ((1, 1), (1, 2))  # of a pair, words alone: its features are four
+NGRAMS = (
+    (1, 1),
+    (1, 2),
+)  # pairs have the first only: they have four columns of features
 MAX_ITERATIONS = 200
 MOST_SEARCHED = 20_000  # texts on which the settings are chosen
 NEVER = -1e4  # the logit of a label that no training text has
@@ -179,8 +182,8 @@ class Usual:
         return model_selection.KFold(count, **options)
 
 
-class CommonestTags:
-    """Each word's commonest tag in the training set; `O` of any other.
+class MostFrequentTags:
+    """Each word's most frequent tag in the training set; `O` of any other.
 
     Args:
         task: Its labels are the tags.
@@ -191,7 +194,7 @@ class CommonestTags:
         self._tag_of: dict[str, int] = {}
         self.chosen: dict[str, Any] = {}
 
-    def fit(self, sentences: Sentences) -> "CommonestTags":
+    def fit(self, sentences: Sentences) -> "MostFrequentTags":
         """Counts the tags of each word."""
         counts: dict[str, collections.Counter] = collections.defaultdict(
             collections.Counter
@@ -245,4 +248,4 @@ def _for_labels(
 
 def make(task: Task, seed: int) -> Any:
     """The baseline of a task."""
-    return CommonestTags(task) if task.is_tagging else Usual(task, seed)
+    return MostFrequentTags(task) if task.is_tagging else Usual(task, seed)

@@ -22,7 +22,7 @@ def describe(
     lengths: Sequence[int] | np.ndarray = (),
     max_length: int = 0,
 ) -> str:
-    """Sizes, labels, lengths, duplicates, and what the commonest answer scores.
+    """Sizes, labels, lengths, duplicates, and the majority baseline.
 
     Args:
         task: whose examples they are.
@@ -118,7 +118,7 @@ def _notes(task: Task, parts: dict[str, Any], counts: np.ndarray) -> list[str]:
         from tf_transfer.data import metrics  # takes seconds to import
 
         score = 100 * metrics.majority(task.metric, scored.labels)
-        notes.append(f"commonest answer: {task.metric} {score:.1f}")
+        notes.append(f"majority baseline: {task.metric} {score:.1f}")
     train = parts["train"]
     texts = [*zip(*train.texts)]
     repeated = len(texts) - int(tables.group_texts(texts).max()) - 1

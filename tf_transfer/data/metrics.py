@@ -215,7 +215,7 @@ def measure(
 
 
 def majority(name: str, labels: np.ndarray) -> float:
-    """What the commonest answer scores; 0 where the labels are numbers."""
+    """What the majority baseline scores; 0 where the labels are numbers."""
     if np.issubdtype(labels.dtype, np.floating):
         return 0.0
     if labels.ndim == 2:  # of each label by itself

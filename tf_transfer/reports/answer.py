@@ -1,6 +1,6 @@
 """What a finished run comes to, in a few lines: the end of a command.
 
-Its score with an interval, beside what the commonest answer and a baseline
+Its score with an interval, beside what the majority baseline and a baseline
 score on the same texts; what it took; what to try next; and how to predict.
 """
 
@@ -19,7 +19,8 @@ from tf_transfer.utils import formatting
 
 RESAMPLES = 500
 LEVEL = 0.95
-PROBE, WORDS = "the probe", "words alone"
+PROBE, MAJORITY = "the probe", "the majority baseline"
+TFIDF, MOST_FREQUENT_TAG = "the TF-IDF baseline", "the most frequent tag"
 CUT_SHARE = 0.05  # of the texts, from which on more length is advised
 
 
@@ -81,6 +82,18 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
             if f"{kind}_{name}" in arrays
         }
     return Scored(path, record, kind, **found)
+
+
+def name_baseline(features: str, is_tagging: bool) -> str:
+    """What to call a baseline.
+
+    Args:
+        features: `frozen` or `tfidf`.
+        is_tagging: whether words are labelled.
+    """
+    if features == "frozen":
+        return PROBE
+    return MOST_FREQUENT_TAG if is_tagging else TFIDF
 
 
 # === Intervals ===
@@ -149,7 +162,7 @@ def _interval(
 
 
 def majority(run: Scored) -> float | None:
-    """What the commonest answer scores, in points; None of a score."""
+    """What the majority baseline scores, in points; None of a score."""
     if run.is_tagged:
         return 0.0 if run.metric != "accuracy" else None
     if np.issubdtype(run.labels.dtype, np.floating):
@@ -185,9 +198,9 @@ def describe(
             for name, other in baselines.items()
         ),
     ]
-    commonest = majority(run)
-    if commonest is not None:
-        rows.append(("commonest answer", run.metric, f"{commonest:.1f}", ""))
+    majority_score = majority(run)
+    if majority_score is not None:
+        rows.append((MAJORITY, run.metric, f"{majority_score:.1f}", ""))
     lines = [
         f"{'Test' if run.kind == 'test' else 'Validation'}: {run.metric} "
         f"{run.score:.1f}{_in_brackets(score_interval(run))} on "
@@ -292,7 +305,7 @@ def suggest(
         for name, other in baselines.items()
         if (interval := difference_interval(run, other)) and interval[1] < 0
     ]
-    commonest = majority(run)
+    majority_score = majority(run)
     if ahead and not is_probe:
         advice = "stay with it"
         if PROBE in ahead:
@@ -302,7 +315,7 @@ def suggest(
             f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
             "another rate."
         )
-    elif commonest is not None and run.score <= commonest + 0.05:
+    elif majority_score is not None and run.score <= majority_score + 0.05:
         if not is_probe:
             steps.append(
                 "it has not learned: another rate, such as "

@@ -168,7 +168,7 @@ def count_seeds(rows: Sequence[Row]) -> int:
 def describe_best(rows: Sequence[Row]) -> list[str]:
     """The row with the best score on each task, where nothing is compared.
 
-    Beside an encoder's it tells that of words alone, and the other way round.
+    Next to an encoder's score stands that of TF-IDF, and the other way round.
     """
     sentences = []
     tasks = dict.fromkeys(row.task for row in rows)

@@ -18,7 +18,7 @@ from tf_transfer.reports import verdicts
 from tf_transfer.reports.sides import select
 
 DID_NOT_TRAIN = (
-    "`Did not train`: half of the runs or more score as the commonest answer "
+    "`Did not train`: half of the runs or more score as the majority baseline "
     "does, or give one answer only."
 )
 

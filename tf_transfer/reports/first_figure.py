@@ -133,7 +133,7 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
         {},
         "scores",
         "Test score with 95 % intervals over seeds; the grey mark is what the "
-        "commonest answer scores, a cross a row that did not train."
+        "majority baseline scores, a cross a row that did not train."
         + (
             f" The first {len(known)} of {len(scored)} rows of the table."
             if len(scored) > len(known)

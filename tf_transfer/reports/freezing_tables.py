@@ -64,7 +64,7 @@ class Row:
         blocks: of the encoder.
         runs: by number of trained blocks, and `all`.
         trials: the trials' scores in points, likewise.
-        majority: what the commonest answer scores, in points, or nan.
+        majority: what the majority baseline scores, in points, or nan.
         published: the authors' scores, as `published.json` has them; {} where
             these runs are not at the paper's settings, encoder and data, or
             are the authors' own.
@@ -102,7 +102,7 @@ class Row:
         return operating.authors_mean(self.trials[operating.ALL])
 
     def majority_passes(self, quality: float) -> bool:
-        """Whether the commonest answer alone is above a share of the score."""
+        """Whether the majority baseline alone is above a share of the score."""
         return self.majority > quality * self.full
 
     def published_score(self, blocks: int | str | None) -> str:
@@ -281,7 +281,8 @@ def tabulate_points(rows: Sequence[Row], options: Options) -> Table:
         "by the authors' averaging, which leaves out trials at 0 or not above "
         "0.9 of the best; published ones are by the latter, with the number "
         "of blocks that they give, and the deviation of all trials. *: the "
-        f"commonest answer alone passes, so the number says nothing. {COMMON}: "
+        "majority baseline alone passes, so the number says nothing. "
+        f"{COMMON}: "
         "the most that one of them needs, which is the paper's number of an "
         "encoder" + _explain_untrained(rows),
         _make_frame(lines),
@@ -481,7 +482,7 @@ def tabulate_scores(row: Row, rows: Sequence[Row]) -> Table:
         name,
         f"{row.name}, frozen blocks {row.mode}: {row.metric} in points, "
         f"learning rate {row.lr:g}; mean ± standard deviation over the trials. "
-        + (f"The commonest answer scores {majority}. " if majority else "")
+        + (f"The majority baseline scores {majority}. " if majority else "")
         + "The authors' averaging leaves out trials at 0 or not above 0.9 of "
         "the best; published scores are by it. The relative score is less that "
         "of training everything" + _explain_untrained([row]),

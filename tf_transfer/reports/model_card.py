@@ -57,9 +57,11 @@ def write_card(path: str, task: Any, form: str) -> str:
             f"- Score: {run.metric} {run.score:.1f}{between} on "
             f"{len(run.labels):,} {run.kind} examples, which trained nothing."
         )
-        commonest = answer.majority(run)
-        if commonest is not None:
-            lines.append(f"- The commonest answer scores {commonest:.1f}.")
+        majority_score = answer.majority(run)
+        if majority_score is not None:
+            lines.append(
+                f"- The majority baseline scores {majority_score:.1f}."
+            )
     command = shlex.join(config["starts"][-1]["command"])
     lines += [
         f"- Command: `{command}`",

@@ -220,7 +220,7 @@ def _list_recipes(name: str, runs: pd.DataFrame) -> Table:
     majorities = runs.record.iloc[0]["majorities"]
     rows.append(
         {
-            "trains": "the commonest answer",
+            "trains": "the majority baseline",
             "rates and epochs": "",
             "n": "",
             **{

@@ -73,7 +73,7 @@ class Row:
         share: percent of the time of training everything.
         epoch_share: the same of an epoch.
         trained: percent of the parameters.
-        majority: what the commonest answer scores, in points.
+        majority: what the majority baseline scores, in points.
         failed: whether it did not train; see `verdicts.did_not_train`.
         base: the row of training everything, where there is one.
         rates: that were tried, one of which was chosen on validation.
@@ -114,7 +114,7 @@ class Row:
 
     @property
     def has_encoder(self) -> bool:
-        """Whether it is not words alone."""
+        """Whether it is not the TF-IDF baseline."""
         return not self.runs.baseline.iloc[0]
 
 

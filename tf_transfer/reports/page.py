@@ -127,7 +127,7 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     for study in studies:
         rows = study.rows
         told = any(verdict.study for verdict in study.verdicts)
-        # With training everything, or an encoder with words alone.
+        # With training everything, or an encoder with the TF-IDF baseline.
         compares = any(row.base is not None for row in rows)
         compares |= study.runs.baseline.nunique() == 2
         if compares or told or study.name == "A":

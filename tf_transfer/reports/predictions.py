@@ -1,4 +1,4 @@
-"""What finished runs predicted, and what the commonest answer would score."""
+"""What finished runs predicted, and what the majority baseline would score."""
 
 import json
 import os
@@ -148,11 +148,11 @@ class Predictions:
             return None
 
 
-# === What the commonest answer scores ===
+# === What the majority baseline scores ===
 
 
 class Answers:
-    """What the commonest answer scores, and which runs give only one.
+    """What the majority baseline scores, and which runs give only one.
 
     The labels are read once for all runs on the same texts, split alike.
 
@@ -169,9 +169,9 @@ class Answers:
         """What a record is completed by.
 
         Returns:
-            `majorities`: dict from the run's metrics to what the commonest
-            answer scores, 0..1, of those that are known; `one_answer`: whether
-            the run gives all examples the same label.
+            `majorities`: dict from the run's metrics to what the majority
+            baseline scores, 0..1, of those that are known; `one_answer`:
+            whether the run gives all examples the same label.
         """
         texts = _describe_texts(record)
         if texts not in self._labels:
@@ -245,7 +245,7 @@ def _describe_texts(record: Record) -> str:
 def _majority_of(
     name: str, labels: dict[str, np.ndarray], tagged: Sequence[str]
 ) -> float | None:
-    """What the commonest answer scores in a metric; None if not known.
+    """What the majority baseline scores in a metric; None if not known.
 
     Of tagged words that is the tag of no entity, which finds none.
 

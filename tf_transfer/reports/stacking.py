@@ -392,7 +392,7 @@ def _metrics_of(runs: pd.DataFrame) -> dict[str, str]:
 
 
 def _tabulate_scores(name: str, runs: pd.DataFrame) -> Table:
-    """Every head in every adaptation, and the commonest answer."""
+    """Every head in every adaptation, and the majority baseline."""
     names, metric = _metrics_of(runs), runs.metric.iloc[0]
     bases = _bases(runs)
     rows = []
@@ -413,7 +413,7 @@ def _tabulate_scores(name: str, runs: pd.DataFrame) -> Table:
                 "against finetune-only": against,
             }
         )
-    rows.append({"head": "the commonest answer", **_majorities(runs, names)})
+    rows.append({"head": "the majority baseline", **_majorities(runs, names)})
     table = pd.DataFrame(rows)
     data = os.path.basename(runs.data.iloc[0].rstrip("/"))
     caption = (
@@ -496,7 +496,7 @@ def _spreads(group: pd.DataFrame, names: dict[str, str]) -> dict[str, str]:
 
 
 def _majorities(runs: pd.DataFrame, names: dict[str, str]) -> dict[str, str]:
-    """What the commonest answer scores: of words, O for all of them."""
+    """What the majority baseline scores: of words, O for all of them."""
     scores = runs.record.iloc[0]["majorities"]
     return {
         title: cells.spread([100 * scores[name]])

@@ -458,7 +458,7 @@ def _has_seen(model: str, task: str, side: pd.DataFrame) -> bool:
 
 
 def did_not_train(side: pd.DataFrame) -> bool:
-    """Whether half of the runs or more score as the commonest answer does."""
+    """Whether half of the runs or more score as the majority baseline does."""
     score, majority = side.score.to_numpy(), side.majority.to_numpy()
     failed = (score <= majority + 1e-9) | side.one_answer.to_numpy(bool)
     return bool(failed.mean() >= 0.5)

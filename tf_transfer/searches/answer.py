@@ -246,7 +246,7 @@ def write(outcome: Outcome, rows: Sequence[Line]) -> list[str]:
         _tell_time(outcome),
         f"Train it again: {again}",
         ""
-        if instead and name == reports.WORDS
+        if instead and name != reports.PROBE
         else f"To predict: python -m tf_transfer.predict --run={predict} "
         f"{_texts(outcome, first)}; or --export=FOLDER.",
     ]
@@ -277,10 +277,9 @@ def _recommend(outcome: Outcome, line: Line, name: str, path: str) -> str:
         reports.open_scored(path, kind) for kind in ("validation", "")
     )
     assert validated is not None and scored is not None
-    what = {
-        reports.PROBE: "the probe, a regression on the frozen encoder",
-        reports.WORDS: "words alone (TF-IDF)",
-    }[name]
+    what = name
+    if name == reports.PROBE:
+        what += ", a regression on the frozen encoder"
     why = "What was trained is not better by more than chance."
     if line.score < validated.score:
         why = "The encoder that was trained is worse."
@@ -304,7 +303,7 @@ def _write_without_runs(outcome: Outcome) -> list[str]:
         least = spent + 1.3 * seconds
         cost = f": the least, {_what(name)}, takes about {seconds:.0f} s here"
         if outcome.baselines and not known and spent > outcome.budget:
-            why = "--budget is too small to fit words alone (TF-IDF)"
+            why = "--budget is too small to fit a baseline"
             least, cost = spent + 3 * outcome.budget, ""  # they begin anew
         elif least > outcome.budget and not has_failed:
             why = "--budget is too small for one epoch of anything"
@@ -319,9 +318,10 @@ def _write_without_runs(outcome: Outcome) -> list[str]:
     for name, one in known.items():
         scored = reports.open_scored(one.path) or one
         sentences.append(
-            f"{name.capitalize()}: {scored.metric} {scored.score:.1f}"
-            f"{_between(reports.score_interval(scored), 'over texts')} on "
-            f"{scored.kind}: {scored.path}"
+            f"{scored.kind.capitalize()} {scored.metric} of {name}: "
+            f"{scored.score:.1f}"
+            f"{_between(reports.score_interval(scored), 'over texts')}: "
+            f"{scored.path}"
         )
     return sentences
 
@@ -407,7 +407,7 @@ def _tell_test(scored: reports.Scored) -> str:
 
 
 def _beside_baselines(outcome: Outcome, scored: reports.Scored) -> str:
-    """What training brings beyond each baseline, and what the commonest has."""
+    """What training brings beyond each baseline, and the majority baseline."""
     sentences = []
     for name, one in _finished(outcome).items():
         other = reports.open_scored(one.path, scored.kind)
@@ -425,9 +425,9 @@ def _beside_baselines(outcome: Outcome, scored: reports.Scored) -> str:
             f"{lead:+.1f} points on {scored.kind}"
             f"{_between(interval, 'over texts')}."
         )
-    commonest = reports.majority(scored)
-    if commonest is not None:
-        sentences.append(f"The commonest answer scores {commonest:.1f}.")
+    majority_score = reports.majority(scored)
+    if majority_score is not None:
+        sentences.append(f"The majority baseline scores {majority_score:.1f}.")
     return " ".join(sentences)
 
 
