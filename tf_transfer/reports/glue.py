@@ -236,16 +236,16 @@ def _compare_rates(runs: pd.DataFrame) -> dict[tuple[str, str, float], str]:
             rate: [*zip(some.seed, some.validation)]
             for rate, some in rates.items()
         }
-        common = selection.common_seeds(scored)
-        means = {
-            rate: some.score[some.seed.isin(common) | (not common)].mean()
-            for rate, some in rates.items()
-        }
         best = selection.best_on_validation(scored)
-        for rate, mean in means.items():
-            word = (
-                f"{100 * (1 - mean / means[best]):.1f}" if means[best] else ""
+        for rate, some in rates.items():
+            common = selection.common_seeds(
+                {key: scored[key] for key in (rate, best)}
             )
+            mean, highest = (
+                one.score[one.seed.isin(common) | (not common)].mean()
+                for one in (some, rates[best])
+            )
+            word = f"{100 * (1 - mean / highest):.1f}" if highest else ""
             words[text, trains, rate] = "better" if rate == best else word
     return words
 

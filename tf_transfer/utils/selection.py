@@ -9,13 +9,26 @@ _K = TypeVar("_K")
 
 
 def best_on_validation(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> _K:
-    """What has the highest of the `means_on_validation`.
+    """The setting that is best on validation.
+
+    The settings with the most seeds are compared first, by their
+    `means_on_validation`. A setting with fewer seeds is then compared with the
+    best so far on the seeds that both have, so that it changes nothing between
+    the others.
 
     Args:
-        scored: seed and score of the runs of each.
+        scored: seed and score of the runs of each setting.
     """
-    means = means_on_validation(scored)
-    return max(means, key=lambda key: means[key])
+    most = max(map(len, scored.values()))
+    means = means_on_validation(
+        {key: runs for key, runs in scored.items() if len(runs) == most}
+    )
+    best = max(means, key=lambda key: means[key])
+    for key in sorted(scored, key=lambda key: -len(scored[key])):
+        if key not in means:
+            pair = means_on_validation({k: scored[k] for k in (best, key)})
+            best = max(pair, key=lambda k: pair[k])
+    return best
 
 
 def means_on_validation(
