@@ -129,8 +129,10 @@ def test_runs_are_continued_at_a_constant_rate(searched):
         assert schedule == "constant" or len(epochs) == 1
 
 
-def test_the_end_has_a_falling_rate(searched):
-    schedules = [schedule for *_, schedule, _ in searched.world.done]
+def test_the_end_has_a_falling_rate(world, tmp_path):
+    path = fake_runs.write_task(tmp_path)
+    run(fake_runs.settings_of(path, tmp_path / "out", budget="15m"))
+    schedules = [schedule for *_, schedule, _ in world.done]
     assert schedules.count("linear") == 1
 
 

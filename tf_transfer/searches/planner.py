@@ -31,7 +31,7 @@ from tf_transfer.searches.space import Approach
 from tf_transfer.searches.space import Choice
 
 EVERYTHING, USUAL_EPOCHS = "fine_tuning", 4  # what anyone would try
-CONFIRM_SHARE = 0.3  # of the budget, at most
+CONFIRM_SHARE = 0.2  # of the budget, at most
 FINALISTS = 3
 CLOSE = 3.0  # times the noise: what is further away no seed brings back
 MOST_SEEDS = 5
