@@ -638,7 +638,9 @@ class Search:
                 }
             ),
             planner_lib.Options(
-                self.settings.seconds, self.settings.max_epochs
+                self.settings.seconds,
+                self.settings.max_epochs,
+                train.usual_epochs(self.training, self.settings.batch_size),
             ),
             planner_lib.noise_of(self.validating),
             max(known.values(), default=0.0),

@@ -180,8 +180,26 @@ def test_a_run_that_would_not_end_in_time_is_not_begun():
     assert seconds == min(
         planner.costs.seconds(other, 1) for other in planner.space
     )
-    action = planner.next(2 * seconds)
-    assert action.seconds <= 2 * seconds and action.epochs == 1
+    action = planner.next(1.2 * seconds)
+    assert action.seconds <= 1.2 * seconds and action.epochs == 1
+
+
+@pytest.mark.parametrize(
+    "seconds, name",
+    [(300.0, "fine_tuning"), (70.0, "last_2"), (35.0, "last_1")],
+)
+def test_the_first_run_trains_as_many_blocks_as_fit(seconds, name):
+    """At the usual rate, for the usual epochs."""
+    planner = make_planner(budget=1e4)
+    action = planner.next(seconds)
+    assert action.choice == Choice(name, 2) and action.epochs == 4
+    assert action.seconds <= seconds
+
+
+def test_everything_is_trained_as_soon_as_it_fits():
+    planner = make_planner(budget=1e4)
+    planner.tell(Choice("last_2", 2), [60.0] * 4, [8.0] * 4)
+    assert planner.next(1000.0).choice == Choice("fine_tuning", 2)
 
 
 def test_a_first_run_may_just_fit_and_others_have_a_margin():

@@ -30,7 +30,7 @@ from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.space import Approach
 from tf_transfer.searches.space import Choice
 
-EVERYTHING, USUAL_EPOCHS = "fine_tuning", 4  # what anyone would try
+EVERYTHING = "fine_tuning"
 CONFIRM_SHARE = 0.2  # of the budget, at most
 FINALISTS = 3
 CLOSE = 3.0  # times the noise: what is further away no seed brings back
@@ -56,10 +56,12 @@ class Options:
     Attributes:
         budget: seconds.
         max_epochs: of a run.
+        usual_epochs: of a run of `tf_transfer.train` on these texts.
     """
 
     budget: float
     max_epochs: int
+    usual_epochs: int = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -221,8 +223,8 @@ class Planner:
             seconds_left: until the answer must be there.
             busy: runs that go on now.
         """
-        usual = self._usual_fine_tuning(busy)
-        if usual is not None and self._takes(usual) <= seconds_left:
+        usual = self._usual(seconds_left, busy)
+        if usual is not None:
             return usual
         left = seconds_left - self._kept_for_the_end()
         for action in self.explorations(max(left, 0.0), busy):
@@ -241,17 +243,34 @@ class Planner:
                 return action
         return None
 
-    def _usual_fine_tuning(self, busy: Collection[Choice]) -> Action | None:
-        """What anyone would do: everything at the usual rate, if not done."""
-        approach = self.space.get(EVERYTHING)
-        if approach is None:
-            return None
-        choice = Choice(approach.name, approach.usual)
-        done = len(self.curves.get(choice, ()))
-        epochs = min(USUAL_EPOCHS, self.options.max_epochs)
-        if done >= epochs or choice in busy or choice in self._failed:
-            return None
-        return self._again(choice, epochs, done)
+    def _usual(
+        self, seconds_left: float, busy: Collection[Choice]
+    ) -> Action | None:
+        """What anyone would do: train at the usual rate as much as fits.
+
+        The first run is that of the approach with the most trained blocks for
+        which there is time. Everything is trained as soon as it fits.
+        """
+        deepest = sorted(
+            self.space.values(), key=lambda a: (-a.depth, a.variant)
+        )
+        for approach in deepest:
+            choice = Choice(approach.name, approach.usual)
+            done = len(self.curves.get(choice, ()))
+            epochs = min(self.options.usual_epochs, self.options.max_epochs)
+            is_asked = approach.name == EVERYTHING or (
+                approach.depth > 0 and not self.curves
+            )
+            if (
+                is_asked
+                and done < epochs
+                and choice not in busy
+                and choice not in self._failed
+            ):
+                action = self._again(choice, epochs, done)
+                if self._takes(action) <= seconds_left:
+                    return action
+        return None
 
     def explorations(
         self, left: float = 0.0, busy: Collection[Choice] = ()
