@@ -68,6 +68,14 @@ def define_flags() -> None:
         "blocks reach them (runs of tf_transfer.freezing).",
         **module,
     )
+    flags.DEFINE_float(
+        "margin",
+        options_lib.Options.margin,
+        "Loss in points, against training everything, that you accept for a "
+        "cheaper approach.",
+        lower_bound=0.0,
+        **module,
+    )
     flags.DEFINE_string(
         "published",
         "experiments",
@@ -92,6 +100,7 @@ def main(argv: Sequence[str]) -> None:
     options = options_lib.Options(
         budgets=tuple(_parse_seconds(word) for word in values.budgets),
         qualities=operating.parse_qualities(values.quality),
+        margin=values.margin,
     )
     if values.document:
         read_document(values.document)  # before the work, as it may be wrong

@@ -18,7 +18,6 @@ from tf_transfer.reports.study import Study
 from tf_transfer.reports.verdicts import FEWEST_SEEDS
 from tf_transfer.reports.verdicts import Verdict
 
-ENOUGH = 95.0  # percent of the score of training everything
 MOST_NAMED = 4
 SAMPLE = "sample"  # of `--data`
 FAILED = "did not train"
@@ -58,48 +57,114 @@ def describe_rows(study: Study, rows: Sequence[Row]) -> list[str]:
 
 
 def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
-    """What the fewest blocks that are enough keep, and what one fewer does."""
+    """What to train: the cheapest approach that is shown to lose little.
+
+    Its loss to training everything is below the margin, after Holm's correction
+    over all approaches. Without such a one: everything, and how many seeds
+    would decide for the best of the others.
+    """
+    margin = study.options.margin
     rows = overview.keep_largest(rows)
-    probes = _group_alike([row for row in rows if row.is_probe])
     sentences = [
-        _tell(study, overview.compare_with_base(members, "score"), members)
-        for members in probes
+        f"The probe, against training everything: {_describe_loss(members)}"
+        f"{_how_sure(members)}."
+        for members in _group_alike([row for row in rows if row.is_probe])
     ]
     approaches = _group_alike([row for row in rows if not row.is_probe])
     if not approaches:
         return sentences
-    compared = [
-        (
-            overview.compare_with_base(members, "score"),
-            members,
-        )
-        for members in approaches
-    ]
-    enough = [pair for pair in compared if pair[0].value >= ENOUGH]
-    if not enough:
-        best = max(compared, key=lambda pair: pair[0].value)
-        return [
-            *sentences,
-            f"Nothing that was trained keeps {ENOUGH:g} % of the score of "
-            "training everything. " + _tell(study, *best),
-        ]
-    chosen = min(
-        enough, key=lambda pair: (pair[1][0].trained, -count_seeds(pair[1]))
-    )
-    sentences.append(_tell(study, *chosen))
-    fewer = [
-        pair
-        for pair in compared
-        if pair[1][0].trained < chosen[1][0].trained
-        and pair[1][0].cached == chosen[1][0].cached
-    ]
-    if fewer:
-        kept, members = max(fewer, key=lambda pair: pair[1][0].trained)
+    approaches.sort(key=_cost)
+    enough = _shown_to_lose_less(approaches, margin)
+    if enough:
+        chosen = enough[0]
         sentences.append(
-            f"With less, {members[0].trains}, it is {percent(kept)}"
-            f"{_how_sure(members, chosen[1])}."
+            f"Train {_describe(study, chosen)}{_how_sure(chosen)}. The loss is "
+            f"shown to be less than {_points(margin)}."
         )
+    else:
+        chosen = max(approaches, key=lambda some: _loss_of(some).value)
+        sentences.append(
+            "Train everything: nothing smaller is shown to lose less than "
+            f"{_points(margin)}. {_begin(_describe(study, chosen))}"
+            f"{_how_sure(chosen)}{_describe_needed(chosen, margin)}."
+        )
+    cheaper = [
+        some
+        for some in approaches[: approaches.index(chosen)]
+        if some[0].cached == chosen[0].cached
+    ]
+    if cheaper:
+        sentences.append(f"{_begin(_describe(study, cheaper[-1]))}.")
     return sentences
+
+
+def _cost(members: Sequence[Row]) -> tuple[float, float, int]:
+    """Time against everything, or none; then what trains, and fewer seeds."""
+    share = _share_of_time(members)[0]
+    time = share.value if share.is_known else math.inf
+    return time, members[0].trained, -count_seeds(members)
+
+
+def _loss_of(members: Sequence[Row]) -> Ranged:
+    return overview.compare_with_base(members, "score", "difference")
+
+
+def _shown_to_lose_less(
+    approaches: Sequence[list[Row]], margin: float
+) -> list[list[Row]]:
+    """Those whose loss is below the margin, by Holm's correction."""
+    p_values = [overview.p_of_loss(some, margin) for some in approaches]
+    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
+    shown = set()
+    for rank, number in enumerate(order):
+        if p_values[number] > verdicts.ALPHA / (len(order) - rank):
+            break
+        shown.add(number)
+    return [some for number, some in enumerate(approaches) if number in shown]
+
+
+def _describe(study: Study, members: Sequence[Row]) -> str:
+    """An approach, its loss and its time: a clause."""
+    name = _name_approach(study, members)
+    share, whole = _share_of_time(members)
+    cost = f", in {percent(share, 0)} of {whole}" if share.is_known else ""
+    return f"{name}: {_describe_loss(members)}{cost}"
+
+
+def _begin(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
+
+
+def _describe_loss(members: Sequence[Row]) -> str:
+    """`1.2 points worse (0.4 to 2.0)`, against training everything."""
+    loss = _loss_of(members)
+    if not loss.has_interval:
+        return f"{loss.value:+.1f} points"
+    if loss.low <= 0 <= loss.high:
+        value, _, interval = ranged(loss, 1, "+").partition(" (")
+        return f"no loss shown ({value}, {interval}"
+    word = "better"
+    if loss.high < 0:
+        word, loss = "worse", Ranged(-loss.value, -loss.high, -loss.low)
+    value, _, interval = ranged(loss, 1).partition(" (")
+    return f"{value} points {word} ({interval}"
+
+
+def _describe_needed(members: Sequence[Row], margin: float) -> str:
+    """About how many seeds would show that the loss is below the margin."""
+    loss = _loss_of(members)
+    if not loss.has_interval:
+        return ""
+    room = loss.value + margin
+    if room <= 0:
+        return "; more seeds would not change that"
+    reach = (loss.high - loss.low) / 2
+    seeds = math.ceil(count_seeds(members) * (reach / room) ** 2)
+    return f"; about {max(seeds, count_seeds(members) + 1)} seeds would decide"
+
+
+def _points(margin: float) -> str:
+    return "1 point" if margin == 1 else f"{margin:g} points"
 
 
 def _group_alike(rows: Sequence[Row]) -> list[list[Row]]:
@@ -116,48 +181,37 @@ def _group_alike(rows: Sequence[Row]) -> list[list[Row]]:
     return [members for members in groups.values() if len(members) == most]
 
 
-def _tell(study: Study, kept: Ranged, rows: Sequence[Row]) -> str:
-    """One approach against training everything, as a sentence."""
-    first = rows[0]
+def _name_approach(study: Study, members: Sequence[Row]) -> str:
+    """What is trained: `with lora8 in the last 2 of 6 blocks (cached)`."""
+    first = members[0]
     name = first.trains
     method = overview.split_approach(first.approach)[1].replace("_", " ")
     if first.blocks and name.startswith(f"last {first.blocks}"):
         others = name.removeprefix(f"last {first.blocks} {method}".rstrip())
         name = f"the last {first.blocks} of {study.blocks} blocks{others}"
-        if method:
-            name = f"with {method} in {name}"
-    elif method and name.startswith(f"all {method}"):
+        return f"with {method} in {name}" if method else name
+    if method and name.startswith(f"all {method}"):
         others = name.removeprefix(f"all {method}")
-        name = f"with {method} in every block{others}"
-    elif name.startswith("last "):
-        name = f"the {name}"
-    subject = "The probe" if first.is_probe else f"Training {name}"
-    sentence = (
-        f"{subject} keeps {percent(kept)} of the score of training everything"
-    )
-    bases = [row.base for row in rows if row.base is not None]
-    stops = any(is_cut_off(row) for row in (*rows, *bases))
-    share = overview.compare_with_base(
-        rows, "seconds_per_epoch" if stops else "seconds"
-    )
-    if share.is_known:
-        whole = "the time of an epoch" if stops else "its time"
-        sentence += f", in {percent(share, 0)} of {whole}"
-    return f"{sentence}{_how_sure(rows)}."
+        return f"with {method} in every block{others}"
+    return f"the {name}" if name.startswith("last ") else name
 
 
-def _how_sure(rows: Sequence[Row], told: Sequence[Row] = ()) -> str:
-    """On which tasks, from how many seeds; nothing that was just told."""
-    words = []
-    if not told:
-        tasks = [row.task for row in rows]
-        words = [tasks[0] if len(tasks) == 1 else f"mean of {join(tasks)}"]
+def _share_of_time(members: Sequence[Row]) -> tuple[Ranged, str]:
+    """Percent of the time of training everything, and of which time."""
+    bases = [row.base for row in members if row.base is not None]
+    if any(is_cut_off(row) for row in (*members, *bases)):
+        share = overview.compare_with_base(members, "seconds_per_epoch")
+        return share, "the time of an epoch"
+    return overview.compare_with_base(members, "seconds"), "its time"
+
+
+def _how_sure(rows: Sequence[Row]) -> str:
+    """On which tasks, from how many seeds."""
+    tasks = [row.task for row in rows]
+    where = tasks[0] if len(tasks) == 1 else f"mean of {join(tasks)}"
     seeds = count_seeds(rows)
-    if not told or seeds != count_seeds(told):
-        words.append(count(seeds, "seed"))
-        if seeds < FEWEST_SEEDS:
-            words[-1] += ": not sure"
-    return f" ({', '.join(words)})" if words else ""
+    not_sure = ": not sure" if seeds < FEWEST_SEEDS else ""
+    return f" ({where}, {count(seeds, 'seed')}{not_sure})"
 
 
 def count_seeds(rows: Sequence[Row]) -> int:

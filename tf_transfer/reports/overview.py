@@ -427,6 +427,31 @@ def compare_with_base(
     Returns:
         See `combine`; nothing where a side of a row has no value.
     """
+    pairs = _pair_with_base(rows, measure)
+    return combine(pairs, kind) if pairs else Ranged()
+
+
+def p_of_loss(rows: Sequence[Row], margin: float) -> float:
+    """p-value of "the loss to training everything is the margin or more".
+
+    Args:
+        rows: each has a base; the loss is the mean over them.
+        margin: in points.
+
+    Returns:
+        1 where there are too few runs to tell.
+    """
+    pairs = _pair_with_base(rows, "score")
+    found = _average(pairs, "difference") if pairs else None
+    if found is None or math.isnan(found.error):
+        return 1.0
+    return found.p_above(-margin)
+
+
+def _pair_with_base(
+    rows: Sequence[Row], measure: str
+) -> list[list[list[float]]]:
+    """Values of each row's runs and of its base's; [] where some has none."""
     pairs = []
     for row in rows:
         assert row.base is not None
@@ -434,9 +459,7 @@ def compare_with_base(
             (measure, measure), (row.runs, row.base.runs)
         )
         pairs.append([_known(side) for side in sides])
-    if not all(side for pair in pairs for side in pair):
-        return Ranged()
-    return combine(pairs, kind)
+    return pairs if all(side for pair in pairs for side in pair) else []
 
 
 def combine(pairs: Sequence[Sequence[Sequence[float]]], kind: str) -> Ranged:
@@ -449,21 +472,38 @@ def combine(pairs: Sequence[Sequence[Sequence[float]]], kind: str) -> Ranged:
     Returns:
         With an interval, where each group has two values or more.
     """
-    has_interval = all(len(side) > 1 for pair in pairs for side in pair)
+    found = _average(pairs, kind)
+    if found is None:
+        return Ranged()
+    if math.isnan(found.error):
+        return Ranged(found.value)
+    return Ranged(found.value, *map(float, found.interval()))
+
+
+def _average(
+    pairs: Sequence[Sequence[Sequence[float]]], kind: str
+) -> estimates.Estimate | None:
+    """The estimate of `combine`; its error is nan where a group has one value.
+
+    None where a percentage is of zero.
+    """
+    has_error = all(len(side) > 1 for pair in pairs for side in pair)
     groups = estimates.Groups()
     total: Any = 0.0
     for number, pair in enumerate(pairs):
         first, second = (
             groups.mean((number, side), values)
-            if has_interval
+            if has_error
             else float(np.mean(values))
             for side, values in enumerate(pair)
         )
         if kind == "difference":
             total += first - second
+        elif not second:
+            return None
         else:
-            if not second:
-                return Ranged()
             total += 100 * first / second
     mean = total / len(pairs)
-    return _ranged(groups, mean) if has_interval else Ranged(float(mean))
+    if has_error:
+        return groups.estimate(mean)
+    return estimates.Estimate(float(mean), math.nan, math.nan)
