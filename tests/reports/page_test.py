@@ -91,8 +91,8 @@ def test_the_cheapest_approach_that_is_shown_to_lose_little_is_advised():
         "less than 1 point."
     )
     assert second.replace("\N{NO-BREAK SPACE}", " ") == (
-        "The last 2 of 12 blocks: 1.0 points worse (0.5 to 1.5), in 50 % (50 to "
-        "50) of its time."
+        "The last 2 of 12 blocks: 1.0 points worse (0.5 to 1.5), in 50 % (50 "
+        "to 50) of its time."
     )
 
 
