@@ -20,7 +20,9 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 from tests import commands
 from tests.reports import synthetic
 from tf_transfer import report
+from tf_transfer.reports import overview
 from tf_transfer.reports import page as page_lib
+from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.training import tensorboard
 
@@ -244,6 +246,35 @@ def test_runs_without_a_test_score_are_not_merged_with_tested_ones(written):
     untested = [{**record, "test": None} for record in others]
     alone = summary_lib.merge([{**whole, "runs": untested}, other])
     assert len(alone["runs"]) == len(whole["runs"])
+
+
+def test_a_run_without_a_test_score_is_left_out_among_tested_ones(tmp_path):
+    """It does not turn the others' test scores into validation scores."""
+    for seed in range(3):
+        for layers, score in (("all", 0.9), ("2", 0.8)):
+            synthetic.write(
+                tmp_path, [score], trainable_layers=layers, seed=seed
+            )
+    before = summary_lib.summarize_folder(str(tmp_path))
+    unscored = synthetic.write(tmp_path, [0.7], tested=0, seed=3)
+    after = summary_lib.summarize_folder(str(tmp_path))
+    assert after["runs"] == before["runs"]
+    reasons = dict(after["left_out"])
+    assert reasons[os.path.relpath(unscored, tmp_path)].startswith(
+        "has no test score"
+    )
+
+
+def test_scores_of_a_search_are_called_validation_scores(tmp_path):
+    for seed in range(3):
+        synthetic.write(tmp_path, [0.7], tested=0, seed=seed)
+    synthetic.write(tmp_path, [0.8], seed=3)
+    summary = summary_lib.summarize_folder(str(tmp_path))
+    assert len(summary["runs"]) == 4 and not summary["left_out"]
+    [study] = study_lib.collect(summary)
+    assert overview.name_split(study.rows) == "Validation"
+    part = page_lib.make_part(study, study.rows, False)
+    assert part.table.caption.startswith("Validation scores in points")
 
 
 def test_tensorboard_has_the_figures_and_the_columns(written):

@@ -93,9 +93,9 @@ def draw_kept(study: Study, rows: Sequence[Row]) -> Figure:
         figure,
         handles,
         "kept",
-        "Test score as percent of that of training everything (the dotted "
-        "line), with 95 % intervals over seeds. Rows that did not train are "
-        "left out."
+        f"{overview.name_split(rows)} score as percent of that of training "
+        "everything (the dotted line), with 95 % intervals over seeds. Rows "
+        "that did not train are left out."
         + " A star is the probe, for which nothing trains."
         * has_probe,
     )
@@ -132,8 +132,9 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
         figure,
         {},
         "scores",
-        "Test score with 95 % intervals over seeds; the grey mark is what the "
-        "majority baseline scores, a cross a row that did not train."
+        f"{overview.name_split(known)} score with 95 % intervals over seeds; "
+        "the grey mark is what the majority baseline scores, a cross a row "
+        "that did not train."
         + (
             f" The first {len(known)} of {len(scored)} rows of the table."
             if len(scored) > len(known)

@@ -127,6 +127,16 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
     return [_compare(row) for row in match_rows(runs)]
 
 
+def name_split(rows: Sequence[Row]) -> str:
+    """What the scores of some rows are of: `Test`, `Validation`, or both."""
+    are_tested = {
+        record["test"] is not None for row in rows for record in row.runs.record
+    }
+    if are_tested == {False}:
+        return "Validation"
+    return "Test" if are_tested == {True} else "Test or validation"
+
+
 def keep_largest(rows: Sequence[Row]) -> list[Row]:
     """Of each task the rows on its largest files alone.
 

@@ -325,7 +325,8 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
     metrics = sorted({m for row in rows for m in row.runs.metric})
     return Table(
         f"{name}_overview",
-        f"Test scores in points ({', '.join(metrics)}): the mean over n seeds, "
+        f"{overview.name_split(rows)} scores in points "
+        f"({', '.join(metrics)}): the mean over n seeds, "
         "with 95 % intervals. Times are to the stopping point: seconds on the "
         "machine of most runs, shares on one that both sides have; a cached "
         "prefix counts as if the run had built it",

@@ -8,6 +8,7 @@ whole is left out, with the reason.
 import json
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tf_transfer.config import settings as settings_lib
@@ -43,6 +44,12 @@ REPORTED = {
 }
 
 
+UNTESTED = (
+    "has no test score, as most runs on its texts have; the same command "
+    "without --score_test=false scores it"
+)
+
+
 class LeftOut(Exception):
     """Why a directory is not in the report."""
 
@@ -50,8 +57,9 @@ class LeftOut(Exception):
 def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     """The records below a folder, and what is left out.
 
-    Where some runs on a task have scored the test and others have not, as of a
-    search, all are reported by what they score on validation.
+    Where most runs that train on some texts have scored the test, the others on
+    these texts are left out. Where most have not, as of a search, all are
+    reported by their validation scores.
 
     Returns:
         The records, and (path, reason) of the others, both by path.
@@ -84,13 +92,30 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
             runs.append(record)
         except LeftOut as reason:
             left_out.append((path, str(reason)))
-    untested = {texts_of(run) for run in runs if run["test"] is None}
-    for number, run in enumerate(runs):
-        is_mixed = run["test"] is not None and texts_of(run) in untested
-        if is_mixed and run["validation"] is not None:
+    shown = []
+    untested, few = _find_untested(runs)
+    for run in runs:
+        texts, is_tested = texts_of(run), run["test"] is not None
+        if texts in few and not is_tested:
+            left_out.append((run["path"], UNTESTED))
+            continue
+        if texts in untested and is_tested and run["validation"] is not None:
             folder = os.path.join(root, run["path"])
-            runs[number] = read_run(folder, run["path"], reads_test=False)
-    return runs, left_out
+            run = read_run(folder, run["path"], reads_test=False)
+        shown.append(run)
+    return shown, sorted(left_out)
+
+
+def _find_untested(runs: Sequence[Record]) -> tuple[set[Any], set[Any]]:
+    """Texts on which most of what trains has no test score; and a few."""
+    counts: dict[Any, list[int]] = {}
+    for run in runs:
+        if run["blocks"] and not run["approach"].startswith("probe"):
+            of_texts = counts.setdefault(texts_of(run), [0, 0])
+            of_texts[run["test"] is None] += 1
+    untested = {texts for texts, (yes, no) in counts.items() if no > yes}
+    few = {texts for texts, (yes, no) in counts.items() if 0 < no <= yes}
+    return untested, few
 
 
 def texts_of(record: Record) -> tuple[str, str, str]:
