@@ -13,6 +13,7 @@ import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
@@ -263,6 +264,19 @@ def test_a_run_without_a_test_score_is_left_out_among_tested_ones(tmp_path):
     assert reasons[os.path.relpath(unscored, tmp_path)].startswith(
         "has no test score"
     )
+
+
+def test_copied_seeds_are_left_out(tmp_path):
+    labels = np.array([0, 1, 1, 0])
+    for seed in range(3):
+        logits = np.random.default_rng(max(seed, 1)).normal(size=(4, 1))
+        synthetic.write(
+            tmp_path, [0.8], seed=seed, predictions=(labels, logits)
+        )
+    summary = summary_lib.summarize_folder(str(tmp_path))
+    assert len(summary["runs"]) == 2
+    [(path, reason)] = summary["left_out"]
+    assert "seed=1" in path and "it is a copy" in reason
 
 
 def test_scores_of_a_search_are_called_validation_scores(tmp_path):

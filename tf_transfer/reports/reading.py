@@ -93,9 +93,13 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         except LeftOut as reason:
             left_out.append((path, str(reason)))
     shown = []
+    copies = find_copies(runs)
     untested, few = _find_untested(runs)
     for run in runs:
         texts, is_tested = texts_of(run), run["test"] is not None
+        if run["path"] in copies:
+            left_out.append((run["path"], copies[run["path"]]))
+            continue
         if texts in few and not is_tested:
             left_out.append((run["path"], UNTESTED))
             continue
@@ -106,11 +110,43 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     return shown, sorted(left_out)
 
 
+def find_copies(runs: Sequence[Record]) -> dict[str, str]:
+    """Paths of runs that predict what one with another seed does; and why.
+
+    No two seeds train to the same scores after each epoch and to the same
+    predictions to the last bit: a copied directory would count as a seed.
+    """
+    copies: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for run in runs:
+        if not trains(run) or not run.get("predictions"):
+            continue
+        settings = {n: v for n, v in run["key"].items() if n != "seed"}
+        scores = [
+            (epoch["validation"], epoch["test"]) for epoch in run["epochs"]
+        ]
+        name = json.dumps(
+            [settings, run["predictions"], scores], sort_keys=True
+        )
+        other = first.setdefault(name, run["path"])
+        if other != run["path"]:
+            copies[run["path"]] = (
+                f"has the predictions of {other}, and another seed: it is a "
+                "copy"
+            )
+    return copies
+
+
+def trains(record: Record) -> bool:
+    """Whether weights of an encoder or its head were trained."""
+    return record["blocks"] > 0 and not record["approach"].startswith("probe")
+
+
 def _find_untested(runs: Sequence[Record]) -> tuple[set[Any], set[Any]]:
     """Texts on which most of what trains has no test score; and a few."""
     counts: dict[Any, list[int]] = {}
     for run in runs:
-        if run["blocks"] and not run["approach"].startswith("probe"):
+        if trains(run):
             of_texts = counts.setdefault(texts_of(run), [0, 0])
             of_texts[run["test"] is None] += 1
     untested = {texts for texts, (yes, no) in counts.items() if no > yes}
@@ -168,6 +204,7 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
             line["test"] = None
     _check_content(config, result, epochs)
     record = _make_record(config, result, epochs, path)
+    record["predictions"] = result["sha256"].get("predictions.npz", "")[:16]
     if "depth_profile.json" in result["sha256"]:
         record["profile"] = directory.profile()
     return record
