@@ -61,6 +61,18 @@ if TYPE_CHECKING:
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 # Weights that `--untrained` leaves out; LayerNorm's are gamma and beta.
 UNTRAINED = {"bias,norm": ("bias", "beta", "gamma")}
+# How a study searches and repeats: the probe, fitted once, reads none of it.
+OF_STUDY = (
+    "rates",
+    "search_trials",
+    "trials",
+    "frozen_blocks",
+    "search",
+    "quality",
+    "interval",
+    "jobs",
+    "retry_failed",
+)
 SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
 
 
@@ -74,20 +86,11 @@ class Settings(experiment.TaskSettings):
         "untrained": "",
     }
 
-    # The probe has no trials: it is fitted once.
     OF_TRAINING: ClassVar[tuple[str, ...]] = (
         *experiment.TaskSettings.OF_TRAINING,
         "pooler_dropout",
         "untrained",
-        "rates",
-        "search_trials",
-        "trials",
-        "frozen_blocks",
-        "search",
-        "quality",
-        "interval",
-        "jobs",
-        "retry_failed",
+        *OF_STUDY,
     )
 
     lr: float = setting(
@@ -494,15 +497,7 @@ STUDY_FLAGS = (
     "describe",
     "trial",
     "tasks",
-    "rates",
-    "search_trials",
-    "trials",
-    "frozen_blocks",
-    "search",
-    "quality",
-    "interval",
-    "jobs",
-    "retry_failed",
+    *OF_STUDY,
     "lr",
     "trainable_layers",
     "seed",
