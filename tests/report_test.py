@@ -71,6 +71,7 @@ def test_every_file_is_written_and_the_page_needs_no_other(written):
     assert "fine_tuning" in written.screen
     said = " ".join(written.screen.split())
     assert "last 4 of 2 blocks: " in said
+    assert "1 run did not finish" in said
     names = {path.name for path in written.out.iterdir()}
     figures = {name for name in names if name.endswith((".png", ".svg"))}
     assert names - figures == {

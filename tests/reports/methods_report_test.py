@@ -184,7 +184,7 @@ def test_a_document_whose_methods_are_not_compared_has_the_usual_table(study):
             run["metrics"] = {"accuracy": 0.5}
     [failed] = study_lib.collect({"runs": records, "made": {}}, FOLDER)
     assert report.headline("methods_A", failed.rows) is None
-    failed.summary["paired"] = []
+    failed.summary.update(paired=[], left_out=[])
     part = page.make_part(failed, failed.rows, False)
     assert part.headline.name.endswith("overview")
 

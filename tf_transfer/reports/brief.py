@@ -6,10 +6,12 @@ place of the first ones.
 
 import collections
 import math
+import os
 from collections.abc import Iterable
 from collections.abc import Sequence
 
 from tf_transfer.reports import overview
+from tf_transfer.reports import reading
 from tf_transfer.reports import verdicts
 from tf_transfer.reports.overview import Ranged
 from tf_transfer.reports.overview import Row
@@ -35,6 +37,17 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
     # A module may also import this one by its name.
     tell = own if callable(own) else describe_rows
     sentences += tell(study, rows)
+    unfinished = [
+        path
+        for path, reason in study.summary["left_out"]
+        if reason == reading.NOT_FINISHED
+        and study.experiment in path.split(os.sep)
+    ]
+    if unfinished:
+        sentences.append(
+            f"{count(len(unfinished), 'run')} did not finish. The scores are "
+            "those of the runs that did, which may be the lucky ones."
+        )
     sentences += describe_verdicts(study.verdicts)
     return sentences
 

@@ -44,6 +44,7 @@ REPORTED = {
 }
 
 
+NOT_FINISHED = "is not finished"
 UNTESTED = (
     "has no test score, as most runs on its texts have; the same command "
     "without --score_test=false scores it"
@@ -186,7 +187,7 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
         directory.key = config["key"]  # what the result has to belong to
         result = directory.result()
         if result is None:
-            raise LeftOut("is not finished")
+            raise LeftOut(NOT_FINISHED)
         epochs = directory.epochs()
         for name in ("config.json", "epochs.jsonl"):
             directory.check_file(name, result)
