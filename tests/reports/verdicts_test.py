@@ -376,6 +376,24 @@ def test_settings_that_all_sides_have_are_chosen_on_validation():
     assert verdict.value == pytest.approx(-1.0)
 
 
+def test_where_nothing_validates_the_most_epochs_count():
+    """As numbers: as text, 3 comes after 10."""
+    paper = made_up.make_paper({"sign": -1}, varied=("max_epochs",))
+    runs = [
+        {**record, "validation": None}
+        for epochs, scores in ((10, (80.0, 75.0)), (3, (60.0, 70.0)))
+        for group, score in zip((ALL, LAST), scores)
+        for record in made_up.make_runs(
+            paper,
+            "rte",
+            {**group, "max_epochs": epochs},
+            [score, score + 0.1, score + 0.2],
+        )
+    ]
+    verdict = made_up.judge(paper, runs)["claim_1"]
+    assert verdict.value == pytest.approx(-5.0)
+
+
 def test_a_setting_that_one_side_alone_has_is_never_chosen_by_its_scores():
     """It is the paper's, even where other settings are not."""
     usual = {"head_lr": 1e-3, "phase_one_epochs": 1}

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import math
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -232,7 +233,7 @@ def _agree_on(
             _settle(combined[combination], paper, may_vary - common - known)
             for combined, known in zip(combinations, fixed)
         ]
-        for combination in sorted(shared)
+        for combination in sorted(shared, key=_by_number)
         if rank(combination) == most
     }
     return settled[_best_for_all(settled)]
@@ -286,7 +287,19 @@ def _settle(
         return len(rates), alike, _count_seeds(members)
 
     parts = _combine(side, names)
-    return max((parts[values] for values in sorted(parts)), key=rank)
+    ordered = sorted(parts, key=_by_number)
+    return max((parts[values] for values in ordered), key=rank)
+
+
+def _by_number(values: Sequence[str]) -> list[tuple[float, str]]:
+    """Sort key by which `3` comes before `10`; words come after numbers."""
+    keys = []
+    for value in values:
+        try:
+            keys.append((float(value), ""))
+        except ValueError:
+            keys.append((math.inf, value))
+    return keys
 
 
 def _count_seeds(side: Iterable[Repeats]) -> int:
