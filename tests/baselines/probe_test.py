@@ -1,5 +1,7 @@
 """How the probe chooses, on states that are drawn here."""
 
+import zlib
+
 import numpy as np
 import pytest
 
@@ -18,19 +20,18 @@ class Drawn:
 
     sentences = None
 
-    def __init__(self, labels, known):
+    def __init__(self, labels, known, seed=0):
         self.labels = labels
         self._known = known
-        self._rng = np.random.default_rng(1)
-        self._made = {}
+        self._seed = seed
 
     def matrix(self, states, rows=None):
-        key = str(states)
-        if key not in self._made:
-            noise = self._rng.normal(size=(len(self.labels), 4))
-            noise[:, 0] += self._known.get(key, 0) * (self.labels - 0.5)
-            self._made[key] = noise.astype(np.float32)
-        made = self._made[key]
+        """The same in whatever order threads ask for it."""
+        name = str(states)
+        rng = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
+        noise = rng.normal(size=(len(self.labels), 4))
+        noise[:, 0] += self._known.get(name, 0) * (self.labels - 0.5)
+        made = noise.astype(np.float32)
         return made if rows is None else made[rows]
 
 
@@ -57,15 +58,15 @@ def test_other_states_are_read_where_they_are_clearly_better():
 
 
 def test_of_few_texts_a_small_lead_is_noise():
-    """The highest of seven scores is rarely the default's."""
+    """The best of so many alike is the default in about a fifth of draws."""
     known = {f"mean, block {block}": 1.0 for block in range(7)}
     chosen = [
         probe.Probe(CLASSES, 6, has_pooler=False, seed=seed)
-        .fit(Drawn(labels_of(60), known))
+        .fit(Drawn(labels_of(60), known, seed))
         .states
-        for seed in range(5)
+        for seed in range(10)
     ]
-    assert chosen.count(States(6, "mean")) >= 4
+    assert chosen.count(States(6, "mean")) >= 6
 
 
 def test_the_standard_error_is_that_of_nadeau_and_bengio():
