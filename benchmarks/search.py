@@ -24,6 +24,7 @@ from absl import app
 from absl import flags
 
 from benchmarks import documents
+from benchmarks import search_constants
 from benchmarks import search_records
 from benchmarks import search_replay
 from benchmarks.search_replay import Record
@@ -96,16 +97,6 @@ def make_table(rows: Sequence[Record]) -> str:
             ]
             lines.append([f"**mean, {kind}**", share, *means, ""])
     return documents.as_markdown(lines)
-
-
-def tabulate_constants(judged: dict[str, dict[str, float]]) -> str:
-    """Mean regret on test by the constants of the planner, as Markdown."""
-    heads = ["budget", *next(iter(judged.values()))]
-    rows = [
-        [share, *(f"{value:.2f}" for value in values.values())]
-        for share, values in judged.items()
-    ]
-    return documents.as_markdown([heads, ["---"] * len(heads), *rows])
 
 
 def _mean_over_tasks(values: Sequence[float]) -> str:
@@ -186,7 +177,7 @@ def main(argv: list[str]) -> None:
     files.write_atomically(image, figure.render("png"))
     table = make_table(rows)
     print(table)
-    judged = tabulate_constants(search_replay.judge_constants(records))
+    judged = search_constants.tabulate(search_constants.judge(records))
     print(judged)
     if values.document:
         folder = os.path.dirname(values.document) or "."

@@ -15,8 +15,6 @@ likeliest first, and at a constant rate like all runs of the grid.
 """
 
 import collections
-import contextlib
-import itertools
 import random
 import statistics
 from collections.abc import Callable
@@ -25,9 +23,6 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from unittest import mock
-
-import numpy as np
 
 from tf_transfer import search as search_lib
 from tf_transfer.searches import costs
@@ -40,8 +35,6 @@ SHARES = {"1/20": 1 / 20, "1/10": 1 / 10, "1/4": 1 / 4}
 SEEDS = 10
 EVERYTHING = "fine_tuning"
 CURVE_POINTS = 40
-# Constants that are judged beside those of the planner.
-OWN_SHARES, FLOOR_MARGINS = (0.0, 0.5, 1.0), (0.0, 1.0, 2.0)
 
 Record = dict[str, Any]  # of a task; see `search_records.collect`
 Event = tuple[float, float, float]  # seconds, validation and test, in points
@@ -142,8 +135,8 @@ class World:
 # === The contestants ===
 
 
-def search(world: World, seed: int) -> None:
-    """`tf_transfer.search`, as it is."""
+def search(world: World, seed: int, **options: Any) -> None:
+    """`tf_transfer.search`, as it is or with other `planner.Options`."""
     del seed  # nothing is drawn
     record = world.record
     space = [
@@ -165,7 +158,7 @@ def search(world: World, seed: int) -> None:
     planner = planner_lib.Planner(
         space,
         Costs(priors),
-        planner_lib.Options(world.budget, most),
+        planner_lib.Options(world.budget, most, **options),
         planner_lib.noise_of(record["validation_examples"]),
         max(record["floor"], probe["validation"]),
     )
@@ -402,58 +395,6 @@ def replay(
                     }
                 )
     return rows
-
-
-def judge_constants(
-    records: dict[str, Record],
-) -> dict[str, dict[str, float]]:
-    """Mean regret of the search on test, by constants of its planner.
-
-    Each pair of `OWN_SHARES` and `FLOOR_MARGINS` is replayed on each task. A
-    pair that is chosen by the regret on all tasks but one is judged on that
-    one.
-
-    Returns:
-        For each share of the grid's time the mean regret, in points, with the
-        constants `as they are`, with those `chosen on the other tasks`, and
-        with the `best` and the `worst` of all pairs.
-    """
-    names = "OWN_SHARE", "FLOOR_MARGIN"
-    usual = tuple(getattr(planner_lib, name) for name in names)
-    pairs = list(itertools.product(OWN_SHARES, FLOOR_MARGINS))
-    regrets: dict[str, list[list[float]]] = {share: [] for share in SHARES}
-    for pair in pairs:
-        with contextlib.ExitStack() as stack:
-            for name, value in zip(names, pair):
-                stack.enter_context(mock.patch.object(planner_lib, name, value))
-            rows = replay(records, 1, {"search": search})  # it draws nothing
-        for share, of_pairs in regrets.items():
-            of_pairs.append(
-                [
-                    statistics.fmean(r["test"])
-                    for r in rows
-                    if r["share"] == share
-                ]
-            )
-    return {
-        share: _leave_one_out(np.array(of_pairs), pairs.index(usual))
-        for share, of_pairs in regrets.items()
-    }
-
-
-def _leave_one_out(regrets: np.ndarray, usual: int) -> dict[str, float]:
-    """See `judge_constants`; regrets are [pairs, tasks]."""
-    means = regrets.mean(axis=1)
-    tasks = range(regrets.shape[1])
-    chosen = [
-        np.delete(regrets, t, axis=1).mean(axis=1).argmin() for t in tasks
-    ]
-    return {
-        "as they are": means[usual],
-        "chosen on the other tasks": regrets[chosen, tasks].mean(),
-        "best": means.min(),
-        "worst": means.max(),
-    }
 
 
 def _mean_curve(worlds: Sequence[World], record: Record) -> list[float]:

@@ -71,7 +71,7 @@ def test_every_file_is_written_and_the_page_needs_no_other(written):
     assert "fine_tuning" in written.screen
     said = " ".join(written.screen.split())
     assert "last 4 of 2 blocks: " in said
-    assert "1 run did not finish" in said
+    assert "1 run of glue did not finish" in said
     names = {path.name for path in written.out.iterdir()}
     figures = {name for name in names if name.endswith((".png", ".svg"))}
     assert names - figures == {
@@ -278,6 +278,15 @@ def test_copied_seeds_are_left_out(tmp_path):
     assert len(summary["runs"]) == 2
     [(path, reason)] = summary["left_out"]
     assert "seed=1" in path and "it is a copy" in reason
+    parts = [
+        {**summary, "runs": [run], "left_out": []} for run in summary["runs"]
+    ]
+    copied = parts[0]["runs"][0]
+    key = {**copied["key"], "seed": 7}
+    parts[1]["runs"] = [{**copied, "path": "elsewhere", "key": key}]
+    merged = summary_lib.merge(parts)
+    assert [run["path"] for run in merged["runs"]] == [copied["path"]]
+    assert "it is a copy" in dict(merged["left_out"])["elsewhere"]
 
 
 def test_scores_of_a_search_are_called_validation_scores(tmp_path):

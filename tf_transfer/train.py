@@ -25,10 +25,10 @@ units of their deviation. A tenth of the training set validates, drawn by
 --split_seed, where the task has nothing else.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
-frozen encoder (docs/probe.md). --features=tfidf is the TF-IDF baseline: words
-and of pairs of words, and such a regression. Both are scikit-learn's, chosen by
-cross-validation within the training set; --baseline adds them to every run of
-an encoder.
+frozen encoder (docs/probe.md). --features=tfidf is the TF-IDF baseline: TF-IDF
+of words and of pairs of words, and such a regression. Both are scikit-learn's,
+chosen by cross-validation within the training set; --baseline adds them to
+every run of an encoder.
 """
 
 import dataclasses

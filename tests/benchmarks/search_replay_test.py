@@ -1,11 +1,9 @@
 """Replays of made-up grids, and their regret."""
 
-import numpy as np
 import pytest
 
 from benchmarks import search_replay
 from tests.searches import made_up
-from tf_transfer.searches import planner
 
 
 @pytest.mark.parametrize("name", search_replay.CONTESTANTS)
@@ -107,23 +105,3 @@ def test_a_seed_of_the_grid_is_replayed_and_others_bring_nothing():
     assert len(list(world.train("last_4", run["rate"], 3, 1))) == 3
     assert world.clock == before + run["beside_seconds"] + 21.0
     assert ("last_4", run["rate"], 2) not in world.runs
-
-
-def test_constants_are_judged_on_the_task_that_did_not_choose_them():
-    regrets = np.array([[0.0, 4.0, 5.0], [9.0, 1.0, 1.0], [3.0, 3.0, 3.0]])
-    assert search_replay._leave_one_out(regrets, 2) == {
-        "as they are": 3.0,
-        # The second pair is chosen for the first task, the first for others.
-        "chosen on the other tasks": pytest.approx((9.0 + 4.0 + 5.0) / 3),
-        "best": 3.0,
-        "worst": pytest.approx(11 / 3),
-    }
-
-
-def test_every_pair_of_constants_is_replayed_and_put_back():
-    records = {f"task_{n}": made_up.make_record(n) for n in range(2)}
-    judged = search_replay.judge_constants(records)
-    assert list(judged) == list(search_replay.SHARES)
-    for values in judged.values():
-        assert values["best"] <= values["as they are"] <= values["worst"]
-    assert (planner.OWN_SHARE, planner.FLOOR_MARGIN) == (0.5, 1.0)

@@ -150,7 +150,7 @@ def test_one_failed_trial_makes_no_difference_significant():
     assert verdict.beside == pytest.approx(100 * (79 / 80 - 1))
 
 
-def test_the_commonest_answer_counts_for_nothing():
+def test_the_majority_baseline_counts_for_nothing():
     curve = {"all": 80, "3": 78}
     records = [
         record

@@ -317,7 +317,7 @@ def test_nothing_is_enough():
     assert points["> 90 %"]["score"] == ""
 
 
-def test_what_the_commonest_answer_passes_is_marked():
+def test_what_the_majority_baseline_passes_is_marked():
     points = find_points(
         write({"all": [80], 0: [79]}, majorities={"accuracy": 0.75})
     )

@@ -102,7 +102,7 @@ def test_noise_does_not_make_the_cheapest_the_advice():
     last = make_runs([76.3, 76.5, 76.1], "1", seconds=12.0)
     text = shorten(ALL, noisy, last)
     assert text.startswith(
-        "Train everything: nothing smaller is shown to lose less than 1 point. "
+        "Train everything: nothing cheaper is shown to lose less than 1 point. "
         "The last 4 of 12 blocks: no loss shown (-0.3, "
     )
     assert "seeds would decide" in text
@@ -120,6 +120,11 @@ def test_a_loss_that_is_the_margin_needs_no_more_seeds():
     [advice] = brief.describe_fewer(study, study.rows)
     assert advice.startswith("Train the last 2 of 12 blocks: ")
     assert advice.endswith("The loss is shown to be less than 2 points.")
+
+
+def test_what_takes_longer_than_everything_is_no_advice():
+    slow = make_runs([79.9, 80.1, 79.9], "4", seconds=104.0)
+    assert shorten(ALL, slow).startswith("Train everything: nothing cheaper")
 
 
 def test_of_many_alike_approaches_luck_names_few():
@@ -196,7 +201,7 @@ def test_times_of_another_machine_are_not_in_the_sentence():
     assert "of its time" not in text and "1.0 points worse" in text
 
 
-def test_a_row_at_the_score_of_the_commonest_answer_is_not_compared():
+def test_a_row_at_the_score_of_the_majority_baseline_is_not_compared():
     failed = make_runs([50, 50, 50], "3")
     study = make_study(ALL, TWO, failed)
     rows = {row.trains: row for row in overview.make_rows(study.runs)}

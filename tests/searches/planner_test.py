@@ -413,6 +413,6 @@ def test_test_scores_decide_nothing(record):
 
 def test_a_slow_pass_of_the_probe_makes_all_counts_longer():
     assert costs_lib.slowness(1.0 + 3 * 2.0, 2.0) == 3.0
-    assert costs_lib.slowness(1.0, 2.0) == 1.0  # its states were there in part
+    assert costs_lib.slowness(1.0, 2.0) == 1.0  # a fast pass shortens nothing
     prior = costs_lib.Prior(2.0, 3.0, "cache", "family", 4.0, 5).times(3.0)
     assert prior == costs_lib.Prior(6.0, 9.0, "cache", "family", 12.0, 5)

@@ -26,10 +26,8 @@ STRENGTHS = {
     "labels": ("estimator__C", (1.0, 10.0)),
     "score": ("alpha", (1.0, 0.1)),
 }
-NGRAMS = (
-    (1, 1),
-    (1, 2),
-)  # pairs have the first only: they have four columns of features
+# A pair has four times the features of a text, so it has single words alone.
+NGRAMS = ((1, 1), (1, 2))
 MAX_ITERATIONS = 200
 MOST_SEARCHED = 20_000  # texts on which the settings are chosen
 NEVER = -1e4  # the logit of a label that no training text has

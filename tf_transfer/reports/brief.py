@@ -45,8 +45,9 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
     ]
     if unfinished:
         sentences.append(
-            f"{count(len(unfinished), 'run')} did not finish. The scores are "
-            "those of the runs that did, which may be the lucky ones."
+            f"{count(len(unfinished), 'run')} of {study.experiment} did not "
+            "finish. The scores are those of the runs that did, which may be "
+            "the lucky ones."
         )
     sentences += describe_verdicts(study.verdicts)
     return sentences
@@ -87,7 +88,11 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     if not approaches:
         return sentences
     approaches.sort(key=_cost)
-    enough = _shown_to_lose_less(approaches, margin)
+    enough = [
+        some
+        for some in _shown_to_lose_less(approaches, margin)
+        if _is_cheaper(some)
+    ]
     if enough:
         chosen = enough[0]
         sentences.append(
@@ -97,7 +102,7 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     else:
         chosen = max(approaches, key=lambda some: _loss_of(some).value)
         sentences.append(
-            "Train everything: nothing smaller is shown to lose less than "
+            "Train everything: nothing cheaper is shown to lose less than "
             f"{_points(margin)}. {_begin(_describe(study, chosen))}"
             f"{_how_sure(chosen)}{_describe_needed(chosen, margin)}."
         )
@@ -118,6 +123,12 @@ def _cost(members: Sequence[Row]) -> tuple[float, float, int]:
     return time, members[0].trained, -count_seeds(members)
 
 
+def _is_cheaper(members: Sequence[Row]) -> bool:
+    """Whether it takes less time than everything, or trains fewer weights."""
+    share = _share_of_time(members)[0]
+    return (share.value if share.is_known else members[0].trained) < 100
+
+
 def _loss_of(members: Sequence[Row]) -> Ranged:
     return overview.compare_with_base(members, "score", "difference")
 
@@ -126,14 +137,12 @@ def _shown_to_lose_less(
     approaches: Sequence[list[Row]], margin: float
 ) -> list[list[Row]]:
     """Those whose loss is below the margin, by Holm's correction."""
-    p_values = [overview.p_of_loss(some, margin) for some in approaches]
-    order = sorted(range(len(p_values)), key=lambda number: p_values[number])
-    shown = set()
-    for rank, number in enumerate(order):
-        if p_values[number] > verdicts.ALPHA / (len(order) - rank):
-            break
-        shown.add(number)
-    return [some for number, some in enumerate(approaches) if number in shown]
+    p_values = verdicts.adjust_for_many(
+        [overview.p_of_loss(some, margin) for some in approaches]
+    )
+    return [
+        some for some, p in zip(approaches, p_values) if p <= verdicts.ALPHA
+    ]
 
 
 def _describe(study: Study, members: Sequence[Row]) -> str:

@@ -237,15 +237,16 @@ def _compare_rates(runs: pd.DataFrame) -> dict[tuple[str, str, float], str]:
             for rate, some in rates.items()
         }
         best = selection.best_on_validation(scored)
-        for rate, some in rates.items():
-            common = selection.common_seeds(
-                {key: scored[key] for key in (rate, best)}
+        for rate in rates:
+            means = selection.means_over_seeds(
+                {
+                    key: [*zip(rates[key].seed, rates[key].score)]
+                    for key in (rate, best)
+                }
             )
-            mean, highest = (
-                one.score[one.seed.isin(common) | (not common)].mean()
-                for one in (some, rates[best])
-            )
-            word = f"{100 * (1 - mean / highest):.1f}" if highest else ""
+            word = ""
+            if means[best]:
+                word = f"{100 * (1 - means[rate] / means[best]):.1f}"
             words[text, trains, rate] = "better" if rate == best else word
     return words
 

@@ -416,11 +416,13 @@ def _mean_of(values: Sequence[float]) -> Ranged:
     if len(values) == 1:
         return Ranged(float(values[0]))
     groups = estimates.Groups()
-    return _ranged(groups, groups.mean("all", values))
+    return _ranged(groups.estimate(groups.mean("all", values)))
 
 
-def _ranged(groups: estimates.Groups, value: Any) -> Ranged:
-    estimate = groups.estimate(value)
+def _ranged(estimate: estimates.Estimate) -> Ranged:
+    """Without an interval where the error is nan."""
+    if math.isnan(estimate.error):
+        return Ranged(estimate.value)
     return Ranged(estimate.value, *map(float, estimate.interval()))
 
 
@@ -452,10 +454,10 @@ def p_of_loss(rows: Sequence[Row], margin: float) -> float:
         1 where there are too few runs to tell.
     """
     pairs = _pair_with_base(rows, "score")
-    found = _average(pairs, "difference") if pairs else None
-    if found is None or math.isnan(found.error):
+    average = _average(pairs, "difference") if pairs else None
+    if average is None or math.isnan(average.error):
         return 1.0
-    return found.p_above(-margin)
+    return average.p_above(-margin)
 
 
 def _pair_with_base(
@@ -482,12 +484,8 @@ def combine(pairs: Sequence[Sequence[Sequence[float]]], kind: str) -> Ranged:
     Returns:
         With an interval, where each group has two values or more.
     """
-    found = _average(pairs, kind)
-    if found is None:
-        return Ranged()
-    if math.isnan(found.error):
-        return Ranged(found.value)
-    return Ranged(found.value, *map(float, found.interval()))
+    average = _average(pairs, kind)
+    return Ranged() if average is None else _ranged(average)
 
 
 def _average(

@@ -120,7 +120,7 @@ def find_copies(runs: Sequence[Record]) -> dict[str, str]:
     copies: dict[str, str] = {}
     first: dict[str, str] = {}
     for run in runs:
-        if not trains(run) or not run.get("predictions"):
+        if not _trains(run) or not run.get("predictions"):
             continue
         settings = {n: v for n, v in run["key"].items() if n != "seed"}
         scores = [
@@ -138,7 +138,7 @@ def find_copies(runs: Sequence[Record]) -> dict[str, str]:
     return copies
 
 
-def trains(record: Record) -> bool:
+def _trains(record: Record) -> bool:
     """Whether weights of an encoder or its head were trained."""
     return record["blocks"] > 0 and not record["approach"].startswith("probe")
 
@@ -147,7 +147,7 @@ def _find_untested(runs: Sequence[Record]) -> tuple[set[Any], set[Any]]:
     """Texts on which most of what trains has no test score; and a few."""
     counts: dict[Any, list[int]] = {}
     for run in runs:
-        if trains(run):
+        if _trains(run):
             of_texts = counts.setdefault(texts_of(run), [0, 0])
             of_texts[run["test"] is None] += 1
     untested = {texts for texts, (yes, no) in counts.items() if no > yes}

@@ -262,7 +262,7 @@ def _best_for_all(
             }
         except NotFound:
             return last
-        for combination, mean in selection.means_on_validation(scored).items():
+        for combination, mean in selection.means_over_seeds(scored).items():
             totals[combination] += mean
     if np.isnan([*totals.values()]).any():
         return last

@@ -125,9 +125,12 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     tested = {
         reading.texts_of(r) for r in runs.values() if r["test"] is not None
     }
+    copies = reading.find_copies([*runs.values()])
     records = []
     for record in runs.values():
-        if record["test"] is None and reading.texts_of(record) in tested:
+        if record["path"] in copies:
+            named[record["path"]] = copies[record["path"]]
+        elif record["test"] is None and reading.texts_of(record) in tested:
             named[record["path"]] = (
                 "has no test score, as others on its texts have; report both "
                 "from their run directories to compare them on validation"

@@ -138,18 +138,23 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
 def correct_for_many(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """The verdicts after Holm's correction over those with a test."""
     tested = [v for v in verdicts if v.outcome]
-    p_values = [v.p for v in tested]
-    if len(tested) > 1:
-        from statsmodels.stats import multitest  # takes a second to load
-
-        _, p_values, _, _ = multitest.multipletests(p_values, ALPHA, "holm")
-    adjusted = {id(v): float(p) for v, p in zip(tested, p_values)}
+    p_values = adjust_for_many([v.p for v in tested])
+    adjusted = {id(v): p for v, p in zip(tested, p_values)}
     return [
         _conclude(verdict, adjusted[id(verdict)])
         if verdict.outcome
         else verdict
         for verdict in verdicts
     ]
+
+
+def adjust_for_many(p_values: Sequence[float]) -> list[float]:
+    """p-values after Holm's correction, in the same order."""
+    if len(p_values) < 2:
+        return [*p_values]
+    from statsmodels.stats import multitest  # takes a second to load
+
+    return multitest.multipletests(p_values, ALPHA, "holm")[1].tolist()
 
 
 def _conclude(verdict: Verdict, p: float) -> Verdict:

@@ -55,8 +55,8 @@ def slowness(pass_seconds: float, counted: float) -> float:
         counted: the seconds that it was to take.
 
     Returns:
-        At least 1: a fast pass says little, as it may have read a part of its
-        states from the disk.
+        At least 1: training may be slower than a pass, so a fast pass does
+        not shorten what was counted.
     """
     return max(1.0, (pass_seconds - PASS_OVERHEAD_SECONDS) / max(counted, 1e-9))
 

@@ -6,10 +6,12 @@
         planner.tell(action.choice, scores, epoch_seconds, ...)
 
 A run trains at a constant rate up to a rung, 1, 2, 4, ... epochs, and may be
-continued to a later one. The next run, or continuation, is the one with the
-highest expected gain per second (`gains`, `costs`), at the rung that pays most;
-it goes as far towards that as half of the time left allows. What would not end
-in time is not begun.
+continued to a later one. The first run is what anyone would do: the usual one
+of the approach with the most trained blocks for which there is time. Everything
+is trained so as soon as it fits. Any other run, or continuation, is the one
+with the highest expected gain per second (`gains`, `costs`), at the rung that
+pays most; it goes as far towards that as half of the time left allows. What
+would not end in time is not begun.
 
 A share of the budget, CONFIRM_SHARE at most, is kept for the end, unless more
 than the noise of a score may still be gained: the best run is trained again
@@ -40,10 +42,6 @@ MOST_SEEDS = 5
 LEISURE = 0.2  # of the time left
 AT_ONCE = 0.5  # of the time left, that a step past one rung may take
 BUILD_SHARE = 0.3  # of a feature cache's seconds: it serves later runs, too
-# What a setting is expected to score on new texts: this share of its own mean,
-# the rest of what all runs say of it. Training is the answer if that is above
-# the best baseline by so many times the noise. docs/search.md judges both.
-OWN_SHARE, FLOOR_MARGIN = 0.5, 1.0
 LEAST_GAIN = 0.03  # points; what gains less is not tried before the end
 # What a prediction may be wrong by, before and after an approach was measured.
 MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
@@ -57,11 +55,17 @@ class Options:
         budget: seconds.
         max_epochs: of a run.
         usual_epochs: of a run of `tf_transfer.train` on these texts.
+        own_share: of a setting's own mean in its expected score on new texts;
+            the rest is what all runs say of it.
+        floor_margin: times the noise by which training has to beat the best
+            baseline to be the answer. docs/search.md judges both.
     """
 
     budget: float
     max_epochs: int
     usual_epochs: int = 4
+    own_share: float = 0.5
+    floor_margin: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,10 +177,9 @@ class Planner:
         """All settings that have run, the best first.
 
         The highest of many scores is mostly lucky. So what a setting is
-        expected to score on new texts is halfway between its own mean over
-        seeds and what all runs say of it (`gains`). One standard error is
-        taken off, so that one lucky run does not win against the mean of
-        several.
+        expected to score on new texts lies between its own mean over seeds and
+        what all runs say of it (`gains`). One standard error is taken off, so
+        that one lucky run does not win against the mean of several.
         """
         expectation = self._expectation()
         groups: dict[Choice, dict[Choice, tuple[float, ...]]] = {}
@@ -188,7 +191,8 @@ class Planner:
             epochs = max(map(len, runs.values()))
             means, _ = expectation.predict([self._point(setting, epochs)])
             own = sum(scores) / len(scores)
-            expected = OWN_SHARE * own + (1 - OWN_SHARE) * float(means[0])
+            share = self.options.own_share
+            expected = share * own + (1 - share) * float(means[0])
             found.append(Found(setting, scores, epochs, expected))
 
         def rank(one: Found) -> tuple[float, float]:
@@ -203,7 +207,8 @@ class Planner:
         It was chosen among many, and the floor was not: it has to be better by
         the noise of a score.
         """
-        return one.expected > self.floor + FLOOR_MARGIN * self.noise
+        margin = self.options.floor_margin * self.noise
+        return one.expected > self.floor + margin
 
     def best_of_approaches(self) -> list[Found]:
         """The best setting of each approach, the best first."""
@@ -251,25 +256,23 @@ class Planner:
         The first run is that of the approach with the most trained blocks for
         which there is time. Everything is trained as soon as it fits.
         """
+        epochs = min(self.options.usual_epochs, self.options.max_epochs)
         deepest = sorted(
             self.space.values(), key=lambda a: (-a.depth, a.variant)
         )
         for approach in deepest:
+            is_first = not self.curves and approach.depth > 0
             choice = Choice(approach.name, approach.usual)
             done = len(self.curves.get(choice, ()))
-            epochs = min(self.options.usual_epochs, self.options.max_epochs)
-            is_asked = approach.name == EVERYTHING or (
-                approach.depth > 0 and not self.curves
-            )
+            if not (is_first or approach.name == EVERYTHING) or done >= epochs:
+                continue
+            action = self._again(choice, epochs, done)
             if (
-                is_asked
-                and done < epochs
+                self._takes(action) <= seconds_left
                 and choice not in busy
                 and choice not in self._failed
             ):
-                action = self._again(choice, epochs, done)
-                if self._takes(action) <= seconds_left:
-                    return action
+                return action
         return None
 
     def explorations(

@@ -12,7 +12,7 @@ def best_on_validation(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> _K:
     """The setting that is best on validation.
 
     The settings with the most seeds are compared first, by their
-    `means_on_validation`. A setting with fewer seeds is then compared with the
+    `means_over_seeds`. A setting with fewer seeds is then compared with the
     best so far on the seeds that both have, so that it changes nothing between
     the others.
 
@@ -20,27 +20,27 @@ def best_on_validation(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> _K:
         scored: seed and score of the runs of each setting.
     """
     most = max(map(len, scored.values()))
-    means = means_on_validation(
+    means = means_over_seeds(
         {key: runs for key, runs in scored.items() if len(runs) == most}
     )
     best = max(means, key=lambda key: means[key])
     for key in sorted(scored, key=lambda key: -len(scored[key])):
         if key not in means:
-            pair = means_on_validation({k: scored[k] for k in (best, key)})
+            pair = means_over_seeds({k: scored[k] for k in (best, key)})
             best = max(pair, key=lambda k: pair[k])
     return best
 
 
-def means_on_validation(
+def means_over_seeds(
     scored: Mapping[_K, Sequence[tuple[int, float]]],
 ) -> dict[_K, float]:
-    """The mean on validation of each, over the seeds that all have.
+    """The mean score of each setting, over the seeds that all have.
 
     So it makes no difference which of them was run again with more seeds. Where
     no seed is common, each has the mean of its own.
 
     Args:
-        scored: seed and score of the runs of each.
+        scored: seed and score of the runs of each setting.
     """
     common = common_seeds(scored)
     return {
@@ -52,7 +52,7 @@ def means_on_validation(
 
 
 def common_seeds(scored: Mapping[_K, Sequence[tuple[int, float]]]) -> set[int]:
-    """The seeds that all have; see `means_on_validation`."""
+    """The seeds that all have; see `means_over_seeds`."""
     return set.intersection(
         *({seed for seed, _ in runs} for runs in scored.values())
     )
