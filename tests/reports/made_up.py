@@ -146,6 +146,7 @@ def make_paper(*entries, **changes):
             "rates": (),
             "claims": tuple(made),
             "notes": (),
+            "origins": {"batch_size": "paper", "lr": "paper"},
             **changes,
         }
     )

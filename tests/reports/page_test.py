@@ -263,6 +263,23 @@ def test_claims_are_counted_by_their_words():
     assert "Not comparable with the paper: encoder minilm" in text
 
 
+def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
+    """Though the claims ask for more values than the one beside it."""
+    paper = made_up.make_paper(
+        {"sign": -1},
+        {"tasks": ("cola",), "both": {"patience": 3}},
+        origins={"patience": "authors_code"},
+    )
+    other = {"settings": {"patience": 5}}
+    [part] = make_page(
+        make_runs([80, 80.2, 79.8], "all", **other),
+        make_runs([79, 79.2, 78.8], "2", **other),
+        paper=paper,
+    ).parts
+    assert part.differences == ["patience 5 (authors' code: 2 or 3)"]
+    assert [claim.reason for claim in part.local] == [""]
+
+
 # === Rates ===
 
 

@@ -147,3 +147,40 @@ def test_an_entry_that_is_wrong_is_refused(tmp_path):
     path.write_text('paper = "x"\n[[claim]]\nid = "a"\nkind = "bigger"\n')
     with pytest.raises(UserError, match="a: kind is one of"):
         claims.read(str(path))
+
+
+# === Where settings come from ===
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [*("glue", "tweets", "stacking", "multitask", "freezing", "methods")],
+)
+def test_each_setting_of_a_paper_has_an_origin(experiment):
+    paper = read(experiment)
+    names = {*paper.settings, *set().union(*paper.settings_of.values())}
+    assert names == set(paper.origins)
+    assert set(paper.origins.values()) <= set(claims.ORIGINS)
+
+
+def test_what_a_paper_does_not_say_is_not_called_the_paper_s():
+    paper = read("freezing")
+    origins = [paper.origins[n] for n in ("lr", "max_length", "split_seed")]
+    assert origins == ["paper", "authors_code", "ours"]
+    assert read("stacking").origins["lr"] == "ours"  # the paper's are lost
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        "[settings.paper]\nlr = 1\n[settings.ours]\nlr = 1",
+        "[settings.paper]\nlr = 1\n[settings_of.tiny.ours]\nlr = 2",
+        "[settings.elsewhere]\nlr = 1",
+        "[settings]\nlr = 1",
+    ],
+)
+def test_a_setting_without_one_origin_is_refused(tables, tmp_path):
+    path = tmp_path / "claims.toml"
+    path.write_text(f'paper = "x"\nencoders = []\n{tables}\n')
+    with pytest.raises(UserError, match=r"claims\.toml: lr: its origin"):
+        claims.read(str(path))

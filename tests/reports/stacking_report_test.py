@@ -178,7 +178,7 @@ def test_sides_at_other_settings_than_the_paper_s_agree_on_theirs():
     )
     verdict = judged(study)["entities_f1"]
     assert verdict.value == pytest.approx(1.0)
-    assert verdict.reason.startswith("lr 0.0001 (paper: 1e-05 or 2e-05 or")
+    assert verdict.reason.startswith("lr 0.0001 (our reading: 1e-05 or")
 
 
 # === Tables ===

@@ -197,7 +197,7 @@ def test_no_difference_is_not_accepted_for_lack_of_evidence():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"batch_size": 256}, "batch_size 256 (paper: 32)"),
+        ({"batch_size": 256}, "batch_size 256 (authors' code: 32)"),
         ({"model": "bert_base_en_uncased"}, "encoder bert_base_en_uncased"),
     ],
 )

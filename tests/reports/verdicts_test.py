@@ -102,6 +102,25 @@ def test_other_settings_are_not_comparable(changes, reason):
     )  # told all the same
 
 
+@pytest.mark.parametrize(
+    ("origins", "clause"),
+    [
+        ({"batch_size": "paper"}, "batch_size 8 (paper: 1)"),
+        ({"batch_size": "authors_code"}, "batch_size 8 (authors' code: 1)"),
+        ({"batch_size": "ours"}, "batch_size 8 (our reading: 1)"),
+        ({}, "batch_size 8 (our reading: 1)"),
+    ],
+)
+def test_a_difference_names_the_origin_of_the_setting(origins, clause):
+    paper = made_up.make_paper({"sign": -1}, origins=origins)
+    [verdict] = made_up.judge(
+        paper,
+        made_up.make_runs(paper, "rte", {**LAST, "batch_size": 8}, [70, 71]),
+        made_up.make_runs(paper, "rte", {**ALL, "batch_size": 8}, [80, 81]),
+    ).values()
+    assert verdict.word == "not comparable" and verdict.reason == clause
+
+
 def test_cut_data_are_not_comparable():
     paper = made_up.make_paper({"sign": -1})
     sizes = {"train": 540, "validation": 60, "test": 277}

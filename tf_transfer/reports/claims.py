@@ -28,6 +28,12 @@ USUAL = {
     "head": "linear",
     "loss_head": "sigmoid",
 }
+# Where a paper's setting comes from, and how a clause calls that.
+ORIGINS = {
+    "paper": "paper",
+    "authors_code": "authors' code",
+    "ours": "our reading",
+}
 KINDS = ("difference", "equal", "spread", "maximum", "trend")
 OVER = ("mean", "each", "most", "some")
 Group = Mapping[str, Any]  # settings and their values
@@ -132,6 +138,7 @@ class Paper:
         notes: what is said below the claims.
         settings_of: by preset, settings that it has in place of `settings`.
         encoder_of: the preset of each task, where these have their own.
+        origins: by setting, one of `ORIGINS`; `ours` where it has none.
     """
 
     name: str
@@ -146,6 +153,7 @@ class Paper:
         default_factory=dict
     )
     encoder_of: dict[str, str] = dataclasses.field(default_factory=dict)
+    origins: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def settings_on(self, model: str) -> dict[str, Any]:
         """The paper's settings with an encoder."""
@@ -198,18 +206,49 @@ def read(path: str) -> Paper:
         sides = claims[-1].first, claims[-1].second
         if claims[-1].paired and len({len(side) for side in sides}) > 1:
             raise UserError(f"{path}: {name}: pairs need sides of one length.")
+    origins: dict[str, str] = {}
     return Paper(
         content["paper"],
-        content["settings"],
+        _merge_tables(path, content["settings"], origins),
         tuple(content["encoders"]),
         content.get("sizes", {}),
         tuple(content.get("varied", ())),
         tuple(content.get("rates", ())),
         tuple(claims),
         tuple(content.get("notes", ())),
-        content.get("settings_of", {}),
+        {
+            preset: _merge_tables(path, tables, origins)
+            for preset, tables in content.get("settings_of", {}).items()
+        },
         content.get("encoder_of", {}),
+        origins,
     )
+
+
+def _merge_tables(
+    path: str, tables: Mapping[str, Any], origins: dict[str, str]
+) -> dict[str, Any]:
+    """Merges tables of settings, each of which is named by an origin.
+
+    Args:
+        path: of the file, for errors.
+        tables: by origin, settings and their values.
+        origins: by setting; those of the tables are added.
+
+    Raises:
+        UserError: a setting has two origins, or one that is not known.
+    """
+    for origin, table in tables.items():
+        # A setting outside of the tables stands where an origin should.
+        for name in table if isinstance(table, dict) else [origin]:
+            if origins.setdefault(name, origin) != origin or (
+                origin not in ORIGINS
+            ):
+                raise UserError(
+                    f"{path}: {name}: its origin is not clear. Put it into one "
+                    f"of the tables {', '.join(ORIGINS)}."
+                )
+    return {n: v for table in tables.values() for n, v in table.items()}
 
 
 def find_file(
@@ -300,10 +339,16 @@ def list_differences(
                 if name in settings and not is_same(settings[name], theirs)
             )
     return differences + [
-        f"{name} {', '.join(sorted(ours))} (paper: {theirs})"
+        f"{name} {', '.join(sorted(ours))} "
+        f"({ORIGINS[paper.origins.get(name, 'ours')]}: {theirs})"
         for (name, theirs), ours in told.items()
         if ours
     ]
+
+
+def cut_brackets(clause: str) -> str:
+    """A clause of `list_differences` without what stands there in brackets."""
+    return clause.rpartition(" (")[0] or clause
 
 
 def _values(paper: Paper, name: str, usual: Any) -> list[Any]:

@@ -21,6 +21,7 @@ from tf_transfer.reports import first_figure
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
 from tf_transfer.reports import verdicts
+from tf_transfer.reports.claims import cut_brackets
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import module_of
@@ -208,7 +209,7 @@ def _sort_verdicts(
     judged: Iterable[Verdict], differences: Sequence[str]
 ) -> tuple[list[Claim], list[Claim], list[Claim], list[Claim]]:
     """See `Part`; `differences` are told once for all of its claims."""
-    known = {clause.split(" (paper:")[0] for clause in differences}
+    known = {cut_brackets(clause) for clause in differences}
     comparable: list[Claim] = []
     local: list[Claim] = []
     few: list[Claim] = []
@@ -221,7 +222,7 @@ def _sort_verdicts(
             own = [
                 clause
                 for clause in verdict.reason.split("; ")
-                if clause.split(" (paper:")[0] not in known
+                if cut_brackets(clause) not in known
                 and not re.fullmatch(r"and \d+ more", clause)
             ]
             claim = dataclasses.replace(
