@@ -213,8 +213,6 @@ def test_runs_and_a_summary_of_others_are_one_report(written, tmp_path):
 def test_runs_that_two_folders_have_count_once(written, tmp_path):
     """Whatever their paths, and if one of them is not finished."""
     whole = summary_lib.summarize_folder(written.root)
-    paths = [record["path"] for record in whole["runs"]]
-    whole["paired"] = [{"first": paths[:2], "second": paths[2:], "low": 0.5}]
     shutil.copytree(pathlib.Path(written.root), tmp_path / "deeper" / "runs")
     deeper = summary_lib.summarize_folder(str(tmp_path / "deeper"))
     [first, *others] = whole["runs"]
@@ -297,7 +295,7 @@ def test_scores_of_a_search_are_called_validation_scores(tmp_path):
     assert len(summary["runs"]) == 4 and not summary["left_out"]
     [study] = study_lib.collect(summary)
     assert overview.name_split(study.rows) == "Validation"
-    part = page_lib.make_part(study, study.rows, False)
+    part = page_lib.make_part(study, study.rows)
     assert part.table.caption.startswith("Validation scores in points")
 
 

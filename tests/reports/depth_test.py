@@ -40,7 +40,9 @@ def test_a_probe_is_compared_with_training_everything(study):
     [row] = [row for row in study.rows if row.is_probe]
     assert row.trains == "the probe" and row.base.is_base
     assert row.kept.value == pytest.approx(
-        100 * row.score.value / row.base.score.value
+        100
+        * (row.score.value - row.majority)
+        / (row.base.score.value - row.majority)
     )
 
 

@@ -264,10 +264,13 @@ def test_ahead_at_every_fixed_time_survives_one_tie():
 
     assert judge_with(9.0).word == "agrees"
     tie = judge_with(0.0)
-    assert tie.word == "inconclusive" and "open last_4 on rte" in tie.reason
+    assert (
+        tie.word == "inconclusive"
+        and "45 of 48 lower, not last_4 on rte at 1.1" in tie.reason
+    )
     lost = judge_with(-9.0)
     assert lost.word == "contradicts"
-    assert "3 the other way (last_4 on rte at 1.1 epochs" in lost.reason
+    assert "not last_4 on rte at 1.1 epochs" in lost.reason
 
 
 def test_before_an_epoch_is_over_there_is_no_score():
@@ -329,7 +332,8 @@ def test_a_collapsed_side_is_the_claim_or_spoils_it():
     )  # all but fine-tuning are below
     verdict = judge(failed)["score_small_last_4"]
     assert (
-        verdict.word == "not comparable" and "did not train" in verdict.reason
+        verdict.word == "not comparable"
+        and "not above the majority baseline" in verdict.reason
     )
 
 

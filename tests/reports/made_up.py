@@ -1,4 +1,15 @@
-"""Run records in memory, with the scores that a test asks for."""
+"""Run records in memory, with the scores that a test asks for.
+
+A case is a paper with a claim, and runs with known scores:
+
+    paper = make_paper({"published": -2.0, "tasks": ("rte",)})
+    two = make_runs(paper, "rte", {"trainable_layers": "2"}, [77, 78, 79])
+    all = make_runs(paper, "rte", {"trainable_layers": "all"}, [80, 81, 80])
+    judge(paper, two, all)["claim_1"].word
+
+What else a record says is changed by its name, such as `seconds=10.0`,
+`started=0.0`, `majorities={"accuracy": 0.5}`, `weights="another encoder"`.
+"""
 
 import pandas as pd
 
@@ -18,7 +29,9 @@ ENVIRONMENT = {
 }
 
 
-def make_record(paper, task, settings, seed, score, seconds=100.0, **changes):
+def make_record(
+    paper, task, settings, seed, score, seconds=100.0, weights="", **changes
+):
     """The record of a run at a paper's settings, data sizes and encoder.
 
     Args:
@@ -28,6 +41,7 @@ def make_record(paper, task, settings, seed, score, seconds=100.0, **changes):
         seed: of the run.
         score: in points, after every epoch, or a list of them.
         seconds: of an epoch.
+        weights: their identity, if it is not that of the encoder's name.
         changes: what else of the record differs.
     """
     sizes = dict(paper.sizes.get(task, {"train": 1000, "test": 100}))
@@ -63,11 +77,12 @@ def make_record(paper, task, settings, seed, score, seconds=100.0, **changes):
             "task": task,
             "seed": seed,
             "data_identity": f"{task} files",
-            "model_identity": model,
+            "model_identity": weights or model,
             "lr": 2e-5,
             **settings,
         },
         "timing_environment": ENVIRONMENT,
+        "started": 1000.0 * seed,
         "epochs": [
             {
                 "validation": points / 100,
@@ -165,7 +180,7 @@ def collect(paper, *groups, published=None, **options):
         published or {},
         (),
         runs,
-        {"runs": list(runs.record), "paired": []},
+        {"runs": list(runs.record)},
         Options(**options),
     )
 

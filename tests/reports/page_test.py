@@ -51,7 +51,6 @@ def make_study(*groups, paper=PAPER):
     summary = {
         "runs": list(runs.record),
         "left_out": [],
-        "paired": [],
         "made": {
             "on": "2026-01-01",
             "machine": "a machine",
@@ -87,8 +86,8 @@ def test_the_cheapest_approach_that_is_shown_to_lose_little_is_advised():
     )
     assert first.replace("\N{NO-BREAK SPACE}", " ") == (
         "Train the last 4 of 12 blocks: no loss shown (+0.0, -0.4 to +0.4), in "
-        "70 % (70 to 70) of its time (rte, 3 seeds). The loss is shown to be "
-        "less than 1 point."
+        "70 % (70 to 70) of its time (rte; 3 seeds, 277 test texts). The loss "
+        "is shown to be less than 1 point."
     )
     assert second.replace("\N{NO-BREAK SPACE}", " ") == (
         "The last 2 of 12 blocks: 1.0 points worse (0.5 to 1.5), in 50 % (50 "
@@ -105,7 +104,7 @@ def test_noise_does_not_make_the_cheapest_the_advice():
         "Train everything: nothing cheaper is shown to lose less than 1 point. "
         "The last 4 of 12 blocks: no loss shown (-0.3, "
     )
-    assert "seeds would decide" in text
+    assert "100 seeds would not decide it" in text
     assert (
         "The last 1 of 12 blocks: 3.7 points worse (3.2 to 4.2), in 12" in text
     )
@@ -143,7 +142,7 @@ def test_of_many_alike_approaches_luck_names_few():
 def test_one_seed_is_not_sure_and_has_no_interval():
     text = shorten(ALL[:1], TWO[:1])
     assert "The last 2 of 12 blocks: -1.0 points, in 50" in text
-    assert "(rte, 1 seed: not sure)" in text
+    assert "(rte; 1 seed, 277 test texts: not sure)" in text
 
 
 def test_a_mean_is_over_the_tasks_that_every_approach_has():
@@ -155,7 +154,7 @@ def test_a_mean_is_over_the_tasks_that_every_approach_has():
         make_runs([60, 60.2, 59.8], "all", "mrpc"),
         make_runs([60, 60.2, 59.8], "2", "mrpc"),
     )
-    assert "(mean of mrpc and rte, 3 seeds)" in text
+    assert "(mean of mrpc and rte; 3 seeds, 685 test texts)" in text
     assert "last 1" not in text
 
 
@@ -207,7 +206,7 @@ def test_a_row_at_the_score_of_the_majority_baseline_is_not_compared():
     rows = {row.trains: row for row in overview.make_rows(study.runs)}
     assert rows["last 3"].failed and not rows["last 3"].kept.is_known
     text = " ".join(brief.write(study, list(rows.values())))
-    assert "1 of 3 rows did not train, so they are not compared: last 3" in text
+    assert "1 of 3 rows are not shown to be above the majority baseline" in text
     assert any(
         "Another learning rate for last 3 on rte" in line
         for line in brief.suggest(study, list(rows.values()))
@@ -216,10 +215,10 @@ def test_a_row_at_the_score_of_the_majority_baseline_is_not_compared():
 
 def test_a_document_has_no_row_that_did_not_train():
     study = make_study(ALL, TWO, make_runs([50, 50, 50], "3"))
-    part = page_lib.make_part(study, study.rows, several=False)
+    part = page_lib.make_part(study, study.rows)
     assert list(part.table.frame.trains) == ["everything", "last 3", "last 2"]
     assert list(part.headline.frame.trains) == ["everything", "last 2"]
-    assert "Left out: 1 row that did not train" in part.headline.caption
+    assert "Left out: 1 row not above the majority" in part.headline.caption
 
 
 def test_runs_on_the_sample_mean_nothing():
@@ -378,28 +377,31 @@ def test_what_is_not_comparable_has_none_of_the_papers_words():
 
 
 @pytest.mark.parametrize(
-    "low, high, runs, kind, expected",
+    "value, p, outcome, kind, expected",
     [
-        (1, 2, 3, "difference", "higher"),
-        (-2, -1, 3, "difference", "lower"),
-        (-2, 1, 3, "difference", "unclear"),
-        (-0.5, 0.5, 3, "equal", "no difference beyond the margin"),
-        (-2, 0.5, 3, "equal", "unclear"),
-        (1, 1, 3, "difference", "unclear"),  # no run differs from another
-        (np.nan, np.nan, 3, "difference", "not told"),
+        (2, 0.01, "agrees", "difference", "higher"),
+        (-2, 0.01, "contradicts", "difference", "lower"),
+        (2, 0.06, "agrees", "difference", "unclear"),
+        (2, np.nan, "", "difference", "unclear"),
+        (0.1, 0.01, "agrees", "equal", "no difference beyond the margin"),
+        (3, 0.01, "contradicts", "equal", "higher"),
+        (0.1, 0.2, "agrees", "equal", "unclear"),
+        (0.5, 0.01, "agrees", "spread", "within the margin"),
+        (2, 0.01, "contradicts", "spread", "beyond the margin"),
+        (2, np.nan, "", "maximum", "described"),
+        (np.nan, np.nan, "", "difference", "not told"),
     ],
 )
-def test_neutral_words_follow_the_interval(low, high, runs, kind, expected):
+def test_neutral_words_follow_the_test(value, p, outcome, kind, expected):
     paper = made_up.make_paper({"kind": kind, "margin": 1.0, "sign": 1})
     verdict = verdicts.Verdict(
         paper.claims[0],
         "A",
         verdicts.NOT_COMPARABLE,
         "",
-        np.nan if np.isnan(low) else 0.0,
-        low,
-        high,
-        runs,
+        value,
+        p=p,
+        outcome=outcome,
     )
     assert brief.neutral_word(verdict) == expected
 
@@ -528,24 +530,6 @@ def test_an_interval_stands_apart_from_its_value():
     )
 
 
-def test_a_bootstrap_is_shown_with_the_runs_that_it_compares():
-    study = make_study(ALL[:1], TWO[:1])
-    study.summary["paired"].append(
-        {
-            "first": [TWO[0]["path"]],
-            "second": [ALL[0]["path"]],
-            "low": -0.02,
-            "high": 0.01,
-            "p": 0.3,
-        }
-    )
-    page = page_lib.make_page([study], study.summary)
-    [table] = [t for t in page.parts[0].tables if t.name.endswith("bootstrap")]
-    row = table.frame.iloc[0]
-    assert row["against everything"] == "-2.00 to +1.00"
-    assert (row.approach, row.p) == ("last_2", "0.300")
-
-
 # === The committed records ===
 
 
@@ -612,14 +596,18 @@ def test_times_are_compared_in_the_environment_that_both_sides_share():
     first = runs_in(here, there, here, traced, mixed)
     second = runs_in(there, there, there, here, here)
     frame = frames.runs_frame(first + second)
+
+    def measure(name, *sides):
+        cells = measures.Cells().measure((name,) * len(sides), sides)
+        return [list(cell.values) for cell in cells]
+
     sides = frame[:5], frame[5:]
-    assert measures.measure_sides(("seconds",) * 2, sides) == ([0, 2], [3, 4])
-    of_epoch = measures.measure_sides(("seconds_per_epoch",) * 2, sides)
-    assert of_epoch == ([0, 2, 3], [3, 4])
-    assert measures.measure_sides(("seconds",), sides[1:]) == ([0, 1, 2],)
+    assert measure("seconds", *sides) == [[0, 2], [3, 4]]
+    assert measure("seconds_per_epoch", *sides) == [[0, 2, 3], [3, 4]]
+    assert measure("seconds", sides[1]) == [[0, 1, 2]]
     apart = frame[1:2], frame[8:]
-    assert measures.measure_sides(("seconds",) * 2, apart) == ([], [])
-    assert len(measures.measure_sides(("score",) * 2, apart)[1]) == 2
+    assert measure("seconds", *apart) == [[], []]
+    assert len(measure("score", *apart)[1]) == 2
 
 
 def test_frames_of_records_without_all_metrics_are_made():

@@ -378,8 +378,10 @@ def test_blank_times_and_failed_runs_are_explained():
     assert said[0].startswith("1 run was timed in another environment")
     rows = tables_of(study)
     assert rows["costs_A_text"]["time, s"][1] == ""
-    assert rows["scores_A_text"]["head"][1] == "Highway LSTM, did not train"
-    assert any("Did not train" in text for text in said)
+    assert rows["scores_A_text"]["head"][1] == (
+        "Highway LSTM, not above the majority baseline"
+    )
+    assert any("Not above the majority" in text for text in said)
 
 
 def test_in_short_it_says_what_stacking_first_gains_and_costs():
@@ -398,7 +400,8 @@ def test_nothing_is_compared_with_a_base_that_did_not_train():
         write("ner", stacked("bilstm"), [86.0, 86.5, 87.0]),
     )
     assert stacking.sum_up(study, []) == [
-        "On ner, finetune-only did not train, so nothing is compared."
+        "On ner, finetune-only is not above the majority baseline, so "
+        "nothing is compared."
     ]
     against = tables_of(study)["scores_A_ner"].get("against finetune-only")
     assert against is None or not any(against)

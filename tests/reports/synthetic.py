@@ -83,6 +83,9 @@ def write(
         number += 1
     os.makedirs(folder)
     environment = {**ENVIRONMENT, **(environment or {})}
+    environment.setdefault(
+        "started", f"2026-11-01T00:00:{settings.seed:02}+00:00"
+    )
     start = {k: v for k, v in environment.items() if k != "replicas"}
     _json(
         folder,

@@ -156,7 +156,7 @@ def test_a_side_that_did_not_train_is_not_comparable():
         made_up.make_runs(paper, "rte", ALL, [80, 80.1, 80.2], **majorities),
     )
     assert verdicts["claim_1"].word == "not comparable"
-    assert "did not train" in verdicts["claim_1"].reason
+    assert "not above the majority baseline" in verdicts["claim_1"].reason
     assert verdicts["claim_2"].word == "agrees"  # there it is the claim
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from collections.abc import Sequence
 
+from tf_transfer.reports import estimates
 from tf_transfer.reports import overview
 from tf_transfer.reports import reading
 from tf_transfer.reports import verdicts
@@ -17,12 +18,12 @@ from tf_transfer.reports.overview import Ranged
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import module_of
 from tf_transfer.reports.study import Study
+from tf_transfer.reports.verdicts import FAILED
 from tf_transfer.reports.verdicts import FEWEST_SEEDS
 from tf_transfer.reports.verdicts import Verdict
 
 MOST_NAMED = 4
 SAMPLE = "sample"  # of `--data`
-FAILED = "did not train"
 
 
 def write(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -64,8 +65,8 @@ def describe_rows(study: Study, rows: Sequence[Row]) -> list[str]:
     failed = [row for row in rows if row.failed]
     if failed:
         found.append(
-            f"{len(failed)} of {len(rows)} rows did not train, so they are not "
-            f"compared: {name_rows(failed)}."
+            f"{len(failed)} of {len(rows)} rows are not shown to be above the "
+            f"majority baseline, so they are not compared: {name_rows(failed)}."
         )
     return found
 
@@ -137,8 +138,9 @@ def _shown_to_lose_less(
     approaches: Sequence[list[Row]], margin: float
 ) -> list[list[Row]]:
     """Those whose loss is below the margin, by Holm's correction."""
-    p_values = verdicts.adjust_for_many(
-        [overview.p_of_loss(some, margin) for some in approaches]
+    losses = [overview.estimate_loss(some) for some in approaches]
+    p_values = estimates.adjust_for_many(
+        [1.0 if loss is None else loss.p_above(-margin) for loss in losses]
     )
     return [
         some for some, p in zip(approaches, p_values) if p <= verdicts.ALPHA
@@ -174,15 +176,16 @@ def _describe_loss(members: Sequence[Row]) -> str:
 
 def _describe_needed(members: Sequence[Row], margin: float) -> str:
     """About how many seeds would show that the loss is below the margin."""
-    loss = _loss_of(members)
-    if not loss.has_interval:
+    loss = overview.estimate_loss(members)
+    if loss is None or not loss.error:
         return ""
     room = loss.value + margin
     if room <= 0:
         return "; more seeds would not change that"
-    reach = (loss.high - loss.low) / 2
-    seeds = math.ceil(count_seeds(members) * (reach / room) ** 2)
-    return f"; about {max(seeds, count_seeds(members) + 1)} seeds would decide"
+    seeds = loss.seeds_needed(room, count_seeds(members))
+    if seeds is None:
+        return f"; {estimates.REALISTIC} seeds would not decide it"
+    return f"; about {seeds} seeds would decide"
 
 
 def _points(margin: float) -> str:
@@ -228,17 +231,24 @@ def _share_of_time(members: Sequence[Row]) -> tuple[Ranged, str]:
 
 
 def _how_sure(rows: Sequence[Row]) -> str:
-    """On which tasks, from how many seeds."""
+    """On which tasks, from how many seeds and test texts."""
     tasks = [row.task for row in rows]
     where = tasks[0] if len(tasks) == 1 else f"mean of {join(tasks)}"
     seeds = count_seeds(rows)
     not_sure = ": not sure" if seeds < FEWEST_SEEDS else ""
-    return f" ({where}, {count(seeds, 'seed')}{not_sure})"
+    texts = sum(row.runs.sizes.iloc[0].get("test", 0) for row in rows)
+    tested = f", {count(texts, 'test text')}" if texts else ""
+    return f" ({where}; {count(seeds, 'seed')}{tested}{not_sure})"
 
 
 def count_seeds(rows: Sequence[Row]) -> int:
-    """The fewest of a side of the rows."""
-    return min(min(row.n, row.base.n) for row in rows if row.base is not None)
+    """The fewest of a side of the rows; what no seed could change has any."""
+    return min(
+        side.n
+        for row in rows
+        for side in (row, row.base)
+        if side is not None and not side.is_probe
+    )
 
 
 def describe_best(rows: Sequence[Row]) -> list[str]:
@@ -312,7 +322,7 @@ def describe_verdicts(judged: Sequence[Verdict]) -> list[str]:
         )
     if left := len(others) - reported:
         sentences.append(
-            f"For {left} the runs do not suffice, or a side did not train."
+            f"For {left} the runs do not suffice, or a side is {FAILED}."
         )
     if nothing := len(judged) - len(tried):
         have = "has" if nothing == 1 else "have"
@@ -331,31 +341,29 @@ def neutral_word(verdict: Verdict) -> str:
     """What runs that are not comparable show, without the paper's words."""
     if not is_reported(verdict):
         return FAILED if FAILED in verdict.reason else "not told"
-    if verdict.parts:
-        return verdict.parts
     claim = verdict.claim
-    low, high = verdict.low, verdict.high
-    if claim.kind == "maximum":  # has a test and no interval
-        is_clear = verdict.p <= verdicts.ALPHA
-        low = high = verdict.value if is_clear else 0.0
-    elif low == high:  # nothing varies, so nothing is known of luck
-        return "unclear"
-    if claim.kind == "spread":
-        if high <= claim.margin:
-            return "within the margin"
-        return "beyond the margin" if low > claim.margin else "unclear"
-    if claim.kind == "equal" and -claim.margin <= low <= high <= claim.margin:
-        return "no difference beyond the margin"
-    if low > 0:
-        return "higher"
-    return "lower" if high < 0 else "unclear"
+    if claim.kind == "maximum":
+        return "described"
+    word = "unclear"
+    if verdict.outcome and verdict.p <= verdicts.ALPHA:
+        is_so = verdict.outcome != verdicts.CONTRADICTS
+        if claim.kind == "spread":
+            word = "within the margin" if is_so else "beyond the margin"
+        elif claim.kind == "equal" and is_so:
+            word = "no difference beyond the margin"
+        elif verdict.parts:
+            word = "shown" if is_so else "the opposite is shown"
+        else:
+            word = "higher" if verdict.value > 0 else "lower"
+    return f"{word}: {verdict.parts}" if verdict.parts else word
 
 
 def main_reason(judged: Iterable[Verdict]) -> str:
     """What makes most claims not comparable, a clause."""
     clauses = collections.Counter(
-        verdict.reason.split("; ")[0]
+        clause
         for verdict in judged
+        for clause in verdict.reason.split("; ")
         if verdict.word == verdicts.NOT_COMPARABLE
     )
     [(clause, _)] = clauses.most_common(1)
@@ -371,8 +379,8 @@ def suggest(study: Study, rows: Sequence[Row]) -> list[str]:
     failed = [row for row in rows if row.failed and row.blocks != 0]
     if failed:
         advice.append(
-            f"Another learning rate for {name_rows(failed)}: what did not "
-            "train says nothing."
+            f"Another learning rate for {name_rows(failed)}: what is not above "
+            "the majority baseline says nothing."
         )
     compared = [row for row in rows if row.is_base or row.kept.is_known]
     drawn = [row for row in compared or rows if row.has_encoder]

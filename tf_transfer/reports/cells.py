@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import claims
-from tf_transfer.reports import estimates
 from tf_transfer.reports import measures
+from tf_transfer.reports import overview
 from tf_transfer.reports import verdicts
 from tf_transfer.reports.sides import select
 
 DID_NOT_TRAIN = (
-    "`Did not train`: half of the runs or more score as the majority baseline "
-    "does, or give one answer only."
+    "`Not above the majority baseline`: the runs do not show, at 5 %, that "
+    "they score more, or half of them give one answer only."
 )
 
 
@@ -67,14 +67,11 @@ def difference(
     ours, theirs = known(first), known(second)
     if not (ours and theirs):
         return ""
-    if min(len(ours), len(theirs)) < 2:
-        return f"{np.mean(ours) - np.mean(theirs):+z.2f}"
-    groups = estimates.Groups()
-    estimate = groups.estimate(
-        groups.mean("first", ours) - groups.mean("second", theirs)
-    )
-    low, high = estimate.interval()
-    return f"{estimate.value:+z.2f} ({low:+z.2f} to {high:+z.2f})"
+    value = overview.subtract(ours, theirs)
+    text = f"{value.value:+z.2f}"
+    if value.has_interval:
+        text += f" ({value.low:+z.2f} to {value.high:+z.2f})"
+    return text
 
 
 def metric(runs: pd.DataFrame, name: str) -> measures.Values:
@@ -102,8 +99,8 @@ def caching(settings: claims.Group) -> str:
 
 
 def failed(group: pd.DataFrame) -> str:
-    """`did not train`, or nothing."""
-    return "did not train" if verdicts.did_not_train(group) else ""
+    """`not above the majority baseline`, or nothing."""
+    return verdicts.FAILED if verdicts.did_not_train(group) else ""
 
 
 def examples(runs: pd.DataFrame) -> int:

@@ -86,16 +86,17 @@ def draw_kept(study: Study, rows: Sequence[Row]) -> Figure:
     axis.set_ylim(bottom=max(axis.get_ylim()[0], -20), top=None)
     plots.add_frame(
         axis,
-        "score, % of training everything",
+        "score, % of everything's",
         f"trained blocks of {study.blocks}",
     )
     return plots.finish(
         figure,
         handles,
         "kept",
-        f"{overview.name_split(rows)} score as percent of that of training "
-        "everything (the dotted line), with 95 % intervals over seeds. Rows "
-        "that did not train are left out."
+        f"{overview.name_split(rows)} score above the majority baseline as "
+        "percent of that of training everything (the dotted line), with 95 % "
+        f"intervals over {overview.name_parts(rows)}. Rows "
+        "that are not above the majority baseline are left out."
         + " A star is the probe, for which nothing trains."
         * has_probe,
     )
@@ -132,9 +133,10 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
         figure,
         {},
         "scores",
-        f"{overview.name_split(known)} score with 95 % intervals over seeds; "
+        f"{overview.name_split(known)} score with 95 % intervals over "
+        f"{overview.name_parts(known)}; "
         "the grey mark is what the majority baseline scores, a cross a row "
-        "that did not train."
+        "that is not above it."
         + (
             f" The first {len(known)} of {len(scored)} rows of the table."
             if len(scored) > len(known)

@@ -71,15 +71,16 @@ def runs_frame(
         Columns, scores and metrics in points and times in seconds:
         `path experiment task data data_identity model blocks metric approach
         cached lr seed`; `baseline` (whether it has no encoder, nor a `model`);
-        `settings` (dict: the key without `IDENTITIES`, and
-        `model` and `max_epochs`); `sizes` (dict); `metrics` (dict); `score`
-        (test, or validation where nothing is tested), `validation`, `majority`
-        (of the headline metric; nan where not known), `one_answer` (whether
+        `settings` (dict: the key without `IDENTITIES`, and `model`,
+        `weights` (their identity) and `max_epochs`); `sizes` (dict); `metrics`
+        (dict); `score` (test, or validation where nothing is tested),
+        `validation`, `majority` (of the headline metric; nan where not known),
+        `one_answer` (whether
         all examples have the same answer); `seconds` (to the stopping point, a
         cached prefix as if this run had built it), `seconds_per_epoch` (of
         runs timed as most on their texts; an epoch that traces is never among
         them), `memory` (bytes), `trainable_parameters`, `total_parameters`
-        (all nan where not known),
+        (all nan where not known), `started` (seconds, nan where not known),
         `epochs_run`, `stop_reason`; `timed` (whether its other times may be
         compared with those of most runs on its texts, which traced or were
         warm as it did or was); `study` (`A`, the largest, `B`,
@@ -149,6 +150,7 @@ def _make_row(record: Record) -> dict[str, Any]:
             **NOT_IN_KEY,
             **settings,
             "model": model,
+            "weights": key["model_identity"],
             "max_epochs": record["max_epochs"],
         }
         if "combine" in settings:  # not said where it is the same
@@ -175,6 +177,7 @@ def _make_row(record: Record) -> dict[str, Any]:
         "one_answer": record["one_answer"],
         "seconds": _number(record["seconds"]) + unpaid,
         "unpaid_seconds": unpaid,
+        "started": _number(record.get("started")),
         **{name: _number(record[name]) for name in COUNTS},
         "environment": dump(
             {

@@ -156,10 +156,7 @@ def _relative_curve(row: Row) -> tuple[list[int], list[overview.Ranged]]:
     full = row.trials[operating.ALL]
     return (
         [row.blocks - n for n in numbers],
-        [
-            overview.combine([(row.trials[n], full)], "difference")
-            for n in numbers
-        ],
+        [overview.subtract(row.trials[n], full) for n in numbers],
     )
 
 

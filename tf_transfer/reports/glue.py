@@ -115,8 +115,8 @@ def _tabulate_savings(study: Study, rows: Sequence[Row]) -> Table:
         if row.base is None or row.is_base or not row.share.is_known:
             continue
         mine, whole = (
-            np.mean(cells.known(values))
-            for values in measures.measure_sides(
+            cell.values.mean()
+            for cell in measures.Cells().measure(
                 ("seconds", "seconds"), (row.runs, row.base.runs)
             )
         )

@@ -4,12 +4,17 @@ import collections
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import operating
+from tf_transfer.reports import reading
+from tf_transfer.reports import resampling
+from tf_transfer.reports.estimates import Cell
 
 # What each is called; any other name is a metric of the run.
 MEASURES = {
@@ -22,7 +27,9 @@ MEASURES = {
     "deviation": ("the distance from the group's median", "points"),
 }
 PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
-TIMES = ("seconds", "seconds_per_epoch", "score_within")
+DURATIONS = ("seconds", "seconds_per_epoch")
+TIMES = (*DURATIONS, "score_within")
+INTERLEAVED = 1 / 3  # of the span of starts, see `are_interleaved`
 UNTIL_STOP = ("seconds", "epochs_run")  # what a limit of epochs cuts off
 
 Values = Sequence[float | None]
@@ -41,31 +48,136 @@ def unit_of(measure: str) -> str:
     return MEASURES.get(measure, (measure, "points"))[1]
 
 
-def measure_sides(
-    names: Sequence[str], sides: Sequence[pd.DataFrame], at: float = 0.0
-) -> tuple[Values, ...]:
-    """A measure of each run of each side.
+class Cells:
+    """The cells of some runs; see `estimates`.
 
-    Args:
-        names: of the measure on each side.
-        sides: runs, see `frames.runs_frame`.
-        at: for `score_within`, the time in epochs of the last side: of its
-            own mean first epoch.
-
-    Returns:
-        For each side its values; None where a run has none. Of times, only
-        those of the timing environment that most runs of all sides share; of
-        runs tested in folds, one for each fold.
+    Of the same runs, measured alike, there is one cell: what depends on it
+    twice does not count its luck twice.
     """
-    if {*names} & {*TIMES}:
-        # The time of an epoch is that of those that did not trace.
-        sides = _take_timed_alike(sides, {*names} == {"seconds_per_epoch"})
-    seconds = math.nan
-    if "score_within" in names:
-        seconds = at * _first_epoch(sides[-1])
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+
+    def measure(
+        self,
+        names: Sequence[str],
+        sides: Sequence[pd.DataFrame],
+        at: float = 0.0,
+        logarithms: bool = False,
+        peers: Sequence[pd.DataFrame] = (),
+    ) -> tuple[Cell, ...]:
+        """The cells of both sides of a comparison, without unknown values.
+
+        Args:
+            names: of the measure on each side.
+            sides: runs, see `frames.runs_frame`.
+            at: for `score_within`, the time in epochs of the last side: of its
+                own mean first epoch.
+            logarithms: whether to take those of the values.
+            peers: the runs of each approach on the task, sides included, which
+                may share a variance.
+
+        Returns:
+            Of times, those of the timing environment that most runs of all
+            sides share, corrected for their drift where they were timed in
+            turn; of runs tested in folds, a value for each fold.
+        """
+        if {*names} & {*TIMES}:
+            # The time of an epoch is that of those that did not trace.
+            without_tracing = {*names} == {"seconds_per_epoch"}
+            sides = _take_timed_alike(sides, without_tracing)
+        if {*names} <= {*DURATIONS}:
+            return _measure_durations(names, sides, logarithms)
+        seconds = math.nan
+        if "score_within" in names:
+            seconds = at * _first_epoch(sides[-1])
+        cells = []
+        for name, side in zip(names, sides):
+            key = (name, seconds, tuple(side.path))
+            if key not in self._known:
+                pool = self._pool(name, peers, seconds)
+                self._known[key] = _make_cell(name, side, seconds, pool)
+            cells.append(self._known[key])
+        return tuple(cells)
+
+    def _pool(
+        self, name: str, peers: Sequence[pd.DataFrame], seconds: float
+    ) -> estimates.Pool | None:
+        """The variance that some peers share, made once."""
+        paths = tuple(peer.path.iloc[0] for peer in peers if len(peer))
+        key = ("pool", name, seconds, paths)
+        if key not in self._known:
+            self._known[key] = estimates.pool_variances(
+                np.array(_known(_measure_all(name, peer, seconds)))
+                for peer in peers
+            )
+        return self._known[key]
+
+
+def _make_cell(
+    name: str,
+    side: pd.DataFrame,
+    seconds: float,
+    pool: estimates.Pool | None,
+) -> Cell:
+    measured = _measure_all(name, side, seconds)
+    values = np.array(_known(measured))
+    is_trained = bool(side.record.map(reading.trains).any())
+    if len(values) > len(side):  # one for each fold
+        sizes = side.sizes.iloc[0]
+        share = sizes["test"] / sizes["train"]
+        return Cell(values, fold_share=share, is_trained=is_trained)
+    resampled = None
+    if name in ("score", *side.metric.iloc[:1]):
+        known = [record.get("resampled") for record in side.record]
+        if known and None not in known:
+            resampled = np.stack([*map(resampling.decode, known)])
+    texts = side.record.iloc[0].get("texts") if len(side) else None
+    return Cell(values, pool, texts, resampled, is_trained=is_trained)
+
+
+def _measure_durations(
+    names: Sequence[str], sides: Sequence[pd.DataFrame], logarithms: bool
+) -> tuple[Cell, ...]:
+    """Cells of times; where the sides were timed in turn, less their drift."""
+    groups = []
+    for name, side in zip(names, sides):
+        times = np.array(_measure_all(name, side, math.nan), float)
+        is_known = ~np.isnan(times)
+        times = np.log(times[is_known]) if logarithms else times[is_known]
+        groups.append((times, side.started.to_numpy()[is_known]))
+    drift = None
+    if are_interleaved(sides) and all(len(times) > 1 for times, _ in groups):
+        drift = estimates.fit_drift(groups)
+    if drift is None:
+        return tuple(Cell(times) for times, _ in groups)
     return tuple(
-        _measure_all(name, side, seconds) for name, side in zip(names, sides)
+        Cell(
+            times - drift.slope * (starts - drift.centre),
+            drift=drift,
+            start=float(starts.mean() - drift.centre),
+        )
+        for times, starts in groups
     )
+
+
+def are_interleaved(sides: Sequence[pd.DataFrame]) -> bool:
+    """Whether runs of several sides were timed in turn.
+
+    The mean starts of two sides lie no further apart than a third of the time
+    between the first start and the last. Starts that nobody recorded are not
+    known to be so.
+    """
+    starts = pd.concat([side.started for side in sides])
+    means = [side.started.mean() for side in sides if len(side)]
+    if not len(means) or starts.isna().any():
+        return False
+    span = starts.max() - starts.min()
+    return max(means) - min(means) <= INTERLEAVED * span
+
+
+def _known(values: Values) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def _take_timed_alike(
@@ -74,7 +186,7 @@ def _take_timed_alike(
     """Of each side the runs in the environment that most of all sides share.
 
     Args:
-        sides: see `measure_sides`.
+        sides: see `Cells.measure`.
         ignores_tracing: whether runs that traced count beside warm ones.
     """
     sides = [side[~side.mixed] for side in sides]
@@ -106,7 +218,7 @@ def measure_runs(
         seconds: those of `score_within`.
 
     Returns:
-        See `measure_sides`; times are those of runs that were timed as most.
+        See `Cells.measure`; times are those of runs that were timed as most.
     """
     if name in TIMES:
         runs = runs[runs.timed]

@@ -109,17 +109,18 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
         )
     left = len({row.trains for row in rows}) - len(groups)
     out = (
-        f". Left out: {brief.count(left, 'row')} that did not train on a task, "
-        "or are not compared with training everything on each"
+        f". Left out: {brief.count(left, 'row')} {brief.FAILED} on a task, or "
+        "not compared with training everything on each"
     )
     return Table(
         f"{name}_means",
-        f"Means over {brief.join(tasks)}: percent of the score of training "
-        "everything and of the time of its epochs (the cache's build apart), "
-        "with 95 % intervals over seeds; size of a checkpoint, which holds the "
-        "moments of what trains, too; highest memory of the process, of runs "
-        "that were its first; on which tasks the best rate is the lowest or "
-        "the highest of those tried" + (out if left else ""),
+        f"Means over {brief.join(tasks)}: percent of what training everything "
+        "scores above the majority baseline, and of the time of its epochs "
+        "(the cache's build apart), with 95 % intervals over seeds; size of a "
+        "checkpoint, which holds the moments of what trains, too; highest "
+        "memory of the process, of runs that were its first; on which tasks "
+        "the best rate is the lowest or the highest of those tried"
+        + (out if left else ""),
         pd.DataFrame(lines),
     )
 
@@ -166,7 +167,7 @@ def _describe(study: Study, row: Row) -> dict[str, Any]:
         interval = f" ({score.low:.2f} to {score.high:.2f})"
     return {
         "task": row.task,
-        "trains": row.trains + (" (did not train)" if row.failed else ""),
+        "trains": row.trains + (f" ({brief.FAILED})" if row.failed else ""),
         "lr": f"{row.lr:g}",
         "rates tried": _count_rates(row),
         "n": row.n,

@@ -23,11 +23,19 @@ from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
 from tf_transfer.reports.claims import plain
+from tf_transfer.reports.estimates import Cell
+from tf_transfer.reports.estimates import Contrast
+from tf_transfer.reports.measures import Cells
 from tf_transfer.reports.sides import UNLESS_NAMED
 from tf_transfer.reports.verdicts import did_not_train
 from tf_transfer.utils import selection
 
 EVERYTHING = "everything"
+TIMED_APART = (
+    "*: not compared, as it was measured in another environment than most: "
+    "machine since its start, devices, threads, runs side by side, traced or "
+    "warm"
+)
 UNTRAINED = "untrained"  # a setting that only what trains everything has
 # Of what trains few weights: other ones are another row, never a choice.
 OPTIONS = (*METHOD_OPTIONS, "freeze_percentile")
@@ -36,11 +44,16 @@ NAMED = (*OPTIONS, "cache_dtype")  # in a row's name, where rows differ in them
 
 @dataclasses.dataclass(frozen=True)
 class Ranged:
-    """A value with its 95 % interval; ends are nan where it has none."""
+    """A value with its 95 % interval; ends are nan where it has none.
+
+    Attributes:
+        variance: standard errors by part, see `estimates`.
+    """
 
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
+    variance: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def is_known(self) -> bool:
@@ -68,16 +81,21 @@ class Row:
         scores: of the runs that have one, in points.
         score: their mean.
         gain: over training everything, in points.
-        kept: percent of the score of training everything.
+        kept: percent of what training everything scores above the majority
+            baseline.
         seconds: to the stopping point.
         share: percent of the time of training everything.
         epoch_share: the same of an epoch.
         trained: percent of the parameters.
         majority: what the majority baseline scores, in points.
-        failed: whether it did not train; see `verdicts.did_not_train`.
+        failed: whether it is not above the majority baseline; see
+            `verdicts.did_not_train`.
         base: the row of training everything, where there is one.
+        is_timed: whether runs of it were timed as most are.
         rates: that were tried, one of which was chosen on validation.
         note: why it is not compared, a clause; or an empty string.
+        peers: the runs of each row on its task with the same other settings.
+        cells: of all rows.
     """
 
     task: str
@@ -94,6 +112,7 @@ class Row:
     trained: float
     majority: float
     failed: bool
+    is_timed: bool = True
     rates: tuple[float, ...] = ()
     gain: Ranged = Ranged()
     kept: Ranged = Ranged()
@@ -101,6 +120,8 @@ class Row:
     epoch_share: Ranged = Ranged()
     base: "Row | None" = None
     note: str = ""
+    peers: tuple[pd.DataFrame, ...] = ()
+    cells: Cells = dataclasses.field(default_factory=Cells)
 
     @property
     def n(self) -> int:
@@ -137,6 +158,13 @@ def name_split(rows: Sequence[Row]) -> str:
     return "Test" if are_tested == {True} else "Test or validation"
 
 
+def name_parts(rows: Sequence[Row]) -> str:
+    """What the intervals of some rows are over: `seeds`, `seeds and texts`."""
+    names = {"seeds": "seeds", "folds": "folds", "texts": "test texts"}
+    known = {part for row in rows for part in (*row.score.variance,)}
+    return " and ".join(w for n, w in names.items() if n in known) or "seeds"
+
+
 def keep_largest(rows: Sequence[Row]) -> list[Row]:
     """Of each task the rows on its largest files alone.
 
@@ -158,6 +186,8 @@ def match_rows(runs: pd.DataFrame) -> list[Row]:
     for _, alike in groups.groupby(["text", "data_identity", "recipe"]):
         rows += _match(alike, of_group)
     rows = [_beside_everything(row, rows) for row in rows]
+    cells = Cells()
+    rows = [dataclasses.replace(row, cells=cells) for row in rows]
     names = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
         dataclasses.replace(row, trains=f"{row.trains}, {_rate_or_folds(row)}")
@@ -303,12 +333,16 @@ def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
             tried = tuple(sorted(alike.lr)) if len(chosen) == 1 else (row.lr,)
             rows.append(dataclasses.replace(row, rates=tried))
     bases = [row for row in rows if row.is_base]
-    return [_against(row, bases) for row in rows]
+    peers = tuple(row.runs for row in rows)
+    return [
+        dataclasses.replace(_against(row, bases), peers=peers) for row in rows
+    ]
 
 
 def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
     scores = _known(measures.measure_runs("score", runs))
     layers = str(group.layers)
+    is_timed = bool(runs.timed.any())
     return Row(
         task=str(group.text),
         trains=_name(group),
@@ -319,8 +353,9 @@ def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
         is_base=bool(group.is_base),
         runs=runs,
         scores=scores,
-        score=_mean_of(scores),
-        seconds=_mean_of(_known(measures.measure_runs("seconds", runs))),
+        score=_mean_of(runs, "score"),
+        seconds=_mean_of(runs[runs.timed] if is_timed else runs, "seconds"),
+        is_timed=is_timed,
         trained=100
         * float((runs.trainable_parameters / runs.total_parameters).mean()),
         majority=float(runs.majority.iloc[0]),
@@ -410,20 +445,29 @@ def _known(values: measures.Values) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def _mean_of(values: Sequence[float]) -> Ranged:
-    if not values:
+def _mean_of(runs: pd.DataFrame, measure: str) -> Ranged:
+    [cell] = Cells().measure((measure,), (runs,))
+    if not len(cell.values):
         return Ranged()
-    if len(values) == 1:
-        return Ranged(float(values[0]))
-    groups = estimates.Groups()
-    return _ranged(groups.estimate(groups.mean("all", values)))
+    return _ranged(Contrast.of(cell), [cell])
 
 
-def _ranged(estimate: estimates.Estimate) -> Ranged:
-    """Without an interval where the error is nan."""
-    if math.isnan(estimate.error):
-        return Ranged(estimate.value)
-    return Ranged(estimate.value, *map(float, estimate.interval()))
+def _ranged(
+    contrast: Contrast, cells: Sequence[Cell], logs: bool = False
+) -> Ranged:
+    """Without an interval where a cell that is trained has one run."""
+    show = _to_percent if logs else float
+    if any(len(cell.values) < 2 and cell.is_trained for cell in cells):
+        return Ranged(show(contrast.value))
+    estimate = contrast.estimate()
+    if not estimate.error and not all(len(cell.values) > 1 for cell in cells):
+        return Ranged(show(contrast.value))
+    low, high = map(show, estimate.interval())
+    return Ranged(show(estimate.value), low, high, estimate.parts)
+
+
+def _to_percent(logarithm: float) -> float:
+    return 100 * math.exp(logarithm)
 
 
 def compare_with_base(
@@ -431,87 +475,78 @@ def compare_with_base(
 ) -> Ranged:
     """The mean over rows of a difference to training everything, or of a share.
 
+    A share of a score is of what lies above the majority baseline; one of a
+    time has an interval where the runs were timed in turn.
+
     Args:
         rows: each has a base.
-        measure: see `measures.measure_sides`.
+        measure: see `measures.Cells`.
         kind: `difference` or `percent`.
 
     Returns:
-        See `combine`; nothing where a side of a row has no value.
+        Nothing where a side of a row has no value, or there is nothing to have
+        a share of.
     """
-    pairs = _pair_with_base(rows, measure)
-    return combine(pairs, kind) if pairs else Ranged()
+    is_time = measure in measures.DURATIONS
+    pairs = _pair_with_base(rows, measure, is_time)
+    if not pairs:
+        return Ranged()
+    contrasts = []
+    for row, pair in zip(rows, pairs):
+        first, second = map(Contrast.of, pair)
+        if kind == "percent" and not is_time:
+            majority = 0.0 if math.isnan(row.majority) else row.majority
+            first, second = first + -majority, second + -majority
+            if second.value <= 0:
+                return Ranged()
+            contrasts.append((first / second) * 100)
+        else:
+            contrasts.append(first - second)
+    average = estimates.mean(contrasts)
+    ranged = _ranged(average, [c for pair in pairs for c in pair], is_time)
+    if is_time and not all(
+        row.base is not None
+        and measures.are_interleaved([row.runs, row.base.runs])
+        for row in rows
+    ):
+        return Ranged(ranged.value)
+    return ranged
 
 
-def p_of_loss(rows: Sequence[Row], margin: float) -> float:
-    """p-value of "the loss to training everything is the margin or more".
+def subtract(first: Sequence[float], second: Sequence[float]) -> Ranged:
+    """The difference of the means of two groups of values."""
+    cells = [Cell(np.array(values)) for values in (first, second)]
+    ours, theirs = map(Contrast.of, cells)
+    return _ranged(ours - theirs, cells)
 
-    Args:
-        rows: each has a base; the loss is the mean over them.
-        margin: in points.
 
-    Returns:
-        1 where there are too few runs to tell.
+def estimate_loss(rows: Sequence[Row]) -> estimates.Estimate | None:
+    """The mean over rows of the difference to training everything.
+
+    None where there are too few runs to tell.
     """
     pairs = _pair_with_base(rows, "score")
-    average = _average(pairs, "difference") if pairs else None
-    if average is None or math.isnan(average.error):
-        return 1.0
-    return average.p_above(-margin)
+    cells = [cell for pair in pairs for cell in pair]
+    if not pairs or any(len(c.values) < 2 and c.is_trained for c in cells):
+        return None
+    differences = [Contrast.of(a) - Contrast.of(b) for a, b in pairs]
+    return estimates.mean(differences).estimate()
 
 
 def _pair_with_base(
-    rows: Sequence[Row], measure: str
-) -> list[list[list[float]]]:
-    """Values of each row's runs and of its base's; [] where some has none."""
+    rows: Sequence[Row], measure: str, logarithms: bool = False
+) -> list[tuple[Cell, ...]]:
+    """Cells of each row and of its base; [] where some have no value."""
     pairs = []
     for row in rows:
         assert row.base is not None
-        sides = measures.measure_sides(
-            (measure, measure), (row.runs, row.base.runs)
+        pairs.append(
+            row.cells.measure(
+                (measure, measure),
+                (row.runs, row.base.runs),
+                logarithms=logarithms,
+                peers=row.peers,
+            )
         )
-        pairs.append([_known(side) for side in sides])
-    return pairs if all(side for pair in pairs for side in pair) else []
-
-
-def combine(pairs: Sequence[Sequence[Sequence[float]]], kind: str) -> Ranged:
-    """The mean over pairs of groups of a difference, or of a percentage.
-
-    Args:
-        pairs: values of the runs of a group, and of those it is compared with.
-        kind: `difference` or `percent`.
-
-    Returns:
-        With an interval, where each group has two values or more.
-    """
-    average = _average(pairs, kind)
-    return Ranged() if average is None else _ranged(average)
-
-
-def _average(
-    pairs: Sequence[Sequence[Sequence[float]]], kind: str
-) -> estimates.Estimate | None:
-    """The estimate of `combine`; its error is nan where a group has one value.
-
-    None where a percentage is of zero.
-    """
-    has_error = all(len(side) > 1 for pair in pairs for side in pair)
-    groups = estimates.Groups()
-    total: Any = 0.0
-    for number, pair in enumerate(pairs):
-        first, second = (
-            groups.mean((number, side), values)
-            if has_error
-            else float(np.mean(values))
-            for side, values in enumerate(pair)
-        )
-        if kind == "difference":
-            total += first - second
-        elif not second:
-            return None
-        else:
-            total += 100 * first / second
-    mean = total / len(pairs)
-    if has_error:
-        return groups.estimate(mean)
-    return estimates.Estimate(float(mean), math.nan, math.nan)
+    known = all(len(cell.values) for pair in pairs for cell in pair)
+    return pairs if known else []

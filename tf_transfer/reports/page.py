@@ -3,7 +3,6 @@
 import base64
 import collections
 import dataclasses
-import json
 import math
 import re
 from collections.abc import Iterable
@@ -124,7 +123,6 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
         summary: see `summary.summarize`.
     """
     parts, alone = [], []
-    names = [study.experiment for study in studies]
     for study in studies:
         rows = study.rows
         told = any(verdict.study for verdict in study.verdicts)
@@ -132,8 +130,7 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
         compares = any(row.base is not None for row in rows)
         compares |= study.runs.baseline.nunique() == 2
         if compares or told or study.name == "A":
-            several = names.count(study.experiment) > 1
-            parts.append(make_part(study, rows, several))
+            parts.append(make_part(study, rows))
         else:
             alone += [(study, row) for row in rows]
     tables = []
@@ -149,20 +146,14 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     )
 
 
-def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
+def make_part(study: Study, rows: Sequence[Row]) -> Part:
     """What the page shows of a study.
 
     Args:
         study: its runs.
         rows: see `overview.make_rows`.
-        several: whether its experiment has other studies.
     """
     name = f"{study.experiment}_{study.name}"
-    title = f"{study.experiment}: {study.model}"
-    if study.blocks:
-        title += f", {brief.count(study.blocks, 'block')}"
-    if several:
-        title += f" (study {study.name})"
     differences = study.differences
     judged, local, few, unrun = _sort_verdicts(study.verdicts, differences)
     figure = first_figure.draw(study, rows)
@@ -182,10 +173,9 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
     if study.paper is not None:
         notes += study.paper.notes
     notes += _list_warnings(study)
-    tables += [table for table in [_list_paired(study)] if len(table.frame)]
     return Part(
         name,
-        title,
+        study.title,
         brief.write(study, rows),
         brief.suggest(study, rows),
         figure and dataclasses.replace(figure, name=f"{name}_{figure.name}"),
@@ -275,12 +265,14 @@ def describe_published(verdict: Verdict) -> str:
 
 
 def describe_ours(verdict: Verdict) -> str:
-    """What the runs show: `+0.98 points (0.41 to 1.55), n = 3`."""
+    """What the runs show: `+0.98 points (+0.41 to +1.55), n = 3`."""
     if not verdict.study or not verdict.runs:
         return ""
     runs = f"n = {verdict.runs}"
     if verdict.reading:
         runs += f", with {verdict.reading}"
+    if verdict.blocks:
+        runs += f", {verdict.blocks}"
     if verdict.tasks:
         runs += f", on {brief.join(verdict.tasks)} alone"
     if math.isnan(verdict.value):
@@ -288,8 +280,13 @@ def describe_ours(verdict: Verdict) -> str:
     sign = "" if verdict.claim.kind == "spread" else "+"
     value = overview.Ranged(verdict.value, verdict.low, verdict.high)
     text = f"{verdict.value:{sign}.2f} {verdict.claim.unit}"
+    if verdict.claim.factor not in (0, 1):
+        text += f" above {100 * verdict.claim.factor:g} % of it"
     if value.has_interval:
         text += f" ({value.low:{sign}.2f} to {value.high:{sign}.2f})"
+    if len(verdict.variance) > 1:
+        errors = (f"{name} {e:.2f}" for name, e in verdict.variance.items())
+        text += f"; standard errors: {', '.join(errors)}"
     if not math.isnan(verdict.beside):
         measure = measures.describe(verdict.claim.beside)
         text += f"; by {measure} {verdict.beside:{sign}.2f}"
@@ -311,8 +308,10 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
                 "against everything": brief.FAILED
                 if row.failed
                 else row.note or brief.ranged(row.gain, sign="+"),
-                "time, s": brief.ranged(overview.Ranged(row.seconds.value), 0),
-                "of its time, %": brief.ranged(row.share, 0),
+                "time, s": brief.ranged(overview.Ranged(row.seconds.value), 0)
+                + "*" * (row.seconds.is_known and not row.is_timed),
+                "of its time, %": brief.ranged(row.share, 0)
+                + "*" * (row.share.is_known and not row.is_timed),
                 "trained, %": _round_share(row.trained),
             }
             for row in rows
@@ -324,13 +323,15 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
         if not frame[column].astype(bool).any()
     ]
     metrics = sorted({m for row in rows for m in row.runs.metric})
+    apart = any(row.seconds.is_known and not row.is_timed for row in rows)
     return Table(
         f"{name}_overview",
         f"{overview.name_split(rows)} scores in points "
-        f"({', '.join(metrics)}): the mean over n seeds, "
-        "with 95 % intervals. Times are to the stopping point: seconds on the "
-        "machine of most runs, shares on one that both sides have; a cached "
-        "prefix counts as if the run had built it",
+        f"({', '.join(metrics)}): the mean over n seeds, with 95 % intervals "
+        f"over {overview.name_parts(rows)}. Times are to the stopping point: "
+        "seconds on the machine of most runs, shares on one that both sides "
+        "have; a cached prefix counts as if the run had built it"
+        + (f". {overview.TIMED_APART}" if apart else ""),
         frame.drop(columns=empty),
         open=True,
     )
@@ -350,40 +351,8 @@ def choose_headline(name: str, rows: Sequence[Row]) -> Table:
         return table
     return dataclasses.replace(
         table,
-        caption=f"{table.caption}. Left out: {brief.count(left, 'row')} that "
-        "did not train, or had a part of the data",
-    )
-
-
-def _list_paired(study: Study) -> Table:
-    """Bootstraps over test examples of this study's runs."""
-    runs = study.runs.set_index("path")
-    rows = []
-    for entry in study.summary["paired"]:
-        if not set(entry["first"]) <= set(runs.index):
-            continue
-        run = runs.loc[entry["first"][0]]
-        rows.append(
-            {
-                "task": run.task,
-                "approach": run.approach + (", cached" if run.cached else ""),
-                "lr": f"{run.lr:g}",
-                "runs": len(entry["first"]),
-                "against everything": brief.ranged(
-                    overview.Ranged(
-                        math.nan, 100 * entry["low"], 100 * entry["high"]
-                    )
-                )
-                or f"{100 * entry['low']:+.2f} to {100 * entry['high']:+.2f}",
-                "p": f"{entry['p']:.3f}",
-            }
-        )
-    return Table(
-        "bootstrap",
-        "Differences on these test examples, drawn with replacement: 95 % "
-        "intervals in points. They say whether these trained models differ, "
-        "not whether other seeds would",
-        pd.DataFrame(rows),
+        caption=f"{table.caption}. Left out: {brief.count(left, 'row')} "
+        f"{brief.FAILED}, or of a part of the data",
     )
 
 
@@ -424,31 +393,22 @@ def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:
 
 def _list_studies(studies: Sequence[Study]) -> Table:
     """In which settings the studies of an experiment differ."""
-    rows = []
-    for experiment in dict.fromkeys(study.experiment for study in studies):
-        members = [s for s in studies if s.experiment == experiment]
-        if len(members) < 2:
-            continue
-        settings = pd.DataFrame(
-            [study.runs.settings.iloc[0] for study in members]
-        ).map(lambda value: json.dumps(value, sort_keys=True))
-        differing = settings.columns[settings.nunique(dropna=False) > 1]
-        rows += [
-            {
-                "experiment": experiment,
-                "study": study.name,
-                "runs": len(study.runs),
-                "settings": ", ".join(
-                    f"{name}={row[name]}" for name in differing
-                ),
-            }
-            for study, (_, row) in zip(members, settings.iterrows())
-        ]
     return Table(
         "studies",
         "Studies differ in more than approach, rate and seed: nothing is "
         "averaged across them",
-        pd.DataFrame(rows),
+        pd.DataFrame(
+            [
+                {
+                    "experiment": study.experiment,
+                    "study": study.name,
+                    "runs": len(study.runs),
+                    "settings": study.distinct,
+                }
+                for study in studies
+                if study.distinct
+            ]
+        ),
     )
 
 

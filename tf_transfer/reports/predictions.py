@@ -47,7 +47,9 @@ class Predictions:
         self.root = root
         self.damaged: set[str] = set()
 
-    def test(self, record: Record, split: str = "") -> Arrays | None:
+    def test(
+        self, record: Record, split: str = "", kind: str = "test"
+    ) -> Arrays | None:
         """(ids, labels, outputs) of a run's test set, or None.
 
         Outputs are the chosen label ids, or scores where there are no labels.
@@ -55,8 +57,9 @@ class Predictions:
         Args:
             record: of the run.
             split: `mismatched_` for MNLI's other test set.
+            kind: see `logits`.
         """
-        arrays = self.logits(record, split)
+        arrays = self.logits(record, split, kind)
         if arrays is None:
             return None
         ids, labels, logits = arrays

@@ -5,6 +5,7 @@ summary. A time or a count that nobody recorded is None. A directory that is not
 whole is left out, with the reason.
 """
 
+import datetime
 import json
 import os
 import re
@@ -120,7 +121,7 @@ def find_copies(runs: Sequence[Record]) -> dict[str, str]:
     copies: dict[str, str] = {}
     first: dict[str, str] = {}
     for run in runs:
-        if not _trains(run) or not run.get("predictions"):
+        if not trains(run) or not run.get("predictions"):
             continue
         settings = {n: v for n, v in run["key"].items() if n != "seed"}
         scores = [
@@ -138,7 +139,7 @@ def find_copies(runs: Sequence[Record]) -> dict[str, str]:
     return copies
 
 
-def _trains(record: Record) -> bool:
+def trains(record: Record) -> bool:
     """Whether weights of an encoder or its head were trained."""
     return record["blocks"] > 0 and not record["approach"].startswith("probe")
 
@@ -147,7 +148,7 @@ def _find_untested(runs: Sequence[Record]) -> tuple[set[Any], set[Any]]:
     """Texts on which most of what trains has no test score; and a few."""
     counts: dict[Any, list[int]] = {}
     for run in runs:
-        if _trains(run):
+        if trains(run):
             of_texts = counts.setdefault(texts_of(run), [0, 0])
             of_texts[run["test"] is None] += 1
     untested = {texts for texts, (yes, no) in counts.items() if no > yes}
@@ -280,6 +281,7 @@ def _make_record(
         "commit": config["git_commit"],
         "versions": config["versions"],
         "sizes": config["split_sizes"],
+        "started": _seconds_at(starts[0].get("started")) if starts else None,
         "epochs": [
             {
                 "validation": headline(line["validation"]),
@@ -321,6 +323,14 @@ def _make_record(
         "memory": max(line["peak_memory_bytes"] or 0 for line in epochs)
         or None,
     }
+
+
+def _seconds_at(text: str | None) -> float | None:
+    """A time as `config.json` has it, in seconds; None if it has none."""
+    try:
+        return datetime.datetime.fromisoformat(text or "").timestamp()
+    except ValueError:
+        return None
 
 
 def _make_point(line: dict[str, Any], metrics: set[str]) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class Repeats:
         seeds: of the runs.
         validations: their scores on validation, in points; nan where nothing
             is validated.
+        recipe: settings that are no part of an approach, as text.
     """
 
     rows: tuple[int, ...]
@@ -49,6 +50,7 @@ class Repeats:
     train: int
     seeds: tuple[int, ...]
     validations: tuple[float, ...]
+    recipe: str
 
 
 def list_repeats(runs: pd.DataFrame) -> list[Repeats]:
@@ -81,9 +83,44 @@ def list_repeats(runs: pd.DataFrame) -> list[Repeats]:
                 train,
                 seeds,
                 validations,
+                frames.dump(
+                    {
+                        n: v
+                        for n, v in settings.items()
+                        if n not in frames.VARIED
+                    }
+                ),
             )
         )
     return repeats
+
+
+def list_peers(
+    repeats: Sequence[Repeats], chosen: Iterable[list[Repeats]]
+) -> list[list[Repeats]]:
+    """The approaches that differ from some chosen runs in nothing else.
+
+    Each has the rate that is best on validation; the chosen ones have theirs.
+
+    Args:
+        repeats: of a study's runs on one task.
+        chosen: sides of a comparison.
+    """
+    chosen = list(chosen)
+    known = {id(member) for side in chosen for member in side}
+    recipes = {member.recipe for side in chosen for member in side}
+    others = [
+        member
+        for member in repeats
+        if member.recipe in recipes and id(member) not in known
+    ]
+    names = _names(others) - {"lr", *CACHING}
+    taken = {*_combine((m for side in chosen for m in side), names)}
+    return chosen + [
+        _at(side, [_best_rate(side)])
+        for values, side in _combine(others, names).items()
+        if values not in taken
+    ]
 
 
 def take_rows(runs: pd.DataFrame, side: Iterable[Repeats]) -> pd.DataFrame:
@@ -352,15 +389,23 @@ def _at(side: Iterable[Repeats], rates: Iterable[float]) -> list[Repeats]:
 
 
 def _keep_best_rate(side: list[Repeats]) -> list[Repeats]:
+    rate = _best_rate(side)
+    if np.isnan(rate):
+        raise NotFound("several rates, which nothing validates,")
+    return _at(side, [rate])
+
+
+def _best_rate(side: list[Repeats]) -> float:
+    """The best on validation; nan of several that nothing validates."""
     scored = {
         rate: _scores(_at(side, [rate]))
         for rate in sorted({repeats.lr for repeats in side})
     }
     if len(scored) == 1:
-        return side
+        return side[0].lr
     if any(np.isnan(score) for runs in scored.values() for _, score in runs):
-        raise NotFound("several rates, which nothing validates,")
-    return _at(side, [selection.best_on_validation(scored)])
+        return math.nan
+    return selection.best_on_validation(scored)
 
 
 def _scores(side: Iterable[Repeats]) -> list[tuple[int, float]]:

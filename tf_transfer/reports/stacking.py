@@ -190,9 +190,10 @@ def sum_up(study: Study, rows: Sequence[Any]) -> list[str]:
             if verdicts.did_not_train(side)
         ]
         if failed:
+            are = "is" if len(failed) == 1 else "are"
             sentences.append(
-                f"On {runs.task.iloc[0]}, {' and '.join(failed)} did not "
-                "train, so nothing is compared."
+                f"On {runs.task.iloc[0]}, {' and '.join(failed)} {are} "
+                f"{verdicts.FAILED}, so nothing is compared."
             )
             continue
         share, n = _share(best, base), min(len(best), len(base))
@@ -631,14 +632,15 @@ def _tabulate_costs(name: str, runs: pd.DataFrame) -> Table:
 def _share(group: pd.DataFrame, base: pd.DataFrame | None) -> str:
     if base is None:
         return ""
-    ours, theirs = map(
-        cells.known,
-        measures.measure_sides(("seconds", "seconds"), (group, base)),
+    ours, theirs = (
+        cell.values
+        for cell in measures.Cells().measure(
+            ("seconds", "seconds"), (group, base)
+        )
     )
-    if not (ours and theirs):
+    if not (len(ours) and len(theirs)):
         return ""
-    share = (sum(ours) / len(ours)) / (sum(theirs) / len(theirs))
-    return f"{100 * share:.0f} %"
+    return f"{100 * ours.mean() / theirs.mean():.0f} %"
 
 
 def _time_to(group: pd.DataFrame, base: pd.DataFrame) -> str:

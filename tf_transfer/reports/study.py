@@ -82,6 +82,8 @@ class Study:
         all_runs: of the experiment, other studies included.
         summary: what the runs were read into.
         options: what the reader asks for.
+        distinct: settings by which it differs from the experiment's other
+            studies, in words; empty of the only one.
     """
 
     experiment: str
@@ -93,6 +95,7 @@ class Study:
     all_runs: pd.DataFrame
     summary: dict[str, Any]
     options: Options = Options()
+    distinct: str = ""
 
     @functools.cached_property
     def epochs(self) -> pd.DataFrame:
@@ -113,6 +116,15 @@ class Study:
     def blocks(self) -> int:
         """Blocks of its encoder."""
         return int(self.runs.blocks.max())
+
+    @property
+    def title(self) -> str:
+        """Such as `glue: minilm, 6 blocks (max_epochs 9)`."""
+        title = f"{self.experiment}: {self.model}"
+        if self.blocks:
+            blocks = "block" if self.blocks == 1 else "blocks"
+            title += f", {self.blocks} {blocks}"
+        return f"{title} ({self.distinct})" if self.distinct else title
 
     @property
     def differences(self) -> list[str]:
@@ -156,6 +168,8 @@ def collect(
         if module is not None and hasattr(module, "name_groups"):
             runs = module.name_groups(runs)
         judged = verdicts.judge(runs, paper) if paper else []
+        named = [*frames.studies(runs)]
+        distinct = _tell_apart([members for _, members in named])
         studies += [
             Study(
                 experiment,
@@ -167,7 +181,34 @@ def collect(
                 runs,
                 summary,
                 options,
+                words if len(named) > 1 else "",
             )
-            for name, members in frames.studies(runs)
+            for (name, members), words in zip(named, distinct)
         ]
-    return studies
+    return _conclude_local(studies)
+
+
+def _tell_apart(studies: Sequence[pd.DataFrame]) -> list[str]:
+    """Settings that all studies have, and by which each differs, in words."""
+    shared = [members.shared.iloc[0] for members in studies]
+    common = [n for n in shared[0] if all(n in s for s in shared)]
+    unlike = overview.tell_apart(
+        [{n: s[n] for n in common if n != "model"} for s in shared]
+    )
+    letters = map(frames.letters_of, range(len(shared)))
+    return [
+        words.removeprefix(", ") or f"study {letter}"
+        for words, letter in zip(unlike, letters)
+    ]
+
+
+def _conclude_local(studies: Sequence[Study]) -> list[Study]:
+    """The studies, their local verdicts corrected as one family."""
+    together = [v for study in studies for v in study.verdicts]
+    concluded = dict(zip(map(id, together), verdicts.conclude_local(together)))
+    return [
+        dataclasses.replace(
+            study, verdicts=[concluded[id(v)] for v in study.verdicts]
+        )
+        for study in studies
+    ]

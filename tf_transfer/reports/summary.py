@@ -19,7 +19,7 @@ from tf_transfer.reports.reading import Record
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
-VERSION = 4
+VERSION = 5
 
 Summary = dict[str, Any]
 Progress = Callable[..., Iterable[Any]]
@@ -61,20 +61,22 @@ def summarize(
     Returns:
         `runs` (records, with `majorities` and `one_answer`; those that an
         experiment's `ensembles` joins of several runs come last), `left_out`,
-        `paired` (bootstraps against training everything, where seeds are few;
-        see `bootstrap`), `made` (when, where and by which code).
+        `made` (when, where and by which code).
     """
-    from tf_transfer.reports import bootstrap  # these load pandas and SciPy
-    from tf_transfer.reports import predictions as lib
+    from tf_transfer.reports import predictions as lib  # these load pandas
+    from tf_transfer.reports import resampling
     from tf_transfer.reports import study
 
     predictions = lib.Predictions(root)
     answers = lib.Answers(predictions)
     runs = [
-        {**record, **answers.describe(record)}
+        {
+            **record,
+            **answers.describe(record),
+            **resampling.describe(record, predictions),
+        }
         for record in progress(runs, desc="reading", unit=" runs")
     ]
-    paired: list[dict[str, Any]] = []
     ensembles: list[Record] = []
     left_out = list(left_out)
     by_experiment = sorted(runs, key=lambda record: record["experiment"])
@@ -82,14 +84,16 @@ def summarize(
         by_experiment, lambda record: record["experiment"]
     ):
         records = list(members)
-        paired += bootstrap.compare(records, predictions)
         join = getattr(study.module_of(experiment), "ensembles", None)
         if join is not None:
             joined, refused = join(records, predictions)
             ensembles += joined
             left_out += refused
     left_out += [
-        (path, "has damaged predictions: no bootstrap or ensemble has it")
+        (
+            path,
+            "has damaged predictions: they are not read",
+        )
         for path in sorted(predictions.damaged)
     ]
     return {
@@ -97,7 +101,6 @@ def summarize(
         "made": _describe(runs, time.strftime("%Y-%m-%d")),
         "runs": runs + ensembles,
         "left_out": left_out,
-        "paired": paired,
     }
 
 
@@ -106,22 +109,19 @@ def merge(summaries: Sequence[Summary]) -> Summary:
 
     Of a run that several have, the first counts. Where some runs on the same
     texts have scored the test, those that have not are left out, since they
-    cannot be compared. Bootstraps and ensembles are those that each summary
-    has: none joins runs of two.
+    cannot be compared. Ensembles are those that each summary has: none joins
+    runs of two.
     """
     if len(summaries) == 1:
         return summaries[0]
     runs: dict[str, Record] = {}
     named: dict[str, str] = {}  # reasons, by path
-    pairs: dict[str, dict[str, Any]] = {}
     for summary in summaries:
         named |= dict(summary["left_out"])
         for record in summary["runs"]:
             first = runs.setdefault(reading.identify(record), record)
             if first["path"] != record["path"]:
                 named[record["path"]] = f"is the same run as {first['path']}"
-        for pair in summary["paired"]:
-            pairs.setdefault(json.dumps([pair["first"], pair["second"]]), pair)
     tested = {
         reading.texts_of(r) for r in runs.values() if r["test"] is not None
     }
@@ -143,7 +143,6 @@ def merge(summaries: Sequence[Summary]) -> Summary:
         "made": _describe(records, max(s["made"]["on"] for s in summaries)),
         "runs": records,
         "left_out": [(p, why) for p, why in named.items() if p not in shown],
-        "paired": list(pairs.values()),
     }
 
 

@@ -6,18 +6,21 @@ A verdict has one of four words, with its reason:
   and encoder. A difference must be significant at 5 % after Holm's correction
   over the paper's claims; "no difference" needs two one-sided tests within the
   margin. Where the paper gives the size of a difference, the 95 % interval must
-  overlap half to twice of it; else it *agrees in sign*, or, if it excludes half
-  of it and has both signs, *contradicts*.
-- *inconclusive*: the interval has both signs, or something is missing: three
-  seeds a side, a task, a rate, a time that the limit of epochs did not cut off.
+  lie within half to twice of it; else it *agrees in sign*, or, if it excludes
+  half of it and has both signs, *contradicts*.
+- *inconclusive*: nothing is shown, or something is missing: three seeds a side,
+  a task, a rate, a time that the limit of epochs did not cut off. The reason
+  says about how many seeds would decide.
 - *not comparable*: something outside the claim is not the paper's, the encoder
-  has seen the data before, or a side did not train. The same statistics are
-  told for what they are: of this encoder and data.
+  has seen the data before, or a side is not shown to be above the majority
+  baseline. The same statistics are told of this encoder and data, corrected
+  over all such claims of a report.
 """
 
 import dataclasses
 import itertools
 import math
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -26,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.stats
 
 from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
@@ -37,11 +41,15 @@ from tf_transfer.reports.claims import Paper
 from tf_transfer.reports.claims import size_of
 from tf_transfer.reports.claims import SIZES_ALIKE
 from tf_transfer.reports.claims import unlike_sizes
+from tf_transfer.reports.estimates import Cell
+from tf_transfer.reports.estimates import Contrast
 from tf_transfer.reports.sides import choose_sides
 from tf_transfer.reports.sides import describe
+from tf_transfer.reports.sides import list_peers
 from tf_transfer.reports.sides import list_repeats
 from tf_transfer.reports.sides import NotFound
 from tf_transfer.reports.sides import Repeats
+from tf_transfer.reports.sides import resolve
 from tf_transfer.reports.sides import take_rows
 
 AGREES, IN_SIGN = "agrees", "agrees in sign"
@@ -52,6 +60,9 @@ WORDS = (AGREES, IN_SIGN, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
 FEWEST_SEEDS = 3
 FEWEST_POINTS = 3  # tasks of a trend
 ALPHA = 1 - estimates.LEVEL
+FAILED = "not above the majority baseline"  # as far as runs show
+MIXED = "folds stand against one test set"
+CORRELATIONS = ("matthews", "pearson", "spearman")  # 0 of what knows nothing
 # What an encoder was trained on before, as tasks are called here: Quora's
 # questions, both NLI sets, and SQuAD, of which QNLI is made.
 SEEN = {"minilm": ("qqp", "paraphrase", "pairs", "mnli", "qnli")}
@@ -69,11 +80,14 @@ class Verdict:
         value, low, high: ours, with its 95 % interval; nan where not known.
         runs: the fewest of a side on a task.
         beside: the value by the claim's other measure, or nan.
+        variance: standard errors of the value by part, see `estimates`.
         p: of the test that the word rests on; nan where none was made.
         outcome: what the word would be if `p` is small enough.
+        needed: what would decide it if `p` is not, a clause.
         reading: settings in words, if it is another than the claim's own; see
             `Claim.readings`.
         tasks: those that the value is of, where the claim is on more.
+        blocks: what a share of the blocks is of this encoder, in words.
         parts: of a claim on each, most or some of several comparisons, how
             many show it, a clause.
         problem: why its value is not told, apart from tasks without runs.
@@ -89,10 +103,13 @@ class Verdict:
     high: float = math.nan
     runs: int = 0
     beside: float = math.nan
+    variance: Mapping[str, float] = dataclasses.field(default_factory=dict)
     p: float = math.nan
     outcome: str = ""
+    needed: str = ""
     reading: str = ""
     tasks: tuple[str, ...] = ()
+    blocks: str = ""
     parts: str = ""
     problem: str = ""
     compared: bool = False
@@ -101,9 +118,9 @@ class Verdict:
 def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     """A verdict on each claim by each study that has runs for it.
 
-    Holm's correction is over the claims that a study's runs could be tested
-    on. Claims that no study has runs for have one verdict, without a study,
-    which says what is missing.
+    Holm's correction is over all that could be tested, of all studies; of those
+    that are not comparable, see `conclude_local`. Claims that no study has runs
+    for have one verdict, without a study, which says what is missing.
 
     Args:
         runs: of the paper's experiment, see `frames.runs_frame`.
@@ -113,18 +130,14 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     unrun: dict[str, Verdict] = {}
     for study, members in frames.studies(runs):
         tasks = split_tasks(members, paper)
-        judged = [
-            verdict
-            for claim in paper.claims
-            if (verdict := judge_claim(tasks, paper, claim)) is not None
-        ]
-        run = [verdict for verdict in judged if verdict.compared]
-        verdicts += [
-            dataclasses.replace(verdict, study=study)
-            for verdict in correct_for_many(run)
-        ]
-        for verdict in judged:
-            unrun.setdefault(verdict.claim.id, verdict)
+        for claim in paper.claims:
+            verdict = judge_claim(tasks, paper, claim)
+            if verdict is None:
+                continue
+            unrun.setdefault(claim.id, verdict)
+            if verdict.compared:
+                verdicts.append(dataclasses.replace(verdict, study=study))
+    verdicts = correct_for_many(verdicts)
     seen = {verdict.claim.id for verdict in verdicts}
     return verdicts + [
         unrun.get(
@@ -136,37 +149,42 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
 
 
 def correct_for_many(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The verdicts after Holm's correction over those with a test."""
-    tested = [v for v in verdicts if v.outcome]
-    p_values = adjust_for_many([v.p for v in tested])
-    adjusted = {id(v): p for v, p in zip(tested, p_values)}
+    """The comparable ones after Holm's correction over those with a test."""
+    return _correct(
+        verdicts, lambda v: bool(v.outcome) and v.word != NOT_COMPARABLE
+    )
+
+
+def conclude_local(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Those of a report that are not comparable, corrected as one family."""
+    return _correct(
+        verdicts, lambda v: bool(v.outcome) and v.word == NOT_COMPARABLE
+    )
+
+
+def _correct(
+    verdicts: Sequence[Verdict], is_member: Callable[[Verdict], bool]
+) -> list[Verdict]:
+    members = [v for v in verdicts if is_member(v)]
+    p_values = estimates.adjust_for_many([v.p for v in members])
+    adjusted = {id(v): p for v, p in zip(members, p_values)}
     return [
         _conclude(verdict, adjusted[id(verdict)])
-        if verdict.outcome
+        if id(verdict) in adjusted
         else verdict
         for verdict in verdicts
     ]
 
 
-def adjust_for_many(p_values: Sequence[float]) -> list[float]:
-    """p-values after Holm's correction, in the same order."""
-    if len(p_values) < 2:
-        return [*p_values]
-    from statsmodels.stats import multitest  # takes a second to load
-
-    return multitest.multipletests(p_values, ALPHA, "holm")[1].tolist()
-
-
 def _conclude(verdict: Verdict, p: float) -> Verdict:
+    if verdict.word == NOT_COMPARABLE:
+        return dataclasses.replace(verdict, p=p)
     if p <= ALPHA:
         return dataclasses.replace(verdict, word=verdict.outcome, p=p)
-    reason = verdict.reason
+    reason = "nothing is shown"
     if verdict.p <= ALPHA:
         reason = "not significant after Holm's correction"
-    elif verdict.claim.kind == "equal" and verdict.claim.over == "mean":
-        reason = "the runs do not show that it is within the margin"
-    elif verdict.claim.direction and verdict.claim.over == "mean":
-        reason = "the interval has both signs"
+    reason = "; ".join(filter(None, [reason, verdict.parts, verdict.needed]))
     return dataclasses.replace(verdict, word=INCONCLUSIVE, reason=reason, p=p)
 
 
@@ -177,22 +195,22 @@ class Comparison:
     Attributes:
         sides: runs of the first and, where there is one, of the second.
         groups: the settings by which each side was chosen.
-        values: of each side, the measure of each run; see `measures`.
+        cells: of each side, see `measures.Cells`.
+        peers: the runs of each approach on the task.
         at: of a time, in epochs of the last side.
     """
 
     task: str
     sides: tuple[pd.DataFrame, ...]
     groups: tuple[Group, ...]
-    values: tuple[measures.Values, ...]
+    cells: tuple[Cell, ...]
+    peers: tuple[pd.DataFrame, ...]
     at: float = 0.0
 
     @property
     def fewest(self) -> int:
         """Known values of the side that has fewer."""
-        return min(
-            sum(value is not None for value in values) for values in self.values
-        )
+        return min(len(cell.values) for cell in self.cells)
 
 
 TaskRuns = tuple[pd.DataFrame, list[Repeats]]
@@ -231,7 +249,8 @@ def judge_claim(
             return None
         if claim.encoder != paper.encoders[0]:
             return None
-    read = _choose_reading(tasks, paper, claim)
+    cells = measures.Cells()
+    read = _choose_reading(tasks, paper, claim, cells)
     comparisons = read.complete or read.incomplete
     fewest = min((c.fewest for c in read.complete), default=0)
     on = tuple({c.task: None for c in read.complete})
@@ -243,17 +262,10 @@ def judge_claim(
         runs=fewest,
         reading=describe(read.reading),
         tasks=on if len(on) < len(claim.tasks) else (),
+        blocks=_describe_blocks(comparisons),
         problem=read.problem,
         compared=bool(comparisons),
     )
-    if fewest > 1:
-        verdict = _test(claim, read.complete, verdict)
-        if claim.beside:
-            verdict = _tell_beside(claim, read.complete, verdict)
-    if problem := read.describe_missing() or read.problem:
-        verdict = dataclasses.replace(
-            verdict, word=INCONCLUSIVE, reason=problem, outcome=""
-        )
     of_sides = [
         difference
         for comparison in comparisons
@@ -262,14 +274,45 @@ def judge_claim(
     ]
     incomparable = _find_incomparable(claim, comparisons)
     differences = [*dict.fromkeys([*incomparable, *of_sides])]
+    if fewest > 1:
+        tested = claim
+        if differences:  # what is not comparable has no published size
+            tested = dataclasses.replace(
+                claim, published=0.0, sign=claim.direction
+            )
+        verdict = _test(tested, read.complete, verdict)
+        verdict = dataclasses.replace(verdict, claim=claim)
+        if claim.beside:
+            verdict = _tell_beside(claim, read.complete, verdict, cells)
+    if read.problem or (read.missing and not differences):
+        verdict = dataclasses.replace(
+            verdict,
+            word=INCONCLUSIVE,
+            reason=read.describe_missing() or read.problem,
+            outcome="",
+        )
     if differences:
         reason = "; ".join(differences[:3])
         if len(differences) > 3:
             reason += f"; and {len(differences) - 3} more"
         verdict = dataclasses.replace(
-            verdict, word=NOT_COMPARABLE, reason=reason, outcome=""
+            verdict, word=NOT_COMPARABLE, reason=reason
         )
     return verdict
+
+
+def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
+    """`2 of 6 blocks`, where a claim is about a share of them."""
+    shares = {
+        f"{resolve(layers, blocks)} of {blocks} blocks": None
+        for comparison in comparisons
+        for side, group in zip(comparison.sides, comparison.groups)
+        for layers, blocks in [
+            (str(group.get("trainable_layers")), int(side.blocks.max()))
+        ]
+        if layers.startswith("L/")
+    }
+    return " and ".join(shares)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,7 +343,10 @@ class Read:
 
 
 def _choose_reading(
-    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
+    tasks: Mapping[str, TaskRuns],
+    paper: Paper,
+    claim: Claim,
+    cells: measures.Cells,
 ) -> Read:
     """The first reading of a claim whose runs suffice, else with the most.
 
@@ -309,7 +355,7 @@ def _choose_reading(
     """
     candidates: list[Read] = []
     for reading in ({}, *claim.readings):
-        read = _compare(tasks, paper, claim, reading)
+        read = _compare(tasks, paper, claim, reading, cells)
         if not read.missing and not read.problem:
             return read
         candidates.append(read)
@@ -323,6 +369,7 @@ def _compare(
     paper: Paper,
     claim: Claim,
     reading: Group,
+    cells: measures.Cells,
 ) -> Read:
     complete: list[Comparison] = []
     incomplete: list[Comparison] = []
@@ -346,10 +393,17 @@ def _compare(
             except NotFound as error:
                 lacks.append(f"{error} on {task}")
                 continue
-            sides = tuple(take_rows(runs, side) for side in chosen)
+            taken = [
+                take_rows(runs, side) for side in list_peers(repeats, chosen)
+            ]
+            sides, peers = tuple(taken[: len(chosen)]), tuple(taken)
             for at in claim.at or (0.0,):
-                values = measures.measure_sides(claim.measure, sides, at)
-                found.append(Comparison(task, sides, wanted, values, at))
+                measured = cells.measure(
+                    claim.measure, sides, at, _takes_logarithms(claim), peers
+                )
+                found.append(
+                    Comparison(task, sides, wanted, measured, peers, at)
+                )
         (incomplete if lacks else complete).extend(found)
         missing += lacks
     problem = _find_problem(claim, complete)
@@ -396,6 +450,8 @@ def _choose_files(
 
 def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     """Why nothing can be told of what was run, or an empty string."""
+    if any(map(_mixes_folds, comparisons)):
+        return MIXED
     if {*measures.UNTIL_STOP} & {*claim.measure}:
         for comparison in comparisons:
             if any(map(_is_cut_off, comparison.sides)):
@@ -404,8 +460,11 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
                     f"point on {comparison.task}"
                 )
     for comparison in comparisons:
-        for name, values in zip(claim.measure, comparison.values):
-            if len(values) > FEWEST_SEEDS and None in values:
+        for name, side, cell in zip(
+            claim.measure, comparison.sides, comparison.cells
+        ):
+            is_timed = name in measures.TIMES
+            if not is_timed and FEWEST_SEEDS <= len(cell.values) < len(side):
                 return (
                     f"{measures.describe(name)} is not known of all runs on "
                     f"{comparison.task}"
@@ -421,6 +480,13 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
         return (
             f"{runs} on a side on {least.task}{were}; {FEWEST_SEEDS} are needed"
         )
+    if {*measures.DURATIONS} & {*claim.measure}:
+        for comparison in comparisons:
+            if not measures.are_interleaved(comparison.sides):
+                return (
+                    f"the runs on {comparison.task} are not known to have been "
+                    "timed in turn"
+                )
     return ""
 
 
@@ -440,9 +506,11 @@ def _find_incomparable(
         for name, side in zip(("first", "second"), comparison.sides):
             if name not in claim.may_fail and did_not_train(side):
                 yield (
-                    f"{side.approach.iloc[0]} at {side.lr.iloc[0]:g} did not "
-                    f"train on {comparison.task}"
+                    f"{side.approach.iloc[0]} at {side.lr.iloc[0]:g} "
+                    f"is {FAILED} on {comparison.task}"
                 )
+        if _mixes_folds(comparison):
+            yield f"on {comparison.task}, {MIXED}"
     seen = {
         (model, task)
         for comparison in comparisons
@@ -455,6 +523,11 @@ def _find_incomparable(
         yield f"{model} has seen {task} before"
 
 
+def _mixes_folds(comparison: Comparison) -> bool:
+    """Whether one side was tested in folds, and the other was not."""
+    return len({bool(s.record.iloc[0]["folds"]) for s in comparison.sides}) > 1
+
+
 def _has_seen(model: str, task: str, side: pd.DataFrame) -> bool:
     """Whether an encoder knows a task's data; `pairs` may be of MRPC's."""
     if task == "pairs" and side.data_identity.str.startswith("MRPC").all():
@@ -463,13 +536,54 @@ def _has_seen(model: str, task: str, side: pd.DataFrame) -> bool:
 
 
 def did_not_train(side: pd.DataFrame) -> bool:
-    """Whether half of the runs or more score as the majority baseline does."""
-    score, majority = side.score.to_numpy(), side.majority.to_numpy()
-    failed = (score <= majority + 1e-9) | side.one_answer.to_numpy(bool)
-    return bool(failed.mean() >= 0.5)
+    """Whether a side is not shown to be above the majority baseline.
+
+    That is a one-sided test at 5 %, over the seeds and the test texts; where no
+    predictions are stored, with the variance over texts of a model that has
+    learned nothing. Where half of the runs or more score no more than the
+    baseline, or give one answer, no test is made.
+    """
+    score, majority = side.score.to_numpy(), float(side.majority.mean())
+    failed = (score <= side.majority + 1e-9) | side.one_answer.to_numpy(bool)
+    if failed.mean() >= 0.5:
+        return True
+    if math.isnan(majority):
+        return False
+    errors = [record.get("lead_error") for record in side.record]
+    if None in errors:
+        sizes = side.sizes.iloc[0]
+        count = sizes.get("test") or sizes.get("validation") or math.inf
+        share = majority / 100
+        is_correlation = side.metric.iloc[0] in CORRELATIONS
+        texts = 1e4 * (1 if is_correlation else share * (1 - share)) / count
+    else:
+        texts = float(np.mean(np.square(errors)))
+    seeds = Cell(score).variance.variance / len(score)
+    total = seeds + texts
+    freedom = math.inf
+    if seeds:
+        freedom = (len(score) - 1) * (total / seeds) ** 2
+    above = estimates.Estimate(
+        score.mean() - majority, math.sqrt(total), freedom
+    )
+    return above.error > 0 and above.p_above() > ALPHA
 
 
 # === Tests ===
+
+
+def _takes_logarithms(claim: Claim) -> bool:
+    """Whether it is about a ratio of times."""
+    return claim.relative and {*claim.measure} <= {*measures.DURATIONS}
+
+
+def _to_percent(value: float) -> float:
+    """The change in percent that a difference of logarithms is."""
+    return 100 * math.expm1(value)
+
+
+def _to_logarithm(percent: float) -> float:
+    return math.log1p(percent / 100)
 
 
 def _test(
@@ -479,39 +593,32 @@ def _test(
     if claim.kind == "spread":
         return _test_spread(claim, comparisons, verdict)
     if claim.kind == "maximum":
-        return _test_maximum(claim, comparisons, verdict)
-    if claim.kind == "trend" and len(comparisons) < FEWEST_POINTS:
-        return verdict  # a line goes through any two points
+        return _describe_maximum(comparisons, verdict)
     joined = _join_times(comparisons)
     if not all(_is_known(claim, comparison) for comparison in joined):
         return verdict
-    groups = estimates.Groups()
-    values = [_value(claim, comparison, groups) for comparison in comparisons]
     if claim.kind == "trend":
-        if len({*map(_train_size, comparisons)}) < 2:
-            return (
-                verdict
-                if verdict.reason
-                else dataclasses.replace(
-                    verdict, reason="all training sets have one size"
-                )
-            )
-        value = _slope(comparisons, values)
-    else:
-        means = [_value(claim, comparison, groups) for comparison in joined]
-        value = sum(means) / len(means)
-    estimate = groups.estimate(value)
-    low, high = estimate.interval()
+        return _test_trend(claim, comparisons, verdict)
+    show = _to_percent if _takes_logarithms(claim) else float
+    contrasts = [_contrast(claim, comparison) for comparison in comparisons]
+    estimate = estimates.mean(
+        [_contrast(claim, comparison) for comparison in joined]
+    ).estimate()
+    low, high = map(show, estimate.interval())
     verdict = dataclasses.replace(
-        verdict, value=estimate.value, low=float(low), high=float(high)
+        verdict,
+        value=show(estimate.value),
+        low=low,
+        high=high,
+        variance=estimate.parts,
     )
     if not estimate.error:
         return dataclasses.replace(
             verdict, reason="all seeds score the same", outcome=""
         )
-    if claim.over == "mean" or claim.kind == "trend":
+    if claim.over == "mean":
         return _conclude_on_mean(claim, estimate, verdict)
-    parts = [groups.estimate(value) for value in values]
+    parts = [contrast.estimate() for contrast in contrasts]
     return _conclude_on_parts(claim, comparisons, parts, verdict)
 
 
@@ -527,65 +634,41 @@ def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return [
         dataclasses.replace(
             several[0],
-            values=tuple(
-                [
-                    None if None in of_run else float(np.mean(of_run))
-                    for of_run in zip(*of_side)
-                ]
-                for of_side in zip(*(c.values for c in several))
+            cells=tuple(
+                Cell(np.mean([cell.values for cell in of_side], axis=0))
+                for of_side in zip(*(c.cells for c in several))
             ),
         )
         if len(several) > 1
+        and len({tuple(map(_count, c.cells)) for c in several}) == 1
         else several[0]
         for several in by_runs.values()
     ]
 
 
+def _count(cell: Cell) -> int:
+    return len(cell.values)
+
+
 def _is_known(claim: Claim, comparison: Comparison) -> bool:
     """Whether there are two values of each side, and no share of nothing."""
-    means = [
-        float(np.mean([v for v in values if v is not None]))
-        for values in comparison.values
-        if sum(v is not None for v in values) > 1
-    ]
-    return len(means) == len(comparison.sides) and not (
-        claim.relative and not means[-1]
-    )
+    if any(len(cell.values) < 2 for cell in comparison.cells):
+        return False
+    if not claim.relative or _takes_logarithms(claim):
+        return True
+    whole = Contrast.of(comparison.cells[-1]).estimate()
+    return whole.value > 0 and (not whole.error or whole.p_above() <= ALPHA)
 
 
-def _value(
-    claim: Claim, comparison: Comparison, groups: estimates.Groups
-) -> Any:
-    """What a claim is about on one task, from means of groups."""
-    means = []
-    for measure, side, values in zip(
-        claim.measure, comparison.sides, comparison.values
-    ):
-        known = [value for value in values if value is not None]
-        # Of a side's times, which ones count depends on the other side.
-        name = (measure, comparison.at, *sorted(side.path), *known)
-        means.append(groups.mean(name, known))
-    return _difference(claim, means)
-
-
-def _difference(claim: Claim, means: Sequence[Any]) -> Any:
-    """What a claim is about, of one or two means."""
-    if len(means) == 1:
-        return means[0]
-    first, second = means
-    if claim.relative:
-        return 100 * (first / second - 1)
-    return first - claim.factor * second
-
-
-def _slope(comparisons: Sequence[Comparison], values: Sequence[Any]) -> Any:
-    """Of the values, per tenfold training set; least squares."""
-    sizes = np.log10([*map(_train_size, comparisons)])
-    centred = sizes - sizes.mean()
-    return sum(
-        x / float((centred**2).sum()) * value
-        for x, value in zip(centred, values)
-    )
+def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
+    """What a claim is about on one task."""
+    first, *others = map(Contrast.of, comparison.cells)
+    if not others:
+        return first
+    [second] = others
+    if claim.relative and not _takes_logarithms(claim):
+        return (first / second + -1) * 100
+    return first - second * claim.factor
 
 
 def _train_size(comparison: Comparison) -> int:
@@ -593,10 +676,39 @@ def _train_size(comparison: Comparison) -> int:
     return size_of(sizes, "train_and_validation")
 
 
+def _test_trend(
+    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
+) -> Verdict:
+    """A line through the tasks, per tenfold training set, with n - 2 degrees.
+
+    The tasks differ in more than their size: only how far they lie from the
+    line says how well it is known.
+    """
+    sizes = [*map(_train_size, comparisons)]
+    if len({*sizes}) < FEWEST_POINTS:
+        return dataclasses.replace(
+            verdict,
+            reason=f"{len({*sizes})} sizes of training sets; "
+            f"{FEWEST_POINTS} are needed",
+        )
+    values = [_contrast(claim, comparison).value for comparison in comparisons]
+    line = scipy.stats.linregress(np.log10(sizes), values)
+    estimate = estimates.Estimate(
+        float(line.slope), float(line.stderr), len(sizes) - 2
+    )
+    low, high = estimate.interval()
+    verdict = dataclasses.replace(
+        verdict, value=estimate.value, low=low, high=high
+    )
+    verdict = _conclude_on_mean(claim, estimate, verdict)
+    needed = f"{len(sizes)} tasks do not decide it, nor would more seeds"
+    return dataclasses.replace(verdict, needed=needed)
+
+
 def _conclude_on_mean(
     claim: Claim, estimate: estimates.Estimate, verdict: Verdict
 ) -> Verdict:
-    low, high = verdict.low, verdict.high
+    value, runs = estimate.value, verdict.runs
     if claim.kind == "equal":
         within = estimate.p_within(claim.margin)
         outside = estimate.p_outside(claim.margin)
@@ -604,34 +716,77 @@ def _conclude_on_mean(
         reason = f"within {claim.margin:g} {claim.unit}"
         if outcome == CONTRADICTS:
             reason = f"not within {claim.margin:g} {claim.unit}"
-        return dataclasses.replace(verdict, p=p, outcome=outcome, reason=reason)
-    direction = claim.direction
-    p = min(1.0, 2 * min(estimate.p_above(), estimate.p_below()))
-    has_sign = np.sign(estimate.value) == direction
-    outcome = AGREES if has_sign else CONTRADICTS
-    reason = "the same sign" if has_sign else "the other sign"
-    size = claim.published * direction  # positive; 0 where it is not known
-    if size and has_sign:
-        reason = "sign and size"
-        if not _is_of_size((low, high), claim.published):
-            smaller = max(low * direction, high * direction) < size / 2
-            outcome = IN_SIGN
-            reason = (
-                f"but {'less than half' if smaller else 'more than twice'} as "
-                "large as published"
-            )
-    half = estimates.Estimate(
-        estimate.value * direction - size / 2, estimate.error, estimate.freedom
-    )
-    if size and p > ALPHA and half.p_below() <= ALPHA / 2:
-        # Both signs, but nothing near the published size.
         return dataclasses.replace(
             verdict,
-            p=2 * half.p_below(),
-            outcome=CONTRADICTS,
-            reason="any difference is below half of the published one",
+            p=p,
+            outcome=outcome,
+            reason=reason,
+            needed=_describe_needed(
+                estimate, abs(claim.margin - abs(value)), runs
+            ),
         )
-    return dataclasses.replace(verdict, p=p, outcome=outcome, reason=reason)
+    direction = claim.direction
+    p = min(1.0, 2 * min(estimate.p_above(), estimate.p_below()))
+    has_sign = np.sign(value) == direction
+    outcome = AGREES if has_sign else CONTRADICTS
+    reason = "the same sign" if has_sign else "the other sign"
+    if claim.published and has_sign:
+        outcome, reason = _judge_size(
+            (verdict.low, verdict.high), claim.published
+        )
+    verdict = dataclasses.replace(
+        verdict,
+        p=p,
+        outcome=outcome,
+        reason=reason,
+        needed=_describe_needed(estimate, abs(value), runs),
+    )
+    if claim.published and p > ALPHA:
+        half = claim.published / 2
+        if _takes_logarithms(claim):
+            half = _to_logarithm(half)
+        below = estimate.p_below if direction > 0 else estimate.p_above
+        if below(half) <= ALPHA / 2:
+            # Both signs, but nothing near the published size.
+            return dataclasses.replace(
+                verdict,
+                p=2 * below(half),
+                outcome=CONTRADICTS,
+                reason="any difference is below half of the published one",
+            )
+    return verdict
+
+
+def _judge_size(
+    interval: tuple[float, float], published: float
+) -> tuple[str, str]:
+    """(what a difference of the claimed sign comes to, why)."""
+    sign = math.copysign(1.0, published)
+    near, far = sorted(sign * end for end in interval)
+    size = abs(published)
+    if size / 2 <= near and far <= 2 * size:
+        return AGREES, "sign and size"
+    if far < size / 2:
+        return IN_SIGN, "but less than half as large as published"
+    if near > 2 * size:
+        return IN_SIGN, "but more than twice as large as published"
+    return IN_SIGN, "the size is open"
+
+
+def _describe_needed(
+    estimate: estimates.Estimate, room: float, runs: int
+) -> str:
+    """About how many seeds would decide a claim, a clause.
+
+    Args:
+        estimate: of its value.
+        room: how far its interval may reach to decide.
+        runs: seeds of a side.
+    """
+    seeds = estimate.seeds_needed(room, runs)
+    if seeds is not None:
+        return f"about {seeds} seeds would decide"
+    return f"{estimates.REALISTIC} seeds would not decide it"
 
 
 def _conclude_on_parts(
@@ -641,53 +796,69 @@ def _conclude_on_parts(
     verdict: Verdict,
 ) -> Verdict:
     """Of each, most or some of several comparisons; told which do not agree."""
-    count = len(parts)
-    needed = {"each": count, "most": count // 2 + 1, "some": 1}[claim.over]
-    refuted = count - needed + 1  # so many on the other side refute it
     if claim.kind == "equal":
         right = [part.p_within(claim.margin) for part in parts]
         wrong = [part.p_outside(claim.margin) for part in parts]
+        agree = [abs(part.value) <= claim.margin for part in parts]
+        word = f"within {claim.margin:g} {claim.unit}"
     else:
         right = [_p_of_sign(part, claim.direction) for part in parts]
         wrong = [_p_of_sign(part, -claim.direction) for part in parts]
+        agree = [np.sign(part.value) == claim.direction for part in parts]
+        word = "higher" if claim.direction > 0 else "lower"
+    names = [_name_part(claim, comparison) for comparison in comparisons]
+    others = [name for name, is_so in zip(names, agree) if not is_so]
+    reason = f"{sum(agree)} of {len(parts)} {word}"
+    if others:
+        reason += f", not {_list_some(others)}"
+    verdict = _conclude_on_several(claim, right, wrong, verdict)
+    if verdict.outcome == AGREES and claim.published:
+        show = _to_percent if _takes_logarithms(claim) else float
+        unlike = [
+            name
+            for name, part in zip(names, parts)
+            if _judge_size(
+                (show(part.interval()[0]), show(part.interval()[1])),
+                claim.published,
+            )[0]
+            != AGREES
+        ]
+        if len(unlike) > len(parts) - _count_needed(claim, len(parts)):
+            reason += f", not shown of the size: {_list_some(unlike)}"
+            verdict = dataclasses.replace(verdict, outcome=IN_SIGN)
+    return dataclasses.replace(verdict, reason=reason, parts=reason)
+
+
+def _count_needed(claim: Claim, count: int) -> int:
+    """Of how many of several a claim has to hold."""
+    return {"most": count // 2 + 1, "some": 1}.get(claim.over, count)
+
+
+def _conclude_on_several(
+    claim: Claim,
+    right: Sequence[float],
+    wrong: Sequence[float],
+    verdict: Verdict,
+) -> Verdict:
+    """By partial conjunction.
+
+    Args:
+        claim: `over` says of how many.
+        right, wrong: p-values for what it says and against it, of each.
+        verdict: to be completed.
+    """
+    needed = _count_needed(claim, len(right))
+    refuted = len(right) - needed + 1  # so many on the other side refute it
     p, outcome = min(
         (estimates.partial_conjunction(right, needed), AGREES),
         (estimates.partial_conjunction(wrong, refuted), CONTRADICTS),
     )
-    names = [_name_part(claim, comparison) for comparison in comparisons]
-    yes = sum(q <= ALPHA for q in right)
-    against = [name for name, q in zip(names, wrong) if q <= ALPHA]
-    others = [name for name, *ps in zip(names, right, wrong) if min(ps) > ALPHA]
-    reason = f"{yes} of {count} significantly so, {len(against)} the other way"
-    if against:
-        reason += f" ({_list_some(against)})"
-    if others:
-        reason += f", open {_list_some(others)}"
-    shown = reason
-    if outcome == AGREES and claim.published and claim.kind == "difference":
-        unlike = [
-            name
-            for name, part in zip(names, parts)
-            if not _is_of_size(part.interval(), claim.published)
-        ]
-        if len(unlike) > count - needed:
-            outcome = IN_SIGN
-            reason = f"but not of the published size: {_list_some(unlike)}"
-    return dataclasses.replace(
-        verdict, p=p, outcome=outcome, reason=reason, parts=shown
-    )
+    return dataclasses.replace(verdict, p=p, outcome=outcome)
 
 
 def _list_some(names: Sequence[str], most: int = 4) -> str:
     """The first few of some names."""
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-def _is_of_size(interval: tuple[float, float], published: float) -> bool:
-    """Whether an interval overlaps half to twice of a published value."""
-    sign = math.copysign(1.0, published)
-    near, far = sorted(sign * end for end in interval)
-    return far >= abs(published) / 2 and near <= 2 * abs(published)
 
 
 def _p_of_sign(part: estimates.Estimate, sign: int) -> float:
@@ -711,13 +882,16 @@ def _name_part(claim: Claim, comparison: Comparison) -> str:
 
 
 def _tell_beside(
-    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
+    claim: Claim,
+    comparisons: Sequence[Comparison],
+    verdict: Verdict,
+    cells: measures.Cells,
 ) -> Verdict:
     """The verdict with the value by the claim's other measure."""
     others = [
         dataclasses.replace(
             comparison,
-            values=measures.measure_sides(
+            cells=cells.measure(
                 (claim.beside,) * len(comparison.sides),
                 comparison.sides,
                 comparison.at,
@@ -727,54 +901,60 @@ def _tell_beside(
     ]
     if not all(_is_known(claim, other) for other in others):
         return verdict
-    groups = estimates.Groups()
-    value = sum(_value(claim, other, groups) for other in others) / len(others)
-    return dataclasses.replace(verdict, beside=groups.estimate(value).value)
+    value = estimates.mean([_contrast(claim, other) for other in others]).value
+    return dataclasses.replace(verdict, beside=value)
 
 
 def _test_spread(
     claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
-    value, low, high = estimates.spread_interval(
-        [v for v in values if v is not None]
-        for comparison in comparisons
-        for values in comparison.values
-    )
+    """A bound for the standard deviation on each task, pooled over approaches.
+
+    The value is the largest of a task, with its own interval.
+    """
+    by_task: dict[str, list[np.ndarray]] = {}
+    for comparison in comparisons:
+        of_task = by_task.setdefault(comparison.task, [])
+        of_task += [cell.values for cell in comparison.cells]
+    right, wrong, bounds, beyond = [], [], [], []
+    chi2, tail = scipy.stats.chi2, (1 - estimates.LEVEL) / 2
+    for task, groups in by_task.items():
+        pool = estimates.pool(groups)
+        squares = pool.variance * pool.freedom
+        right.append(float(chi2.cdf(squares / claim.margin**2, pool.freedom)))
+        wrong.append(float(chi2.sf(squares / claim.margin**2, pool.freedom)))
+        bounds.append(
+            [math.sqrt(pool.variance)]
+            + [
+                math.sqrt(squares / chi2.ppf(share, pool.freedom))
+                for share in (1 - tail, tail)
+            ]
+        )
+        if pool.variance > claim.margin**2:
+            beyond.append(f"{task} {bounds[-1][0]:.2f}")
+    value, low, high = max(bounds)
     verdict = dataclasses.replace(verdict, value=value, low=low, high=high)
-    if high <= claim.margin:
-        return dataclasses.replace(
-            verdict,
-            word=AGREES,
-            reason=f"at most {claim.margin:g} {claim.unit}",
-        )
-    if low > claim.margin:
-        return dataclasses.replace(
-            verdict,
-            word=CONTRADICTS,
-            reason=f"more than {claim.margin:g} {claim.unit}",
-        )
+    if not min(bounds)[0]:
+        return dataclasses.replace(verdict, reason="all seeds score the same")
+    reason = f"at most {claim.margin:g} {claim.unit} on each task"
+    if beyond:
+        reason = f"more than {claim.margin:g} {claim.unit}: "
+        reason += _list_some(beyond)
     return dataclasses.replace(
-        verdict, reason=f"the interval has {claim.margin:g} in it"
+        _conclude_on_several(claim, right, wrong, verdict), reason=reason
     )
 
 
-def _test_maximum(
-    claim: Claim, comparisons: Sequence[Comparison], verdict: Verdict
+def _describe_maximum(
+    comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
-    """Of one comparison; there is no interval of a difference of maxima."""
+    """Of one comparison: maxima are described, not tested."""
     [comparison] = comparisons
-    first, second = (
-        np.array([v for v in values if v is not None])
-        for values in comparison.values
-    )
-    value = float(first.max() - second.max())
-    has_sign = np.sign(value) == claim.direction
+    first, second = (float(cell.values.max()) for cell in comparison.cells)
     return dataclasses.replace(
         verdict,
-        value=value,
-        p=estimates.p_of_maxima(first, second),
-        outcome=AGREES if has_sign else CONTRADICTS,
-        reason="the same sign" if has_sign else "the other sign",
+        value=first - second,
+        reason="a maximum grows with the number of runs: it is described",
     )
 
 

@@ -1,0 +1,459 @@
+"""Cases that a report once got wrong, each with the right outcome.
+
+Cases with a test elsewhere: runs without a test score and copied seeds
+(`report_test`), rates with few seeds (`utils/selection_test`), runs that did
+not finish and the advice (`page_test`).
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.reports import made_up
+from tf_transfer.reports import brief
+from tf_transfer.reports import estimates
+from tf_transfer.reports import frames
+from tf_transfer.reports import overview
+from tf_transfer.reports import page
+from tf_transfer.reports import resampling
+from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import verdicts
+
+TWO, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
+TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
+
+
+def judge_one(claim, two, all_, changes_of_two=None, **changes):
+    """The verdict on a claim about rte, from scores of both sides."""
+    paper = made_up.make_paper(claim)
+    changes = {"majorities": {"accuracy": 0.5}, **changes}
+    [verdict] = made_up.judge(
+        paper,
+        made_up.make_runs(
+            paper, "rte", TWO, two, **{**changes, **(changes_of_two or {})}
+        ),
+        made_up.make_runs(paper, "rte", ALL, all_, **changes),
+    ).values()
+    return verdict
+
+
+# === 2: other weights under one name ===
+
+
+def test_other_weights_under_the_same_name_are_another_study():
+    paper = made_up.make_paper({"published": -5.0})
+    records = [
+        record
+        for weights, shift in (("ours", 0), ("theirs", 10))
+        for group, middle in ((TWO, 75), (ALL, 80))
+        for record in made_up.make_runs(
+            paper,
+            "rte",
+            group,
+            [middle + shift + step for step in (-0.2, 0, 0.2)],
+            weights=weights,
+            path=f"{weights}/{group}",
+        )
+    ]
+    studies = dict(frames.studies(frames.runs_frame(records)))
+    assert len(studies) == 2
+    for runs in studies.values():
+        assert runs.groupby("group").size().tolist() == [3, 3]
+        assert runs.settings.str["weights"].nunique() == 1
+
+
+# === 4: a trend is one over tasks ===
+
+
+def judge_trend(gains):
+    paper = made_up.make_paper(
+        {"kind": "trend", "tasks": tuple(gains), "sign": 1},
+        sizes={
+            task: {"train_and_validation": 1000 * 3**number, "test": 1000}
+            for number, task in enumerate(gains)
+        },
+    )
+    runs = [
+        made_up.make_runs(
+            paper, task, group, [middle + step for step in (-0.1, 0, 0.1)]
+        )
+        for task, gain in gains.items()
+        for group, middle in ((TWO, 80 + gain), (ALL, 80))
+    ]
+    [verdict] = made_up.judge(paper, *runs).values()
+    return verdict
+
+
+def test_a_trend_needs_tasks_that_lie_on_a_line():
+    """The seeds hardly differ, but the tasks do, by more than their size."""
+    scattered = dict(zip(TASKS, (0, 3, -2, 4, -3, 2, 5, -1)))
+    found = judge_trend(scattered)
+    assert found.word == "inconclusive"
+    assert found.needed == "8 tasks do not decide it, nor would more seeds"
+    line = dict(zip(TASKS, (0, 0.6, 0.9, 1.6, 2.1, 2.4, 3.1, 3.4)))
+    assert judge_trend(line).word == "agrees"
+
+
+# === 5: folds ===
+
+
+def in_folds(paper, features, scores):
+    settings = {"features": features, "folds": len(scores)}
+    folds = [{"accuracy": score / 100} for score in scores]
+    return [
+        made_up.make_record(
+            paper,
+            "rte",
+            settings,
+            0,
+            float(np.mean(scores)),
+            blocks=0,
+            approach=features,
+            folds=folds,
+            sizes={"train": 900, "test": 100},
+        )
+    ]
+
+
+FOLDS = np.array([70, 74, 78, 72, 76, 71, 75, 77, 73, 74.0])
+
+
+def test_folds_against_one_test_set_are_not_compared():
+    claim = {"first": ({"features": "tfidf"},), "second": (ALL,), "sign": 1}
+    paper = made_up.make_paper(claim, varied=("folds",))
+    verdict = made_up.judge(
+        paper,
+        in_folds(paper, "tfidf", FOLDS),
+        made_up.make_runs(paper, "rte", ALL, [70, 70.1, 69.9]),
+    )["claim_1"]
+    assert verdict.word == "not comparable"
+    assert "folds stand against one test set" in verdict.reason
+    assert not verdict.outcome
+
+
+def test_groups_on_the_same_folds_are_paired():
+    """The folds differ by far more than the features do in any of them."""
+    claim = {
+        "first": ({"features": "tfidf"},),
+        "second": ({"features": "count"},),
+        "sign": 1,
+    }
+    paper = made_up.make_paper(
+        claim, sizes={"rte": {"train": 900, "test": 100}}
+    )
+    better = FOLDS + 1 + np.tile([0.2, -0.2], 5)
+    verdict = made_up.judge(
+        paper, in_folds(paper, "tfidf", better), in_folds(paper, "count", FOLDS)
+    )["claim_1"]
+    assert verdict.word == "agrees"
+    spread = np.var(better - FOLDS, ddof=1)
+    error = math.sqrt((1 / 10 + 100 / 900) * spread)
+    assert verdict.variance == {"folds": pytest.approx(error)}
+
+
+# === 6: the spread of runs ===
+
+
+def judge_spread(of_tasks, margin=1.0):
+    paper = made_up.make_paper(
+        {
+            "kind": "spread",
+            "margin": margin,
+            "tasks": tuple(of_tasks),
+            "first": (ALL,),
+            "second": (),
+        }
+    )
+    runs = [
+        made_up.make_runs(paper, task, ALL, scores)
+        for task, scores in of_tasks.items()
+    ]
+    [verdict] = made_up.judge(paper, *runs).values()
+    return verdict
+
+
+def test_a_spread_is_bounded_on_each_task():
+    """One task of large spread is not drowned by others of small ones."""
+    random = np.random.default_rng(0)
+    still = {t: list(random.normal(80, 0.1, 10)) for t in ("rte", "mrpc")}
+    assert judge_spread(still).word == "agrees"
+    loud = {**still, "cola": list(random.normal(80, 5, 10))}
+    found = judge_spread(loud)
+    assert found.word == "contradicts" and "cola" in found.reason
+    assert found.value > 3
+    same = judge_spread({**still, "cola": [80.0] * 10})
+    assert same.word == "inconclusive"
+
+
+# === 8: what has learned something ===
+
+
+@pytest.mark.parametrize(
+    "score, majority, texts, failed",
+    [
+        (94.3, 94.0, 300, True),  # one example more
+        (94.3, 94.0, 300_000, False),
+        (99.0, 94.0, 300, False),
+        (57.0, 52.7, 277, True),
+        (65.0, 52.7, 277, False),
+        (52.0, 52.7, 277_000, True),
+    ],
+)
+def test_an_example_above_the_majority_baseline_is_not_shown_to_be_above_it(
+    score, majority, texts, failed
+):
+    runs = frames.runs_frame(
+        made_up.make_runs(
+            made_up.make_paper(),
+            "rte",
+            ALL,
+            [score - 0.1, score, score + 0.1],
+            majorities={"accuracy": majority / 100},
+            sizes={"train": 1000, "test": texts},
+        )
+    )
+    assert verdicts.did_not_train(runs) == failed
+
+
+def test_the_lead_over_the_majority_baseline_is_paired_where_it_is_stored():
+    runs = made_up.make_runs(
+        made_up.make_paper(),
+        "rte",
+        ALL,
+        [95.2, 95.3, 95.4],
+        majorities={"accuracy": 0.94},
+        sizes={"train": 1000, "test": 300},
+    )
+    assert verdicts.did_not_train(frames.runs_frame(runs))
+    paired = [{**run, "lead_error": 0.4} for run in runs]
+    assert not verdicts.did_not_train(frames.runs_frame(paired))
+
+
+def test_what_is_kept_is_of_what_lies_above_the_majority_baseline():
+    """94.3 of 97 is 0.3 of the 3 points above what knows nothing."""
+    paper = made_up.make_paper()
+    options = {
+        "majorities": {"accuracy": 0.94},
+        "sizes": {"train": 1000, "test": 100_000},
+    }
+    study = made_up.collect(
+        paper,
+        made_up.make_runs(paper, "rte", TWO, [94.3, 94.31, 94.29], **options),
+        made_up.make_runs(paper, "rte", ALL, [97, 97.1, 96.9], **options),
+    )
+    [row] = [row for row in study.rows if not row.is_base]
+    assert row.kept.value == pytest.approx(10)
+
+
+# === 9: sizes ===
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_a_size_agrees_only_where_the_interval_is_within_half_to_twice(seeds):
+    claim = {"published": -2.0}
+    base = list(80 + np.linspace(-1, 1, seeds))
+
+    def judge(size, spread):
+        return judge_one(
+            claim, list(80 - size + np.linspace(-spread, spread, seeds)), base
+        )
+
+    assert judge(5.0, 1).word == "agrees in sign"  # 2.5 times the published
+    wide = judge(2.0, 1)
+    if wide.word != "inconclusive":
+        is_within = -4 <= wide.low <= wide.high <= -1
+        assert wide.word == ("agrees" if is_within else "agrees in sign")
+        assert is_within or "the size is open" in wide.reason
+    assert judge_one(claim, [78, 78.1, 77.9], [80, 80.1, 79.9]).word == "agrees"
+
+
+# === 10: local words ===
+
+
+def test_local_words_are_corrected_over_the_whole_report():
+    """One p-value of 0.03 among 37 claims is nothing."""
+    claims = [{"tasks": (f"task_{n}",), "sign": -1} for n in range(37)]
+    paper = made_up.make_paper(
+        *claims,
+        sizes={
+            f"task_{n}": {"train_and_validation": 1000, "test": 100}
+            for n in range(37)
+        },
+    )
+    random = np.random.default_rng(3)
+    records = [
+        record
+        for number in range(37)
+        for group in (TWO, ALL)
+        for record in made_up.make_runs(
+            paper,
+            f"task_{number}",
+            {**group, "model": "minilm"},
+            list(random.normal(80, 1, 3)),
+        )
+    ]
+    judged = list(made_up.judge(paper, records).values())
+    assert any(verdict.p <= 0.05 for verdict in judged)
+    concluded = verdicts.conclude_local(judged)
+    assert {brief.neutral_word(verdict) for verdict in concluded} == {"unclear"}
+
+
+def test_a_report_is_one_family_of_local_words(tmp_path):
+    paper = made_up.make_paper({"sign": -1})
+    groups = [
+        made_up.make_runs(
+            paper, "rte", {**group, "model": "minilm"}, [m, m + 1, m + 2]
+        )
+        for group, m in ((TWO, 70), (ALL, 75))
+    ]
+    runs = frames.runs_frame([record for group in groups for record in group])
+    judged = verdicts.judge(runs, paper)
+    [alone] = verdicts.conclude_local(judged)
+    both = verdicts.conclude_local([*judged, *verdicts.judge(runs, paper)])
+    assert [v.p for v in both] == pytest.approx([2 * alone.p] * 2)
+
+
+def test_verdicts_of_several_encoders_are_one_family():
+    paper = made_up.make_paper({"sign": -1}, encoders=("first", "second"))
+    records = [
+        record
+        for model in paper.encoders
+        for group, m in ((TWO, 70), (ALL, 75))
+        for record in made_up.make_runs(
+            paper, "rte", {**group, "model": model}, [m, m + 1, m + 2]
+        )
+    ]
+    judged = verdicts.judge(frames.runs_frame(records), paper)
+    alone = verdicts.judge(frames.runs_frame(records[:6]), paper)
+    assert [v.p for v in judged] == pytest.approx([2 * alone[0].p] * 2)
+
+
+# === 12: times ===
+
+FASTER = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
+
+
+def judge_times(two, all_, starts):
+    """Runs of both sides that start at given times."""
+    paper = made_up.make_paper(FASTER)
+    runs = [
+        made_up.make_record(
+            paper, "rte", group, seed, 80, seconds=second, started=start
+        )
+        for group, seconds, of_side in (
+            (TWO, two, starts[0]),
+            (ALL, all_, starts[1]),
+        )
+        for seed, (second, start) in enumerate(zip(seconds, of_side))
+    ]
+    [verdict] = made_up.judge(paper, runs).values()
+    return verdict
+
+
+def test_sides_that_were_timed_one_after_another_are_not_compared():
+    day, night = (0, 100, 200), (50_000, 50_100, 50_200)
+    found = judge_times([98, 98.1, 97.9], [100, 100.1, 99.9], (day, night))
+    assert found.word == "inconclusive"
+    assert "not known to have been timed in turn" in found.reason
+    assert found.value == pytest.approx(-2, abs=0.1)  # a figure all the same
+    unknown = (None,) * 3
+    found = judge_times([50, 51, 52], [100, 101, 102], (unknown, unknown))
+    assert found.word == "inconclusive"
+
+
+def test_sides_that_were_timed_in_turn_are_compared_as_a_ratio():
+    starts = (0, 200, 400), (100, 300, 500)
+    found = judge_times([49, 50, 51], [99, 100, 101.5], starts)
+    assert found.word == "agrees"
+    assert found.value == pytest.approx(-50, abs=1)
+    assert found.value - found.low < found.high - found.value  # a ratio's
+
+
+# === 13: words and signs ===
+
+
+def test_a_share_of_what_is_not_above_zero_is_not_told():
+    """-80 % of -2 points would be a gain."""
+    found = judge_one(
+        {"published": -50.0, "relative": True},
+        [1, 1.5, 2],
+        [-1, 0.5, -2],
+        majorities={},
+    )
+    assert math.isnan(found.value)
+
+
+def test_thirty_points_apart_at_three_seeds_ask_for_more_seeds():
+    found = judge_one({"sign": -1}, [90, 50, 80], [70, 95, 98.0], majorities={})
+    assert found.word == "inconclusive"
+    assert found.reason.startswith("nothing is shown; about ")
+    assert found.reason.endswith(" seeds would decide")
+
+
+def test_a_share_of_the_blocks_is_named_for_the_encoder_at_hand():
+    claim = {"first": ({"trainable_layers": "L/4"},), "factor": 0.9, "sign": 1}
+    found = judge_one(claim, [75, 75.2, 75.4], [80, 80.1, 80.2], blocks=6)
+    shown = page.describe_ours(found)
+    assert "points above 90 % of it" in shown and "2 of 6 blocks" in shown
+
+
+# === 15: costs and names ===
+
+
+def test_a_cost_that_is_not_comparable_stands_with_its_reason():
+    paper = made_up.make_paper()
+    beside = {**made_up.ENVIRONMENT, "concurrent_runs": 3}
+    study = made_up.collect(
+        paper,
+        made_up.make_runs(paper, "rte", ALL, [80, 81, 82, 80]),
+        made_up.make_runs(
+            paper, "rte", TWO, [70, 71, 72], timing_environment=beside
+        ),
+    )
+    table = page.tabulate("a", study.rows)
+    by_name = table.frame.set_index("trains")
+    assert by_name["time, s"]["last 2"] == "300*"
+    assert overview.TIMED_APART in table.caption
+
+
+def test_studies_are_named_by_what_differs():
+    paper = made_up.make_paper()
+    records = [
+        record
+        for length in (64, 128)
+        for group in (TWO, ALL)
+        for record in made_up.make_runs(
+            paper, "rte", {**group, "max_length": length}, [70, 71, 72]
+        )
+    ]
+    records = [{**r, "experiment": "mine"} for r in records]
+    studies = study_lib.collect({"runs": records, "left_out": []})
+    titles = {study.title for study in studies}
+    assert titles == {
+        f"mine: bert_base_en_uncased, 12 blocks (max_length {length})"
+        for length in (64, 128)
+    }
+
+
+# === Test texts ===
+
+
+def test_intervals_are_over_test_texts_where_predictions_are_stored():
+    random = np.random.default_rng(0)
+    paper = made_up.make_paper({"sign": -1})
+    runs = [
+        {**record, "texts": "a", "resampled": resampled}
+        for group, m in ((TWO, 79), (ALL, 80))
+        for resampled in [resampling.encode(random.normal(0, 3, 100))]
+        for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m])
+    ]
+    [verdict] = made_up.judge(paper, runs).values()
+    assert set(verdict.variance) >= {"seeds", "texts"}
+    alone = [{n: v for n, v in r.items() if n != "resampled"} for r in runs]
+    [without] = made_up.judge(paper, alone).values()
+    assert verdict.high - verdict.low > 2 * (without.high - without.low)
+    assert without.word == "agrees" and verdict.word == "inconclusive"
+    assert f"{estimates.REALISTIC} seeds" in verdict.reason or (
+        "seeds would decide" in verdict.reason
+    )

@@ -1,0 +1,212 @@
+"""Contrasts of cell means, against formulae and simulations."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from tf_transfer.reports import estimates
+from tf_transfer.reports.estimates import Cell
+from tf_transfer.reports.estimates import Contrast
+
+
+def cell(*values, **options):
+    return Cell(np.array(values, float), **options)
+
+
+def estimate(first, second):
+    return (Contrast.of(first) - Contrast.of(second)).estimate()
+
+
+def test_two_cells_of_their_own_give_welchs_test():
+    ours, theirs = [80, 82, 85, 81], [70, 79, 71]
+    found = estimate(cell(*ours), cell(*theirs))
+    expected = scipy.stats.ttest_ind(ours, theirs, equal_var=False)
+    assert found.value == pytest.approx(np.mean(ours) - np.mean(theirs))
+    assert found.freedom == pytest.approx(expected.df)
+    assert 2 * found.p_above() == pytest.approx(expected.pvalue)
+    assert found.interval() == pytest.approx(expected.confidence_interval())
+
+
+def test_a_shared_variance_gives_students_test():
+    ours, theirs = np.array([80.0, 82, 84]), np.array([71.0, 73.5, 75])
+    pool = estimates.pool_variances([ours, theirs])
+    found = estimate(Cell(ours, pool), Cell(theirs, pool))
+    expected = scipy.stats.ttest_ind(ours, theirs)
+    assert found.freedom == 4
+    # The larger of both variances is not made smaller.
+    assert found.error >= abs(found.value / expected.statistic)
+
+
+def test_unlike_deviations_are_not_pooled():
+    near, far = np.array([1.0, 1.1, 1.2]), np.array([1.0, 9.0, 4.0])
+    assert estimates.pool_variances([near, far]) is None
+    assert estimates.pool_variances([near]) is None
+    assert estimates.pool_variances([near, np.ones(3)]) is None
+    assert estimates.pool_variances([near, near + 1]).freedom == 4
+
+
+def test_a_cell_that_counts_twice_counts_its_luck_once():
+    base, one, two = cell(70, 72, 74), cell(80, 80.1, 80), cell(90, 90.1, 90)
+    mean = estimates.mean(
+        [
+            Contrast.of(one) - Contrast.of(base),
+            Contrast.of(two) - Contrast.of(base),
+        ]
+    )
+    error = math.sqrt(4 / 3 + 2 * (0.1**2 / 3) / 3 / 4)
+    assert mean.estimate().error == pytest.approx(error, rel=1e-3)
+    nothing = Contrast.of(base) - Contrast.of(base)
+    assert nothing.estimate().error == 0
+
+
+def test_a_ratio_is_that_of_the_delta_method():
+    first, second = cell(40, 42, 44), cell(80, 80.5, 81)
+    found = (Contrast.of(first) / Contrast.of(second)).estimate()
+    assert found.value == pytest.approx(42 / 80.5)
+    error = math.hypot(2 / 80.5, 42 / 80.5**2 * 0.5) / math.sqrt(3)
+    assert found.error == pytest.approx(error)
+
+
+def test_texts_are_paired():
+    """What all approaches lose on a sample of the texts is no difference."""
+    random = np.random.default_rng(0)
+    shared = random.normal(0, 3, 100)
+    resampled = np.tile(shared, (3, 1))
+    alike = {"texts": "a", "resampled": resampled}
+    found = estimate(cell(80, 81, 82, **alike), cell(70, 71, 72, **alike))
+    assert found.parts == {"seeds": pytest.approx(math.sqrt(2 / 3))}
+    alone = Contrast.of(cell(80, 81, 82, **alike)).estimate()
+    assert alone.parts["texts"] == pytest.approx(shared.std(ddof=1))
+    apart = cell(70, 71, 72, texts="b", resampled=resampled)
+    found = estimate(cell(80, 81, 82, **alike), apart)
+    assert found.parts["texts"] == pytest.approx(
+        math.sqrt(2) * shared.std(ddof=1)
+    )
+
+
+def test_without_predictions_nothing_is_known_of_texts():
+    known = {"texts": "a", "resampled": np.ones((2, 5))}
+    found = estimate(cell(80, 81, **known), cell(70, 71, texts="a"))
+    assert set(found.parts) == {"seeds"}
+
+
+def test_what_seeds_and_texts_make_together_counts_once():
+    """Simulated: seeds and texts are crossed, and the error is right."""
+    random = np.random.default_rng(1)
+    texts, seeds, simulations = 200, 4, 400
+    found = []
+    for _ in range(simulations):
+        points = (
+            random.normal(0, 5, (seeds, 1))
+            + random.normal(0, 40, (1, texts))
+            + random.normal(0, 60, (seeds, texts))
+        )
+        drawn = random.integers(0, texts, (100, texts))
+        values = points.mean(axis=1)
+        resampled = points[:, drawn].mean(axis=2) - values[:, None]
+        made = Cell(values, texts="a", resampled=resampled)
+        found.append(Contrast.of(made).estimate().error ** 2)
+    expected = 5**2 / seeds + 40**2 / texts + 60**2 / texts / seeds
+    assert np.mean(found) == pytest.approx(expected, rel=0.1)
+
+
+def test_folds_are_paired_and_overlap():
+    """Nadeau and Bengio's variance of a difference."""
+    ours, theirs = np.array([80, 82, 81, 85.0]), np.array([79, 81, 81, 83.0])
+    found = estimate(
+        Cell(ours, fold_share=1 / 3, is_trained=False),
+        Cell(theirs, fold_share=1 / 3, is_trained=False),
+    )
+    spread = np.var(ours - theirs, ddof=1)
+    assert found.error == pytest.approx(math.sqrt((1 / 4 + 1 / 3) * spread))
+    assert (found.freedom, set(found.parts)) == (3, {"folds"})
+
+
+def test_a_baseline_has_no_luck_of_seeds():
+    texts = np.random.default_rng(0).normal(0, 1, (1, 100))
+    one = cell(70, texts="a", resampled=texts, is_trained=False)
+    found = estimate(cell(80, 81, 82), one)
+    assert found.parts == {"seeds": pytest.approx(math.sqrt(1 / 3))}
+    other = cell(60, texts="a", resampled=-texts, is_trained=False)
+    found = estimate(one, other)
+    assert found.parts == {"texts": pytest.approx(2 * texts.std(ddof=1))}
+
+
+def test_where_no_run_differs_nothing_is_shown():
+    found = estimate(cell(80, 80, 80), cell(70, 70, 70))
+    assert (found.error, found.p_above()) == (0, 1)
+    assert found.interval() == (10, 10)
+
+
+def test_times_are_corrected_for_what_they_drift_by():
+    """Half a percent later, both sides take longer; no side is slower."""
+    starts = np.arange(6.0)
+    times = 1 + 0.01 * starts + np.tile([0.001, -0.001], 3)
+    times += 1e-5 * np.array([1, 1, -2, -2, 1, 1])
+    sides = (times[::2], starts[::2]), (times[1::2], starts[1::2])
+    drift = estimates.fit_drift(sides)
+    assert drift.slope == pytest.approx(0.01)
+    cells = [
+        Cell(
+            logs - drift.slope * (begun - drift.centre),
+            drift=drift,
+            start=begun.mean() - drift.centre,
+        )
+        for logs, begun in sides
+    ]
+    found = estimate(*cells)
+    assert found.value == pytest.approx(0.002, abs=1e-4)
+    assert found.freedom == pytest.approx(3)
+    assert estimates.fit_drift([(np.ones(2), np.zeros(2))]) is None
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.02, 0.05])
+def test_a_drift_makes_no_difference_of_times_that_alternate(drift):
+    random = np.random.default_rng(2)
+    false = 0
+    for _ in range(400):
+        starts = np.arange(10.0)
+        times = drift * starts / 9 + random.normal(0, 0.01, 10)
+        sides = (times[::2], starts[::2]), (times[1::2], starts[1::2])
+        line = estimates.fit_drift(sides)
+        cells = [
+            Cell(
+                logs - line.slope * (begun - line.centre),
+                drift=line,
+                start=begun.mean() - line.centre,
+            )
+            for logs, begun in sides
+        ]
+        false += (
+            2 * min(estimate(*cells).p_above(), estimate(*cells).p_below())
+            <= 0.05
+        )
+    assert 100 * false / 400 <= 5 + 2 * 100 * math.sqrt(0.05 * 0.95 / 400)
+
+
+def test_more_seeds_are_named_where_they_would_decide():
+    found = estimate(cell(79, 80, 81), cell(78, 79, 80))
+    assert found.seeds_needed(1.0, 3) == pytest.approx(10, abs=1)
+    assert found.seeds_needed(0.01, 3) is None
+    assert found.seeds_needed(-1.0, 3) is None
+    random = np.random.default_rng(0)
+    texts = {"texts": "a", "resampled": random.normal(0, 2, (3, 100))}
+    limited = estimate(cell(79, 80, 81, **texts), cell(78, 79, 80))
+    assert limited.seeds_needed(1.0, 3) is not None  # texts are not known
+    known = Contrast.of(
+        Cell(
+            np.array([79.0, 80, 81]),
+            texts="a",
+            resampled=np.tile(random.normal(0, 2, 100), (3, 1)),
+        )
+    ).estimate()
+    assert known.seeds_needed(1.0, 3) is None  # the test set is too small
+    assert known.seeds_needed(6.0, 3) is not None
+
+
+def test_holm_corrects_the_smallest_by_all():
+    assert estimates.adjust_for_many([0.01]) == [0.01]
+    found = estimates.adjust_for_many([0.04, 0.01, 0.03])
+    assert found == pytest.approx([0.06, 0.03, 0.06])

@@ -1,0 +1,119 @@
+"""Scores on resampled texts, against formulae and simple loops."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import sklearn.metrics
+
+from tf_transfer.reports import resampling
+
+
+@pytest.mark.parametrize("metric", resampling.SCORES)
+def test_each_metric_over_samples_is_that_of_a_loop(metric):
+    generator = np.random.default_rng(3)
+    labels = generator.integers(0, 2, 40)
+    output = np.where(generator.random(40) < 0.3, 1 - labels, labels)
+    if metric in ("pearson", "spearman"):
+        labels = generator.integers(0, 6, 40).astype(float)
+        output = labels + generator.normal(0, 1, 40).round(1)
+    drawn = generator.integers(0, 40, (5, 40))
+    one = {
+        "accuracy": sklearn.metrics.accuracy_score,
+        "f1": sklearn.metrics.f1_score,
+        "matthews": sklearn.metrics.matthews_corrcoef,
+        "pearson": lambda a, b: scipy.stats.pearsonr(a, b).statistic,
+        "spearman": lambda a, b: scipy.stats.spearmanr(a, b).statistic,
+    }[metric]
+    times = np.stack([np.bincount(rows, minlength=40) for rows in drawn])
+    found = resampling.SCORES[metric](
+        labels, np.array([output]), times.astype(float)
+    )
+    expected = [one(labels[rows], output[rows]) for rows in drawn]
+    np.testing.assert_allclose(found[:, 0], expected)
+
+
+@pytest.mark.parametrize("metric", resampling.SCORES)
+def test_a_constant_answer_scores_nothing_or_its_share(metric):
+    labels, output = np.array([1.0, 1.0, 0.0]), np.zeros(3)
+    found = resampling.SCORES[metric](
+        labels, np.array([output]), np.ones((1, 3))
+    )
+    assert found[0, 0] == pytest.approx(1 / 3 if metric == "accuracy" else 0.0)
+
+
+def write(labels, outputs):
+    """A run on some texts, as `describe` reads it."""
+
+    class Read:
+        def test(self, record, split="", kind="test"):
+            assert kind == ("validation" if record["test"] is None else "test")
+            return np.arange(len(labels)), labels, outputs
+
+    return Read()
+
+
+RECORD = {
+    "metric": "accuracy",
+    "metrics": {"accuracy": 0.9},
+    "folds": None,
+    "test": 0.9,
+}
+
+
+def test_the_spread_over_texts_is_that_of_the_formula():
+    labels, outputs = np.ones(400, int), np.ones(400, int)
+    outputs[:40] = 0  # 90 % right
+    described = resampling.describe(RECORD, write(labels, outputs))
+    spread = resampling.decode(described["resampled"])
+    assert len(spread) == resampling.RESAMPLES
+    expected = 100 * math.sqrt(0.9 * 0.1 / 400)
+    assert spread.std() == pytest.approx(expected, rel=0.2)
+    assert abs(spread.mean()) < 0.5 * expected
+
+
+def test_all_runs_on_the_same_texts_have_the_same_samples():
+    labels = np.array([0, 1] * 50)
+    first, second, other = (
+        resampling.describe(RECORD, write(labels, outputs))
+        for outputs in (labels, 1 - labels, labels % 2)
+    )
+    assert first["texts"] == second["texts"] == other["texts"]
+    half = np.arange(100) < 50
+    one, both = (
+        resampling.decode(
+            resampling.describe(RECORD, write(labels, output))["resampled"]
+        )
+        for output in (np.where(half, labels, 1 - labels), labels)
+    )
+    opposite = resampling.decode(
+        resampling.describe(
+            RECORD, write(labels, np.where(half, 1 - labels, labels))
+        )["resampled"]
+    )
+    np.testing.assert_allclose(one, -opposite, atol=0.02)
+    assert not both.any()
+    elsewhere = resampling.describe(RECORD, write(1 - labels, labels))
+    assert elsewhere["texts"] != first["texts"]
+
+
+def test_a_run_without_a_test_score_has_its_validation_texts():
+    labels = np.array([0, 1] * 5)
+    described = resampling.describe(
+        {**RECORD, "test": None}, write(labels, labels)
+    )
+    assert described["texts"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metric": "overall"},
+        {"folds": [{}]},
+        {"metrics": {"f1": 0.8, "token_f1": 0.9}, "metric": "f1"},
+    ],
+)
+def test_what_is_not_scored_by_texts_has_none(change):
+    labels = np.array([0, 1])
+    assert not resampling.describe({**RECORD, **change}, write(labels, labels))

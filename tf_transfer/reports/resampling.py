@@ -1,0 +1,170 @@
+"""Scores of runs on resampled test texts: how far they depend on the texts.
+
+All runs on the same texts are scored on the same samples, so that what a
+difference of theirs depends on is paired.
+"""
+
+import base64
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tf_transfer.reports.predictions import Predictions
+from tf_transfer.reports.reading import Record
+
+RESAMPLES = 100
+
+
+def describe(record: Record, predictions: Predictions) -> dict[str, Any]:
+    """What a record has of its test texts, or where none are, validation ones.
+
+    Args:
+        record: of a run.
+        predictions: read from it.
+
+    Returns:
+        `texts` (a hash of their ids and labels), `resampled` (the score on
+        each sample less the run's own, see `decode`) and `lead_error` (standard
+        error over texts of the score less that of the majority baseline, in
+        points); {} where a run has no predictions, or another kind of metric.
+    """
+    kind = "validation" if record["test"] is None else "test"
+    is_of_words = "token_f1" in record["metrics"]
+    if record["metric"] not in SCORES or record["folds"] or is_of_words:
+        return {}
+    arrays = predictions.test(record, kind=kind)
+    if arrays is None or not len(arrays[0]):
+        return {}
+    ids, labels, outputs = arrays
+    times = np.vstack([np.ones(len(labels)), _draw(len(labels))])
+    values, counts = np.unique(labels, return_counts=True)
+    usual = np.full_like(outputs, values[counts.argmax()])
+    both = np.stack([outputs, usual])
+    scores = 100 * SCORES[record["metric"]](labels, both, times)
+    digest = hashlib.sha256(ids.tobytes() + labels.tobytes())
+    return {
+        "texts": digest.hexdigest()[:16],
+        "resampled": encode(scores[1:, 0] - scores[0, 0]),
+        "lead_error": float(np.std(scores[1:] @ [1, -1], ddof=1)),
+    }
+
+
+def encode(values: np.ndarray) -> str:
+    """Points as text, of half precision."""
+    return base64.b64encode(values.astype("<f2").tobytes()).decode()
+
+
+def decode(text: str) -> np.ndarray:
+    """Reverses `encode`: float64 [resamples]."""
+    return np.frombuffer(base64.b64decode(text), "<f2").astype(float)
+
+
+@functools.lru_cache(maxsize=4)
+def _draw(examples: int) -> np.ndarray:
+    """How often each example is in each sample: float64 [RESAMPLES, examples].
+
+    Samples are drawn with replacement.
+    """
+    generator = np.random.default_rng(0)
+    share = np.full(examples, 1 / examples)
+    return generator.multinomial(examples, share, RESAMPLES).astype(float)
+
+
+# === Metrics of many samples at once ===
+#
+# Each takes labels [examples], outputs [models, examples], and how often each
+# example is in each sample, [samples, examples]; it returns [samples, models].
+
+
+def _accuracy(
+    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    return _count(times, outputs == labels) / len(labels)
+
+
+def _f1(
+    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    labels, outputs = labels == 1, outputs == 1
+    hit = _count(times, outputs & labels)
+    return _ratio(2 * hit, _count(times, outputs) + _count(times, labels))
+
+
+def _matthews(
+    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    labels, outputs = labels == 1, outputs == 1
+    examples = len(labels)
+    hit = _count(times, outputs & labels)
+    chosen, true = _count(times, outputs), _count(times, labels)
+    return _ratio(
+        examples * hit - chosen * true,
+        np.sqrt(chosen * true * (examples - chosen) * (examples - true)),
+    )
+
+
+def _count(times: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """How many examples of each sample are in a mask, [samples, models]."""
+    return times @ np.atleast_2d(mask).T.astype(np.float64)
+
+
+def _pearson(
+    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    return np.stack(
+        [_correlation(labels[None], row[None], times) for row in outputs], 1
+    )
+
+
+def _spearman(
+    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    ranks = _ranks(labels, times)
+    return np.stack(
+        [_correlation(ranks, _ranks(row, times), times) for row in outputs], 1
+    )
+
+
+def _ranks(values: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The average rank of each example's value within each sample."""
+    _, kind = np.unique(values, return_inverse=True)
+    order = np.argsort(kind, kind="stable")
+    begins = np.flatnonzero(np.diff(kind[order], prepend=-1))
+    equal = np.add.reduceat(times[:, order], begins, axis=1)
+    below = np.cumsum(equal, axis=1) - equal
+    return (below + (equal + 1) / 2)[:, kind]
+
+
+def _correlation(
+    first: np.ndarray, second: np.ndarray, times: np.ndarray
+) -> np.ndarray:
+    examples = times.shape[1]
+    first = first - (times * first).sum(axis=1, keepdims=True) / examples
+    second = second - (times * second).sum(axis=1, keepdims=True) / examples
+    weighted = times * first
+    return _ratio(
+        (weighted * second).sum(axis=1),
+        np.sqrt(
+            (weighted * first).sum(axis=1)
+            * (times * second * second).sum(axis=1)
+        ),
+    )
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    above = np.asarray(above, np.float64)
+    return np.divide(above, below, np.zeros_like(above), where=below > 1e-12)
+
+
+SCORES: dict[
+    str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+] = {
+    "accuracy": _accuracy,
+    "f1": _f1,
+    "matthews": _matthews,
+    "pearson": _pearson,
+    "spearman": _spearman,
+}
