@@ -2,12 +2,14 @@
 
     python -m benchmarks.calibrate_verdicts --document=docs/verdicts.md
 
-Runs get scores from normal distributions whose difference is known, and every
-claim is judged as a report judges it. Printed is the share of each word in
-percent of the simulations.
+Runs get scores whose true difference is known, and every claim is judged as a
+report judges it. Printed is the share of each word in percent of the
+simulations, and of those that are false.
 """
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,17 +21,21 @@ from absl import flags
 
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
+from tf_transfer.reports import resampling
 from tf_transfer.reports import verdicts
 from tf_transfer.utils import formatting
 
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
+OTHERS = ("1", "3", "4")  # trained blocks of the other approaches on a task
 PUBLISHED = -2.0  # points, where a claim has a size
 MARGIN = 1.0  # points, where a claim is of no difference
-FAMILY = 10  # claims of a paper, for Holm's correction
+LEVEL = 5.0  # percent of verdicts that may be false
+FOLDS, FOLD_SHARE = 10, 1 / 9
+TEXTS = 10_000  # that test: a score of 70 is well above the baseline's 50
 
 simulations = flags.DEFINE_integer(
-    "simulations", 1000, "Of each row.", lower_bound=FAMILY
+    "simulations", 1000, "Of each row.", lower_bound=100
 )
 document = flags.DEFINE_string(
     "document", "", "Markdown file whose marked part becomes the tables."
@@ -43,80 +49,224 @@ class Scenario:
     Attributes:
         name: in words.
         claim: keys of `claims.Claim`.
+        false: words that are false then.
         difference: true mean of the last blocks less that of fine-tuning.
-        deviations: of the scores of both sides.
+        deviations: of the scores of both sides over seeds.
+        others: of three more approaches on the task.
         rates: learning rates tried on each side; the better on validation is
             taken.
-        tasks: of the claim, with the true difference of each beside the first.
+        correlation: of a run's scores on validation and test.
+        texts: standard deviation, over test texts, of each side.
+        failing: share of the seeds that lose 20 points, on both sides.
+        tasks: of the claim.
+        of_tasks: standard deviation of the true difference over tasks.
+        in_folds: whether both sides were tested in the same folds.
+        drift: percent by which times change over a task's runs.
+        apart: whether the sides were timed one after the other.
         family: judge so many claims together, and count sets with a false one.
+        seeds: numbers of seeds to try.
     """
 
     name: str
     claim: dict[str, Any]
+    false: tuple[str, ...] = ()
     difference: float = 0.0
     deviations: tuple[float, float] = (1.0, 1.0)
+    others: tuple[float, ...] = ()
     rates: int = 1
+    correlation: float = 0.5
+    texts: float = 0.0
+    failing: float = 0.0
     tasks: int = 1
+    of_tasks: float = 0.0
+    in_folds: bool = False
+    drift: float = 0.0
+    apart: bool = False
     family: int = 1
+    seeds: tuple[int, ...] = (3, 5, 10)
 
 
 DIFFERENCE = {"published": PUBLISHED}
 SIGN = {"sign": -1}
 EQUAL = {"kind": "equal", "margin": MARGIN}
+TREND = {"kind": "trend", "sign": 1}
+SPREAD = {"kind": "spread", "margin": 1.0, "second": ()}
+TIME = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
+BOTH = (verdicts.AGREES, verdicts.IN_SIGN, verdicts.CONTRADICTS)
+AGREE = (verdicts.AGREES, verdicts.IN_SIGN)
+WRONG_SIZE = (verdicts.AGREES,)
+AGAINST = (verdicts.CONTRADICTS,)
+ALIKE, UNLIKE = (1.0, 1.0, 1.0), (1.8, 3.2, 5.6)
 SCENARIOS = (
-    Scenario("no difference", SIGN),
-    Scenario("no difference, spreads 0.5 and 2", SIGN, 0, (0.5, 2.0)),
-    Scenario("no difference, best of 2 rates a side", SIGN, rates=2),
-    Scenario("no difference on 4 tasks, mean", SIGN, tasks=4),
+    Scenario("no difference", SIGN, BOTH),
+    Scenario("no difference, 3 approaches more", SIGN, BOTH, others=ALIKE),
     Scenario(
-        "no difference on 4 tasks, most", SIGN | {"over": "most"}, tasks=4
+        "no difference, deviations 1 to 10",
+        SIGN,
+        BOTH,
+        deviations=(1.0, 10.0),
+        others=UNLIKE,
     ),
-    Scenario("no difference, 10 claims, any wrong", SIGN, family=FAMILY),
-    Scenario("no difference, -2 published", DIFFERENCE),
-    Scenario("the published difference, -2", DIFFERENCE, PUBLISHED),
     Scenario(
-        "the published, spreads 0.5 and 2", DIFFERENCE, PUBLISHED, (0.5, 2.0)
+        "no difference, deviations 5 and 5, others 1",
+        SIGN,
+        BOTH,
+        deviations=(5.0, 5.0),
+        others=ALIKE,
     ),
-    Scenario("the published, best of 2 rates", DIFFERENCE, PUBLISHED, rates=2),
-    Scenario("a tenth of the published", DIFFERENCE, PUBLISHED / 10),
-    Scenario("five times the published", DIFFERENCE, 5 * PUBLISHED),
-    Scenario("the other sign", DIFFERENCE, -PUBLISHED),
-    Scenario("equal claimed, and true", EQUAL),
-    Scenario("equal claimed, true, spread 0.3", EQUAL, 0, (0.3, 0.3)),
-    Scenario("equal claimed, at the margin", EQUAL, -MARGIN),
-    Scenario("equal claimed, at it, spread 0.3", EQUAL, -MARGIN, (0.3, 0.3)),
-    Scenario("equal claimed, three times it", EQUAL, -3 * MARGIN),
+    Scenario(
+        "no difference, a third of all seeds fail", SIGN, BOTH, failing=1 / 3
+    ),
+    Scenario("no difference, best of 2 rates a side", SIGN, BOTH, rates=2),
+    Scenario(
+        "no difference, best of 2 rates, validation is the test",
+        SIGN,
+        BOTH,
+        rates=2,
+        correlation=1.0,
+    ),
+    Scenario("no difference, on few test texts", SIGN, BOTH, texts=1.0),
+    Scenario(
+        "no difference on 4 tasks, mean", SIGN, BOTH, tasks=4, seeds=(3, 10)
+    ),
+    Scenario(
+        "no difference on 4 tasks, most",
+        SIGN | {"over": "most"},
+        BOTH,
+        tasks=4,
+        seeds=(3, 10),
+    ),
+    Scenario(
+        "no difference on 4 tasks, each",
+        SIGN | {"over": "each"},
+        BOTH,
+        tasks=4,
+        seeds=(3, 10),
+    ),
+    Scenario("no difference, 10 claims, any", SIGN, BOTH, family=10),
+    Scenario("no difference, 37 claims, any", SIGN, BOTH, family=37),
+    Scenario(
+        "no difference in the same 10 folds",
+        SIGN,
+        BOTH,
+        in_folds=True,
+        seeds=(1,),
+    ),
+    Scenario("no difference, -2 published", DIFFERENCE, AGREE),
+    Scenario("half of the published", DIFFERENCE, WRONG_SIZE, PUBLISHED / 2),
+    Scenario("twice the published", DIFFERENCE, WRONG_SIZE, 2 * PUBLISHED),
+    Scenario(
+        "2.5 times the published", DIFFERENCE, WRONG_SIZE, 2.5 * PUBLISHED
+    ),
+    Scenario("the published, -2", DIFFERENCE, AGAINST, PUBLISHED),
+    Scenario(
+        "the published, spreads 0.5", DIFFERENCE, AGAINST, PUBLISHED, (0.5, 0.5)
+    ),
+    Scenario(
+        "the published, 3 approaches more",
+        DIFFERENCE,
+        AGAINST,
+        PUBLISHED,
+        others=ALIKE,
+    ),
+    Scenario(
+        "the sign, -2, 10 claims, each", SIGN, AGAINST, PUBLISHED, family=10
+    ),
+    Scenario(
+        "the sign, -2, 37 claims, each", SIGN, AGAINST, PUBLISHED, family=37
+    ),
+    Scenario("the other sign", DIFFERENCE, AGREE, -PUBLISHED),
+    Scenario("equal claimed, and true", EQUAL, AGAINST),
+    Scenario("equal claimed, true, spread 0.3", EQUAL, AGAINST, 0, (0.3, 0.3)),
+    Scenario("equal claimed, at the margin", EQUAL, AGREE, -MARGIN),
+    Scenario(
+        "equal claimed, at it, spread 0.3", EQUAL, AGREE, -MARGIN, (0.3, 0.3)
+    ),
+    Scenario(
+        "equal claimed, within it, spread 0.3",
+        EQUAL,
+        AGAINST,
+        -0.9 * MARGIN,
+        (0.3, 0.3),
+    ),
+    Scenario("equal claimed, three times it", EQUAL, AGREE, -3 * MARGIN),
+    Scenario(
+        "trend claimed, 8 tasks differ by 2, not by size",
+        TREND,
+        BOTH,
+        tasks=8,
+        of_tasks=2.0,
+        seeds=(3, 10),
+    ),
+    Scenario("spread of 1 claimed, and true", SPREAD, BOTH),
+    Scenario(
+        "spread of 1 claimed, it is 0.3",
+        SPREAD,
+        AGAINST,
+        deviations=(0.3, 0.3),
+    ),
+    Scenario("times alike, in turn", TIME, BOTH),
+    Scenario("times alike, in turn, drift of 5 %", TIME, BOTH, drift=5.0),
+    Scenario(
+        "times alike, one side later, drift of 5 %",
+        TIME,
+        BOTH,
+        drift=5.0,
+        apart=True,
+    ),
+    Scenario("a side takes 5 % less, in turn", TIME, AGAINST, -5.0),
 )
-SEEDS = (3, 5, 10)
 
 
 def make_paper(scenario: Scenario, count: int) -> claims.Paper:
     """So many claims of a kind, each on tasks of its own."""
+    sizes = {
+        f"{number}.{task}": {
+            "train_and_validation": round(TEXTS / FOLD_SHARE) * 2**task,
+            "test": TEXTS,
+        }
+        for number in range(count)
+        for task in range(scenario.tasks)
+    }
     return claims.Paper(
         name="",
         settings={"frozen_prefix": "live"},
         encoders=("bert_base_en_uncased",),
-        sizes={
-            f"{number}.{task}": {"test": 100}
-            for number in range(count)
-            for task in range(scenario.tasks)
-        },
+        sizes=sizes,
         varied=(),
         rates=tuple(map(float, range(scenario.rates))),
         claims=tuple(
             claims.Claim(
-                id=str(number),
-                text="",
-                source="",
-                tasks=tuple(f"{number}.{t}" for t in range(scenario.tasks)),
-                first=(LAST,),
-                second=(ALL,),
-                **scenario.claim,
+                **{
+                    "id": str(number),
+                    "text": "",
+                    "source": "",
+                    "tasks": tuple(
+                        f"{number}.{t}" for t in range(scenario.tasks)
+                    ),
+                    "first": (LAST,),
+                    "second": (ALL,),
+                    **scenario.claim,
+                }
             )
             for number in range(count)
         ),
         notes=(),
     )
+
+
+def draw_scores(
+    scenario: Scenario, layers: str, mean: float, random: np.random.Generator
+) -> tuple[float, float]:
+    """(test, validation) of a run, in points."""
+    deviations = dict(zip(("2", "all", *OTHERS), scenario.deviations))
+    deviations |= dict(zip(OTHERS, scenario.others))
+    test, other = random.normal(0, deviations[layers], 2)
+    share = scenario.correlation
+    validation = share * test + math.sqrt(1 - share**2) * other
+    if random.random() < scenario.failing:
+        mean -= 20
+    return 70 + mean + test, 70 + mean + validation
 
 
 def make_runs(
@@ -127,32 +277,62 @@ def make_runs(
 ) -> pd.DataFrame:
     """Runs for all claims; see `frames.runs_frame` for the columns."""
     rows = []
+    sides = ("2", "all", *OTHERS[: len(scenario.others)])
     for task in paper.sizes:
-        for layers, mean, deviation in zip(
-            (LAST, ALL), (scenario.difference, 0.0), scenario.deviations
-        ):
-            for rate in paper.rates:
-                for seed in range(seeds):
-                    score, validation = random.normal(70 + mean, deviation, 2)
-                    rows.append((task, layers, rate, seed, score, validation))
+        true = scenario.difference + random.normal(0, scenario.of_tasks)
+        for number, layers in enumerate(sides):
+            mean = true if layers == "2" else 0.0
+            resampled = random.normal(0, scenario.texts, resampling.RESAMPLES)
+            shift = random.normal(0, scenario.texts)
+            for rate, seed in itertools.product(paper.rates, range(seeds)):
+                test, validation = draw_scores(scenario, layers, mean, random)
+                started = seed + number / len(sides)
+                if scenario.apart:
+                    started = number * seeds * 10 + seed
+                record = {
+                    "blocks": 12,
+                    "approach": layers,
+                    "metric": "accuracy",
+                    "folds": draw_folds(scenario, random),
+                    "texts": task,
+                }
+                if scenario.texts:
+                    record["resampled"] = resampling.encode(resampled)
+                rows.append(
+                    (task, layers, rate, seed, test + shift, validation)
+                    + (started, record)
+                )
     runs = pd.DataFrame(
-        rows, columns=["task", "layers", "lr", "seed", "score", "validation"]
+        rows,
+        columns=["task", "layers", "lr", "seed", "score", "validation"]
+        + ["started", "record"],
     )
-    layers = runs.layers.map(frames.dump)
+    spans = runs.groupby("task").started.transform("max")
+    gains = np.where(runs.layers == "2", scenario.difference, 0.0)
+    changes = gains + scenario.drift * runs.started / spans
     return runs.assign(
         path=runs.index.map(str),
-        group=runs.groupby([runs.task, layers, runs.lr]).ngroup(),
+        group=runs.groupby([runs.task, runs.layers, runs.lr]).ngroup(),
         settings=[
-            {**layers, "lr": lr, "frozen_prefix": "live"}
+            {"trainable_layers": layers, "lr": lr, "frozen_prefix": "live"}
             for layers, lr in zip(runs.layers, runs.lr)
         ],
-        sizes=[{"test": 100}] * len(runs),
-        record=[{"folds": None, "metric": "accuracy"}] * len(runs),
+        sizes=[
+            {
+                "train": paper.sizes[task]["train_and_validation"],
+                "test": TEXTS,
+            }
+            for task in runs.task
+        ],
+        seconds=100 * np.exp((changes + random.normal(0, 1, len(runs))) / 100),
+        environment="",
+        traced="",
+        mixed=False,
         study=frames.letters_of(0),
         data_identity=runs.task,
         model="bert_base_en_uncased",
         blocks=12,
-        approach=runs.layers.map(lambda layers: layers["trainable_layers"]),
+        approach=runs.layers,
         metric="accuracy",
         majority=50.0,
         one_answer=False,
@@ -161,31 +341,57 @@ def make_runs(
     )
 
 
+def draw_folds(
+    scenario: Scenario, random: np.random.Generator
+) -> list[dict[str, float]] | None:
+    """Scores in folds, whose training sets overlap: their luck is shared."""
+    if not scenario.in_folds:
+        return None
+    share = FOLD_SHARE / (1 + FOLD_SHARE)  # Nadeau and Bengio's correlation
+    luck = math.sqrt(share) * random.normal()
+    own = math.sqrt(1 - share) * random.normal(size=FOLDS)
+    return [{"accuracy": (70 + luck + one) / 100} for one in own]
+
+
 def simulate(
     scenario: Scenario, seeds: int, random: np.random.Generator
 ) -> dict[str, float]:
     """Percent of simulations that end in each word; of families, in any."""
-    paper = make_paper(scenario, simulations.value)
+    count = simulations.value * (3 if scenario.family > 1 else 1)
+    paper = make_paper(scenario, count)
     runs = make_runs(scenario, paper, seeds, random)
     tasks = verdicts.split_tasks(runs, paper)
     judged = []
     for claim in paper.claims:
-        verdict = verdicts.judge_claim(tasks, paper, claim)
+        of_claim = {task: tasks[task] for task in claim.tasks}
+        verdict = verdicts.judge_claim(of_claim, paper, claim)
         assert verdict is not None
         judged.append(verdict)
     families = [
         verdicts.correct_for_many(judged[begin : begin + scenario.family])
-        for begin in range(0, len(judged), scenario.family)
+        for begin in range(0, count - scenario.family + 1, scenario.family)
     ]
-    ended = [{verdict.word for verdict in family} for family in families]
+    # Of a family, the share of sets with a false word; of each word, that of
+    # its claims.
+    words = [verdict.word for family in families for verdict in family]
+    is_false = [
+        any(verdict.word in scenario.false for verdict in family)
+        for family in families
+    ]
+    false = 100 * float(np.mean(is_false))
+    limit = LEVEL + 2 * math.sqrt(LEVEL * (100 - LEVEL) / len(families))
     return {
-        word: 100 * float(np.mean([word in words for words in ended]))
-        for word in (
-            verdicts.AGREES,
-            verdicts.IN_SIGN,
-            verdicts.CONTRADICTS,
-            verdicts.INCONCLUSIVE,
-        )
+        **{
+            word: 100 * words.count(word) / len(words)
+            for word in (
+                verdicts.AGREES,
+                verdicts.IN_SIGN,
+                verdicts.CONTRADICTS,
+                verdicts.INCONCLUSIVE,
+            )
+        },
+        "false": false,
+        "at most": limit,
     }
 
 
@@ -193,12 +399,14 @@ def tabulate() -> list[tuple[str, ...]]:
     """The table: a row for each scenario and number of seeds."""
     random = np.random.default_rng(0)
     rows: list[tuple[str, ...]] = []
-    work = [(scenario, seeds) for scenario in SCENARIOS for seeds in SEEDS]
+    work = [(one, seeds) for one in SCENARIOS for seeds in one.seeds]
     for scenario, seeds in tqdm.tqdm(work, leave=False, disable=None):
         shares = simulate(scenario, seeds, random)
         if not rows:
             rows.append(("what is true", "seeds a side", *shares))
-        cells = (f"{share:.1f}" for share in shares.values())
+        cells = [f"{share:.1f}" for share in shares.values()]
+        if shares["false"] > shares["at most"]:
+            cells[-2] += " (!)"
         rows.append((scenario.name, str(seeds), *cells))
     return rows
 

@@ -287,6 +287,21 @@ def test_copied_seeds_are_left_out(tmp_path):
     assert "it is a copy" in dict(merged["left_out"])["elsewhere"]
 
 
+def test_pipes_and_other_files_in_run_folders_are_passed_over(tmp_path):
+    good = synthetic.write(tmp_path, [0.6, 0.7])
+    bad = synthetic.write(tmp_path, [0.6, 0.7], seed=1)
+    os.remove(os.path.join(bad, "result.json"))
+    os.mkfifo(os.path.join(bad, "result.json"))
+    (tmp_path / "glue" / "notes.txt").write_text("mine")
+    os.mkfifo(tmp_path / "glue" / "pipe")
+    found = summary_lib.summarize_folder(str(tmp_path))
+    assert [run["path"] for run in found["runs"]] == [
+        os.path.relpath(good, tmp_path)
+    ]
+    path = os.path.relpath(bad, tmp_path)
+    assert (path, "result.json: is no file") in found["left_out"]
+
+
 def test_scores_of_a_search_are_called_validation_scores(tmp_path):
     for seed in range(3):
         synthetic.write(tmp_path, [0.7], tested=0, seed=seed)

@@ -26,6 +26,7 @@ from tf_transfer.config import command_line
 from tf_transfer.reports import operating
 from tf_transfer.reports import options as options_lib
 from tf_transfer.reports import summary as summary_lib
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -193,20 +194,28 @@ def compose(
 
 
 def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
-    """Writes the report below the folder `out`."""
+    """Writes the report into the folder `out`, all of it or nothing.
+
+    An older report there is replaced; other files in the folder stay.
+
+    Raises:
+        FullDiskError: the disk is full; an older report is as before.
+    """
     from tf_transfer.reports import page as lib
 
-    tables = os.path.join(out, "tables")
-    os.makedirs(tables, exist_ok=True)
-    _write(out, "report.md", lib.to_markdown(page))
-    _write(out, "report.html", lib.to_html(page))
-    _write(out, "summary.json", summary_lib.to_json(summary))
-    for table in lib.tables_of(page):
-        _write(tables, f"{table.name}.csv", lib.to_csv(table.frame))
-    for figure in lib.figures_of(page):
-        with open(os.path.join(out, f"{figure.name}.svg"), "wb") as file:
-            file.write(figure.svg)
-    _write_pngs(out, lib.first_figures_of(page))
+    with files.staged(out) as folder:
+        os.mkdir(os.path.join(folder, "tables"))
+        _write(folder, "report.md", lib.to_markdown(page))
+        _write(folder, "report.html", lib.to_html(page))
+        _write(folder, "summary.json", summary_lib.to_json(summary))
+        for table in lib.tables_of(page):
+            name = os.path.join("tables", f"{table.name}.csv")
+            _write(folder, name, lib.to_csv(table.frame))
+        for figure in lib.figures_of(page):
+            path = os.path.join(folder, f"{figure.name}.svg")
+            with open(path, "wb") as file:
+                file.write(figure.svg)
+        _write_pngs(folder, lib.first_figures_of(page))
 
 
 def _write_overview(page: "Page", root: str) -> None:

@@ -49,3 +49,36 @@ def test_a_nan_is_no_json(tmp_path):
     with pytest.raises(ValueError):
         files.write_json(str(tmp_path / "file"), {"loss": float("nan")})
     assert os.listdir(tmp_path) == []
+
+
+# === Folders ===
+
+
+def write_staged(folder, content):
+    with files.staged(str(folder)) as stage:
+        os.mkdir(os.path.join(stage, "tables"))
+        for name in ("a.md", os.path.join("tables", f"{content}.csv")):
+            with open(os.path.join(stage, name), "w") as file:
+                file.write(content)
+        if content == "torn":
+            fail(errno.ENOSPC)()
+
+
+def test_staged_files_replace_the_old_ones_and_others_stay(tmp_path):
+    folder = tmp_path / "report"
+    write_staged(folder, "old")
+    (folder / "mine.txt").write_text("mine")
+    write_staged(folder, "new")
+    assert sorted(os.listdir(folder)) == ["a.md", "mine.txt", "tables"]
+    assert (folder / "a.md").read_text() == "new"
+    assert os.listdir(folder / "tables") == ["new.csv"]
+
+
+def test_a_full_disk_leaves_all_staged_files_as_they_were(tmp_path):
+    folder = tmp_path / "report"
+    write_staged(folder, "old")
+    with pytest.raises(UserError, match=f"{folder}: the disk is full"):
+        write_staged(folder, "torn")
+    assert sorted(os.listdir(folder)) == ["a.md", "tables"]
+    assert (folder / "a.md").read_text() == "old"
+    assert os.listdir(folder / "tables") == ["old.csv"]

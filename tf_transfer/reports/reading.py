@@ -180,6 +180,10 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
     Raises:
         LeftOut: it is broken, not finished, or of another version.
     """
+    for name in ("config.json", "result.json", *records.HASHED):
+        file = os.path.join(folder, name)
+        if os.path.exists(file) and not os.path.isfile(file):
+            raise LeftOut(f"{name}: is no file")  # a pipe would never end
     directory = records.RunDirectory(folder, None)
     try:
         config = directory.config(REPORTED)

@@ -921,8 +921,9 @@ def _test_spread(
     for task, groups in by_task.items():
         pool = estimates.pool(groups)
         squares = pool.variance * pool.freedom
-        right.append(float(chi2.cdf(squares / claim.margin**2, pool.freedom)))
-        wrong.append(float(chi2.sf(squares / claim.margin**2, pool.freedom)))
+        ratio = squares / claim.margin**2
+        right.append(min(1.0, 2 * float(chi2.cdf(ratio, pool.freedom))))
+        wrong.append(min(1.0, 2 * float(chi2.sf(ratio, pool.freedom))))
         bounds.append(
             [math.sqrt(pool.variance)]
             + [

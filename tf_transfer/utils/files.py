@@ -7,7 +7,9 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 from tf_transfer.utils.errors import FullDiskError
@@ -48,6 +50,35 @@ def write_atomically(path: str, content: bytes) -> None:
             os.remove(temporary)
         raise_if_full(path, error)
         raise
+
+
+@contextlib.contextmanager
+def staged(folder: str) -> Iterator[str]:
+    """A folder whose content goes into another one when all is written.
+
+    Files of the same name are replaced, folders with all that is in them.
+
+    Args:
+        folder: where the content goes; it may exist, and have other files.
+
+    Raises:
+        FullDiskError: the disk is full. What was in the folder is as before.
+    """
+    stage = os.path.join(folder, f".tmp-{os.getpid()}")
+    replaced = os.path.join(stage, ".replaced")
+    try:
+        os.makedirs(replaced)
+        yield stage
+        for name in sorted({*os.listdir(stage)} - {".replaced"}):
+            target = os.path.join(folder, name)
+            if os.path.isdir(target):
+                os.rename(target, os.path.join(replaced, name))
+            os.replace(os.path.join(stage, name), target)
+    except OSError as error:
+        raise_if_full(folder, error)
+        raise
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
 
 
 def write_json(path: str, value: Any) -> None:
