@@ -30,8 +30,8 @@ import scipy.stats
 
 LEVEL = 0.95
 # Deviations are pooled where Bartlett's test has a larger p-value. Smyth's
-# (2004) moderated variances gave false verdicts in 15 % of studies whose
-# deviations are 1 to 10 apart, this gives 6; see docs/verdicts.md.
+# (2004) moderated variances gave too many false verdicts where deviations are 1
+# to 10 apart.
 ALIKE = 0.5
 REALISTIC = 100  # seeds; more are not worth being named
 
