@@ -21,11 +21,13 @@ from tf_transfer.reports import first_figure
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
 from tf_transfer.reports import verdicts
+from tf_transfer.reports import wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import module_of
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
+from tf_transfer.reports.tables import fill_tables
 from tf_transfer.reports.verdicts import Verdict
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
@@ -159,7 +161,7 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
     name = f"{study.experiment}_{study.name}"
     title = f"{study.experiment}: {study.model}"
     if study.blocks:
-        title += f", {brief.count(study.blocks, 'block')}"
+        title += f", {wording.count(study.blocks, 'block')}"
     if several:
         title += f" (study {study.name})"
     differences = study.differences
@@ -170,7 +172,9 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
     headline = None
     if module is not None and hasattr(module, "headline"):
         headline = module.headline(name, rows)
-    if module is not None:
+    if module is None:
+        tables += fill_tables(study)
+    else:
         tables += list(module.tables(study))
         figures += list(module.figures(study))
         notes += list(module.notes(study))
@@ -306,12 +310,14 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
                 "task": row.task,
                 "trains": row.trains,
                 "n": row.n,
-                "score": brief.ranged(row.score),
+                "score": wording.ranged(row.score),
                 "against everything": brief.FAILED
                 if row.failed
-                else row.note or brief.ranged(row.gain, sign="+"),
-                "time, s": brief.ranged(overview.Ranged(row.seconds.value), 0),
-                "of its time, %": brief.ranged(row.share, 0),
+                else row.note or wording.ranged(row.gain, sign="+"),
+                "time, s": wording.ranged(
+                    overview.Ranged(row.seconds.value), 0
+                ),
+                "of its time, %": wording.ranged(row.share, 0),
                 "trained, %": _round_share(row.trained),
             }
             for row in rows
@@ -349,7 +355,7 @@ def choose_headline(name: str, rows: Sequence[Row]) -> Table:
         return table
     return dataclasses.replace(
         table,
-        caption=f"{table.caption}. Left out: {brief.count(left, 'row')} that "
+        caption=f"{table.caption}. Left out: {wording.count(left, 'row')} that "
         "did not train, or had a part of the data",
     )
 
@@ -368,12 +374,9 @@ def _list_paired(study: Study) -> Table:
                 "approach": run.approach + (", cached" if run.cached else ""),
                 "lr": f"{run.lr:g}",
                 "runs": len(entry["first"]),
-                "against everything": brief.ranged(
-                    overview.Ranged(
-                        math.nan, 100 * entry["low"], 100 * entry["high"]
-                    )
-                )
-                or f"{100 * entry['low']:+.2f} to {100 * entry['high']:+.2f}",
+                "against everything": (
+                    f"{100 * entry['low']:+.2f} to {100 * entry['high']:+.2f}"
+                ),
                 "p": f"{entry['p']:.3f}",
             }
         )
@@ -394,7 +397,7 @@ def _list_warnings(study: Study) -> list[str]:
         for warning in record.get("warnings", ())
     )
     return [
-        f"{warning} ({brief.count(count, 'run')})"
+        f"{warning} ({wording.count(count, 'run')})"
         for warning, count in counts.items()
     ]
 
@@ -411,7 +414,7 @@ def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:
                     "task": row.task,
                     "trains": row.trains,
                     "n": row.n,
-                    "score": brief.ranged(row.score),
+                    "score": wording.ranged(row.score),
                     "trained, %": _round_share(row.trained),
                     "": brief.FAILED if row.failed else "",
                 }
@@ -493,7 +496,7 @@ def describe_origin(summary: dict[str, Any]) -> str:
     # An ensemble is of runs that count already.
     trained = sum(not run.get("members") for run in summary["runs"])
     return (
-        f"{brief.count(trained, 'run')}, reported on "
+        f"{wording.count(trained, 'run')}, reported on "
         f"{made['on']}. Machine: {made['machine']}. {packages}."
         + (f" Commit {commits}." if commits else "")
     )

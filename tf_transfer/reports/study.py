@@ -9,7 +9,8 @@ Each experiment may have a module of its name in this folder with
     sum_up(study, rows) -> the sentences at the top, in place of those on shares
         of what training everything scores
 
-An experiment without one has the overview, its claims and all its runs.
+An experiment without a module has the overview, its claims, all its runs and
+the tables that its `tables.toml` describes; see `tables`.
 """
 
 import dataclasses
@@ -82,6 +83,7 @@ class Study:
         all_runs: of the experiment, other studies included.
         summary: what the runs were read into.
         options: what the reader asks for.
+        folder: with the experiments' claims and tables.
     """
 
     experiment: str
@@ -93,6 +95,7 @@ class Study:
     all_runs: pd.DataFrame
     summary: dict[str, Any]
     options: Options = Options()
+    folder: str = "experiments"
 
     @functools.cached_property
     def epochs(self) -> pd.DataFrame:
@@ -167,6 +170,7 @@ def collect(
                 runs,
                 summary,
                 options,
+                folder,
             )
             for name, members in frames.studies(runs)
         ]
