@@ -12,6 +12,7 @@ from tests.reports import made_up
 from tf_transfer.reports import claims
 from tf_transfer.reports import glue
 from tf_transfer.reports import plots
+from tf_transfer.reports import tables as tables_lib
 
 PAPER = claims.read(
     os.path.join(commands.ROOT, "experiments", "glue", "claims.toml")
@@ -57,7 +58,7 @@ def tables(*groups, **options):
     """Tables by name, each with its rows as dicts."""
     return {
         table.name: table.frame.to_dict("records")
-        for table in glue.tables(collect(*groups, **options))
+        for table in tables_lib.fill_tables(collect(*groups, **options))
     }
 
 
@@ -230,7 +231,7 @@ def test_only_the_paper_s_runs_fill_its_numbered_tables(changes, number):
     made = collect(write(FINALS, **changes))
     [caption] = [
         table.caption
-        for table in glue.tables(made)
+        for table in tables_lib.fill_tables(made)
         if table.name.startswith("epochs_")
     ]
     if number:
@@ -334,13 +335,13 @@ def test_a_seed_that_has_ended_no_epoch_leaves_the_cell_empty():
 
 def test_rates_are_drawn_where_there_are_several():
     both = write(FINALS), write({"all": 40, "4": 50}, lr=5e-4)
-    drawn = {f.name: f for f in glue.figures(collect(*both))}
+    drawn = {f.name: f for f in tables_lib.draw_figures(collect(*both))}
     assert b"lr 0.0005" in drawn["rates"].svg
     assert drawn["rates"].render("png").startswith(b"\x89PNG")
 
 
 def test_both_figures_are_drawn():
-    drawn = glue.figures(collect(write(FINALS)))
+    drawn = tables_lib.draw_figures(collect(write(FINALS)))
     assert [f.name for f in drawn] == ["score_against_time", "front"]
     for figure in drawn:
         assert figure.render("png").startswith(b"\x89PNG")
@@ -354,8 +355,8 @@ def test_runs_without_times_have_tables_and_no_figure():
         for epoch in record["epochs"]:
             epoch["seconds"] = None
     made = collect(records)
-    assert glue.figures(made) == []
-    names = {table.name for table in glue.tables(made)}
+    assert tables_lib.draw_figures(made) == []
+    names = {table.name for table in tables_lib.fill_tables(made)}
     assert names == {"costs", "epochs_rte"}
 
 

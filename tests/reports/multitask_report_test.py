@@ -9,6 +9,7 @@ from tests.reports import made_up
 from tf_transfer.reports import claims
 from tf_transfer.reports import multitask
 from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import tables
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "multitask"))
@@ -71,7 +72,7 @@ def collect(*groups):
 
 
 def tables_of(study):
-    return {table.name: table.frame for table in multitask.tables(study)}
+    return {table.name: table.frame for table in tables.fill_tables(study)}
 
 
 def judged(study):
@@ -380,9 +381,7 @@ def test_every_setting_that_differs_is_in_a_recipe_s_name():
         {"frozen_prefix": "cached", "cache_dtype": "float32"},
     ]
     [study] = collect(*(write(c, (50, 80, 80), seeds=1) for c in changes))
-    names = {
-        multitask.recipe(group) for _, group in study.runs.groupby("group")
-    }
+    names = {multitask.recipe(settings) for settings in study.runs.settings}
     assert len(names) == len(changes)
 
 

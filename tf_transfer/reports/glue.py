@@ -7,8 +7,6 @@ reached within a time. The tables are described in its `tables.toml`.
 
 import dataclasses
 from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,12 +15,10 @@ from tf_transfer.reports import claims
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
 from tf_transfer.reports import plots
-from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports import tables
 from tf_transfer.reports import wording
 from tf_transfer.reports.overview import Row
-from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.study import Table
 from tf_transfer.reports.tables import Line
 from tf_transfer.reports.tables import Part
 from tf_transfer.utils import selection
@@ -39,12 +35,6 @@ TABLE_NUMBERS = {
     "rte": 9,
 }
 QUARTERS = (0.25, 0.5, 0.75, 1.0)  # of the longest run
-MARKERS = {"fine_tuning": "o", "last_1": "s", "last_2": "^", "last_3": "D"}
-
-
-def tables(study: Study) -> list[Table]:
-    """Costs, rates, scores within fixed times, and after each epoch."""
-    return tables_lib.fill_tables(study, MEASURES, ROWS, PARTS)
 
 
 def table_number(study: Study, runs: pd.DataFrame) -> int | None:
@@ -63,7 +53,7 @@ def table_number(study: Study, runs: pd.DataFrame) -> int | None:
 
 def _divide(study: Study) -> Iterator[Part]:
     """A part for each task, which knows the number of the paper's table."""
-    for part in tables_lib.divide_by_task(study):
+    for part in tables.divide_by_task(study):
         number = table_number(study, part.runs)
         words = f" (the paper's table {number})" if number else ""
         yield dataclasses.replace(part, words={**part.words, "number": words})
@@ -99,20 +89,14 @@ def _share_of_blocks(line: Line) -> str:
     return f"{100 * row.blocks / line.runs.blocks.iloc[0]:.3g}"
 
 
-def _list_front(rows: Sequence[Row]) -> list[Row]:
-    """Rows of a task that may be on a front: what trained and was timed."""
-    return [
-        row
-        for row in rows
-        if row.score.is_known and row.seconds.is_known and not row.failed
-    ]
-
-
 def _is_on_front(line: Line) -> str:
-    rows = [
-        r for r in line.part.study.rows if line.row and r.task == line.row.task
+    """`yes` where no row of the task surpasses both score and time."""
+    known = [
+        row
+        for row in line.part.study.rows
+        if line.row and row.task == line.row.task and not row.failed
+        if row.score.is_known and row.seconds.is_known
     ]
-    known = _list_front(rows)
     front = plots.find_front([(r.seconds.value, r.score.value) for r in known])
     is_on = any(r is line.row and is_on for r, is_on in zip(known, front))
     return "yes" if is_on and len(known) > 1 else ""
@@ -122,7 +106,7 @@ def _list_rates(part: Part) -> list[Line]:
     """The groups of every approach that was run at several rates."""
     several = part.runs.groupby(["text", "trains"]).lr.transform("nunique") > 1
     runs = part.runs[several]
-    return tables_lib.list_groups(dataclasses.replace(part, runs=runs))
+    return tables.list_groups(dataclasses.replace(part, runs=runs))
 
 
 def _compare_rate(line: Line) -> str:
@@ -169,6 +153,16 @@ def _show_epochs(line: Line) -> dict[int, str]:
     return cells
 
 
+def _measure_epochs(line: Line) -> dict[float, pd.Series]:
+    """Scores of the timed runs after the epochs that all ran, by seconds."""
+    runs = line.runs[line.runs.timed]
+    return {
+        epoch.seconds.mean(): epoch.test
+        for _, epoch in frames.epochs_frame(runs).groupby("epoch")
+        if epoch.test.count() == len(runs) == epoch.seconds.count()
+    }
+
+
 def _list_budgets(part: Part) -> Iterator[Line]:
     """What each approach has reached within some times."""
     study = part.study
@@ -183,7 +177,7 @@ def _list_budgets(part: Part) -> Iterator[Line]:
     if any(table_number(study, row.runs) for row in timed):
         times = study.published.get("fixed_times", {})
         published = dict(times.get(part.runs.task.iloc[0], ()))
-    longest = max(max(tables_lib.seconds(row.runs)) for row in timed)
+    longest = max(max(tables.seconds(row.runs)) for row in timed)
     asked = study.options.budgets or [q * longest for q in QUARTERS]
     for budget in sorted({*asked, *published}):
         scores = {row.trains: _reach(row, budget) for row in timed}
@@ -210,7 +204,7 @@ def _reach(row: Row, seconds: float) -> measures.Values:
     return values if None not in values else []
 
 
-MEASURES: dict[str, tables_lib.Measure] = {
+MEASURES: dict[str, tables.Measure] = {
     "saved": _measure_saving,
     "saved_share": lambda line: 100 - line.row.share.value if line.row else "",
     "published_saving": _find_published_saving,
@@ -223,145 +217,11 @@ MEASURES: dict[str, tables_lib.Measure] = {
     },
     "lower": _compare_rate,
     "scores_and_seconds": _show_epochs,
+    "scores_by_seconds": _measure_epochs,
+    "rate": lambda line: f"lr {line.runs.lr.iloc[0]:g}",
 }
 ROWS = {"rates": _list_rates, "budgets": _list_budgets}
 PARTS = {"task": _divide}
-
-
-# === Figures ===
-
-
-def figures(study: Study) -> list[Figure]:
-    """Score against time, by epoch and at the stopping point; rates."""
-    rows = [r for r in study.rows if r.seconds.is_known and r.score.is_known]
-    if not rows:
-        return []
-    by_task = {
-        task: [row for row in rows if row.task == task]
-        for task in dict.fromkeys(row.task for row in rows)
-    }
-    return [
-        plots.draw_panels(
-            "score_against_time",
-            "Test score after each epoch against training time, up to the last "
-            "epoch that all seeds ran; bands are one standard deviation",
-            [
-                plots.Panel(
-                    task,
-                    {row.trains: _make_curve(row) for row in members},
-                    _name_score(members[0].runs),
-                )
-                for task, members in by_task.items()
-            ],
-            "training time, s",
-            dress=_start_at_zero,
-        ),
-        plots.draw_panels(
-            "front",
-            "Test score against time to the stopping point, with 95 % "
-            "intervals; the line joins what nothing else surpasses in both",
-            [
-                plots.Panel(
-                    task,
-                    {
-                        "_front": plots.draw_front(
-                            [
-                                (row.seconds.value, row.score.value)
-                                for row in _list_front(members)
-                            ]
-                        ),
-                        **{
-                            row.trains: plots.Curve(
-                                [row.seconds],
-                                [row.score],
-                                {**_style(row), "linestyle": "none"},
-                            )
-                            for row in members
-                        },
-                    },
-                    _name_score(members[0].runs),
-                )
-                for task, members in by_task.items()
-            ],
-            "time to the stopping point, s",
-            dress=_start_at_zero,
-        ),
-        *_draw_rates(study),
-    ]
-
-
-def _start_at_zero(axis: plots.Axes) -> None:
-    axis.set_xlim(left=0)
-
-
-def _name_score(runs: pd.DataFrame) -> str:
-    return f"{runs.metric.iloc[0]} on test, points"
-
-
-def _style(row: Row) -> dict[str, Any]:
-    colour = plots.colour_of(row.approach)
-    return {
-        "color": colour,
-        "linestyle": "--" if row.cached else "-",
-        "marker": MARKERS.get(row.approach, "v"),
-        "markerfacecolor": "white" if row.cached else colour,
-        "markersize": 5,
-    }
-
-
-def _make_curve(row: Row) -> plots.Curve:
-    """Scores of the timed runs, up to the last epoch that all of them ran."""
-    runs = row.runs[row.runs.timed]
-    groups = frames.epochs_frame(runs).groupby("epoch")
-    epochs = [some for _, some in groups if some.test.count() == len(runs)]
-    return plots.Curve(
-        [some.seconds.mean() for some in epochs],
-        [wording.deviation(some.test) for some in epochs],
-        _style(row),
-        has_band=True,
-    )
-
-
-def _draw_rates(study: Study) -> Iterator[Figure]:
-    """Every approach at both learning rates.
-
-    It is inferred to be Wang's figure 2: the text sends the rates to its
-    figure 1, which shows something else, and the second has no caption left.
-    """
-    groups = _list_rates(Part(study, tables_lib.label_runs(study.runs)))
-    rates = sorted({line.runs.lr.iloc[0] for line in groups})
-    panels = []
-    for task in dict.fromkeys(line.runs.text.iloc[0] for line in groups):
-        runs = pd.concat(
-            [x.runs for x in groups if x.runs.text.iloc[0] == task]
-        )
-        names = [*dict.fromkeys(runs.trains)]
-        curves = {}
-        for number, rate in enumerate(rates):
-            scores = runs[runs.lr == rate].groupby("trains").score
-            shift = 0.2 * (number - (len(rates) - 1) / 2)
-            curves[f"lr {rate:g}"] = plots.Curve(
-                [names.index(str(name)) + shift for name, _ in scores],
-                [wording.deviation(values) for _, values in scores],
-                {
-                    "color": plots.PALETTE[number % len(plots.PALETTE)],
-                    "marker": [*MARKERS.values()][number % len(MARKERS)],
-                    "linestyle": "none",
-                },
-            )
-        panels.append(
-            plots.Panel(str(task), curves, _name_score(runs), names=names)
-        )
-    if panels:
-        yield plots.draw_panels(
-            "rates",
-            "Test score of every approach at each learning rate (the paper's "
-            "figure 2, as far as can be inferred), mean and standard deviation "
-            "over seeds",
-            panels,
-            "",
-            height=3.9,
-        )
 
 
 # === What to know when reading ===
@@ -386,7 +246,7 @@ def notes(study: Study) -> list[str]:
         )
     return [
         *said,
-        *tables_lib.explain_tables(study),
+        *tables.explain_tables(study),
         "Settings on which the paper is silent, and what we chose: "
         "docs/glue.md.",
     ]

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import jinja2
@@ -27,6 +28,7 @@ from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import module_of
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
+from tf_transfer.reports.tables import draw_figures
 from tf_transfer.reports.tables import fill_tables
 from tf_transfer.reports.verdicts import Verdict
 
@@ -167,17 +169,14 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
     differences = study.differences
     judged, local, few, unrun = _sort_verdicts(study.verdicts, differences)
     figure = first_figure.draw(study, rows)
-    tables, figures, notes = [], [], []
+    tables, figures, notes = fill_tables(study), draw_figures(study), []
     module = module_of(study.experiment)
     headline = None
     if module is not None and hasattr(module, "headline"):
         headline = module.headline(name, rows)
-    if module is None:
-        tables += fill_tables(study)
-    else:
-        tables += list(module.tables(study))
-        figures += list(module.figures(study))
-        notes += list(module.notes(study))
+    if module is not None:
+        figures += _call(module, "figures", study)
+        notes += _call(module, "notes", study)
     profiles = depth.profiles_of(study.runs)
     if profiles:
         tables.append(depth.tabulate(profiles))
@@ -203,6 +202,12 @@ def make_part(study: Study, rows: Sequence[Row], several: bool) -> Part:
         notes,
         differences,
     )
+
+
+def _call(module: ModuleType, name: str, study: Study) -> list[Any]:
+    """What a hook of an experiment's module returns; [] without one."""
+    hook = getattr(module, name, None)
+    return [*hook(study)] if callable(hook) else []
 
 
 # === Claims ===

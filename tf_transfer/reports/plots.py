@@ -16,6 +16,7 @@ import matplotlib
 import matplotlib.figure
 import matplotlib.ticker
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from tf_transfer.reports import study
 from tf_transfer.reports.overview import Ranged
@@ -36,6 +37,7 @@ LEGEND_ROW = 0.23  # inches
 MOST_LEGEND_ROWS = 4  # before the figure becomes higher
 NAMES_HEIGHT = 0.5  # inches of so many, rotated by 20 degrees, less the usual
 
+MARKERS = "os^Dv<>p"
 STYLE = {"marker": "o", "markersize": 4, "capsize": 2, "elinewidth": 1}
 GREY = "#7F7F7F"
 
@@ -67,6 +69,7 @@ class Panel:
         curves: by label; the legend leaves out labels that begin with `_`.
         ylabel: what the curves show.
         levels: horizontal lines, by label.
+        bounds: where vertical lines are.
         names: words below the panel, at 0, 1, ...
     """
 
@@ -74,14 +77,22 @@ class Panel:
     curves: Mapping[str, Curve]
     ylabel: str = "test score, points"
     levels: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    bounds: Sequence[float] = ()
     names: Sequence[str] = ()
 
 
-def colour_of(approach: str) -> str:
-    """The colour of an approach, the same in all figures."""
+def colour_of(approach: str, number: int | None = None) -> str:
+    """The colour of an approach, the same in all figures.
+
+    Args:
+        approach: or anything else that has a colour.
+        number: what is no approach has the colour of this number.
+    """
     name = approach.split(",")[0]
     if name in APPROACH_COLOURS:
         return APPROACH_COLOURS[name]
+    if number is not None:
+        return PALETTE[number % len(PALETTE)]
     return OTHERS[sum(name.encode()) % len(OTHERS)]
 
 
@@ -140,6 +151,34 @@ def use_whole_numbers(axis: Axes) -> None:
     axis.xaxis.set_major_locator(locator)
 
 
+def use_log_scale(axis: Axes) -> None:
+    """A logarithmic horizontal axis, with numbers as people write them."""
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(matplotlib.ticker.LogFormatter())
+    axis.xaxis.set_minor_formatter(matplotlib.ticker.LogFormatter())
+
+
+def use_powers(axis: Axes) -> None:
+    """A logarithmic horizontal axis with powers of two."""
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+
+
+SCALES: Mapping[str, Callable[[Axes], object] | None] = {
+    "": None,
+    "names": None,
+    "log": use_log_scale,
+    "log2": use_powers,
+    "whole": use_whole_numbers,
+    "zero": lambda axis: axis.set_xlim(left=0),
+}
+
+
+def make_handle(color: str = GREY, **style: Any) -> Line2D:
+    """An entry of a legend that stands for no curve alone."""
+    return Line2D([], [], color=color, **style)
+
+
 def reaches(values: Sequence[Ranged]) -> list[list[float]]:
     """How far error bars reach below and above; 0 without an interval."""
     return [
@@ -171,11 +210,14 @@ def draw_panels(
     shown: Handles = {}
     for axis, panel in zip(axes, panels):
         for label, curve in panel.curves.items():
-            shown[label] = _draw_curve(axis, curve)
+            if curve.x:
+                shown[label] = _draw_curve(axis, curve)
         for label, level in panel.levels.items():
             shown[label] = axis.axhline(
                 level, color=GREY, linewidth=1, linestyle=":", zorder=0
             )
+        for bound in panel.bounds:
+            axis.axvline(bound, color=GREY, linewidth=1, linestyle=":")
         if panel.names:
             name_ticks(axis, panel.names)
         if dress:

@@ -2,7 +2,7 @@
 
 Each experiment may have a module of its name in this folder with
 
-    tables(study)  -> tables beside the overview, such as the paper's own
+    MEASURES, ROWS, PARTS: what its `tables.toml` may name; see `tables`
     figures(study) -> figures beside the first one
     notes(study)   -> what a reader must know, a sentence each
     name_groups(runs) -> runs, with `approach` as this experiment calls it
@@ -130,7 +130,7 @@ def module_of(experiment: str) -> ModuleType | None:
     name = f"tf_transfer.reports.{experiment}"
     if experiment.isidentifier() and importlib.util.find_spec(name):
         module = importlib.import_module(name)
-        if hasattr(module, "tables"):
+        if hasattr(module, "notes"):
             return module
     return None
 

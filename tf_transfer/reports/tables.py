@@ -1,30 +1,44 @@
-"""An experiment's tables as data: reads `tables.toml` and fills it with runs.
+"""An experiment's tables and figures as data: `tables.toml`, filled with runs.
 
-The file lies beside `claims.toml`. Each entry of it is a table:
+The file lies beside `claims.toml`. Each `[[table]]` or `[[figure]]` of it names
+
+    of: the runs that it is of, see `PARTS`; a table or a panel for each part
+    rows: what its rows or curves are, see `ROWS`
+    name, caption: texts with `{part}` and the words of a part in braces
+
+A column of a table is a list of its title, a measure (`MEASURES`,
+`setting:NAME` or `metric:NAME`), a format (`FORMATS`, with digits after the
+point), and what the caption says where it is shown; the last two may be
+missing. A measure with several named values makes a column of each; its title
+has `{}` in place of the name.
 
     [[table]]
     name = "scores_{part}"
     caption = "{task}: {metric} on test, mean ± standard deviation"
     of = "task"
     rows = "groups"
-    columns = [
-        ["trains", "trains"],
-        ["score", "score", "spread 1"],
-        ["pooling", "setting:pooling"],
-    ]
+    columns = [["trains", "trains"], ["score", "score", "spread 1"]]
 
-`of` says which runs it is of (`PARTS`), `rows` what its rows are (`ROWS`). A
-column has a title, a measure (`MEASURES`, `setting:NAME` or `metric:NAME`) and
-a format (`FORMATS`), with digits after the point. A measure with several named
-values makes a column of each; its title has `{}` in place of the name. An
-experiment's module may know more of each; see `fill_tables`.
+    [[figure]]
+    name = "pooling"
+    caption = "Score against the time of training"
+    x = "seconds"
+    y = "score"
+    xlabel = "seconds"
+    colour = "setting:pooling"
+
+An experiment's module may have `MEASURES`, `ROWS` and `PARTS` of its own, which
+come before those here. `_fill` and `_draw` have all keys.
 """
 
 import dataclasses
+import functools
+import inspect
 import tomllib
 from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -36,9 +50,12 @@ from tf_transfer.reports import brief
 from tf_transfer.reports import claims
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
+from tf_transfer.reports import plots
 from tf_transfer.reports import sides
 from tf_transfer.reports import verdicts
 from tf_transfer.reports import wording
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import module_of
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
 from tf_transfer.utils.errors import UserError
@@ -47,7 +64,7 @@ DID_NOT_TRAIN = (
     "`Did not train`: half of the runs or more score as the majority baseline "
     "does, or give one answer only."
 )
-PREFIXES = ("setting", "metric")  # of measures that name one
+NAMES = "names"  # an x scale: words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +82,7 @@ class Part:
     study: Study
     runs: pd.DataFrame
     name: str = ""
-    words: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    words: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,33 +108,7 @@ class Line:
 
 
 Measure = Callable[[Line], Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class Layout:
-    """An entry of `tables.toml`.
-
-    Attributes:
-        name, caption: with `{part}` and other words of a `Part`.
-        columns: titles, measures and formats.
-        of, rows: see `PARTS` and `ROWS`.
-        optional: titles of columns that are left out where they are empty;
-            `*` stands for all.
-        varying: titles of columns that are left out where all their cells are
-            the same.
-        open: whether the page shows it unfolded.
-        where: the file and the entry, for messages.
-    """
-
-    name: str
-    caption: str
-    columns: Sequence[Sequence[str]]
-    of: str = "study"
-    rows: str = "overview"
-    optional: Collection[str] = ()
-    varying: Collection[str] = ()
-    open: bool = False
-    where: str = ""
+Look = Callable[[str, str, Line], Any]  # for messages; a measure; its line
 
 
 # === What is known ===
@@ -170,7 +161,8 @@ MEASURES: dict[str, Measure] = {
         + ("epochs_run", "trainable_parameters", "total_parameters")
     },
     "task": lambda line: line.row.task if line.row else line.runs.text.iloc[0],
-    "score_interval": lambda line: line.row and line.row.score,
+    "score_interval": lambda line: line.row.score if line.row else "",
+    "seconds_interval": lambda line: line.row.seconds if line.row else "",
     "n": lambda line: len(line.runs),
     "examples": lambda line: count_examples(line.runs),
     "seconds": lambda line: seconds(line.runs),
@@ -191,17 +183,13 @@ FORMATS: dict[str, Callable[[Any, int], Any]] = {
     "change": lambda values, digits: wording.spread(values, digits, "+"),
     "interval": wording.ranged,
     "number": lambda value, digits: wording.number(_mean(value), digits),
-    "count": lambda value, digits: _form(_mean(value), ",.0f"),
-    "rate": lambda value, digits: _form(_mean(value), "g"),
+    "count": lambda value, digits: wording.whole(_mean(value)),
+    "rate": lambda value, digits: wording.rate(_mean(value)),
 }
 
 
 def _mean(value: Any) -> float:
     return wording.mean(np.atleast_1d(np.asarray(value, float)))
-
-
-def _form(value: float, form: str) -> str:
-    return "" if pd.isna(value) else format(value, form)
 
 
 def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -276,154 +264,342 @@ ROWS: dict[str, Callable[[Part], Iterable[Line]]] = {
 # === Reading ===
 
 
-def read(
-    path: str, rows: Collection[str] = ROWS, parts: Collection[str] = PARTS
-) -> list[Layout]:
-    """The tables in a file.
-
-    Args:
-        path: of a `tables.toml`.
-        rows, parts: names that are known.
+def fill_tables(study: Study) -> list[Table]:
+    """The tables of a study that have rows; none without a `tables.toml`.
 
     Raises:
-        UserError: the file or an entry of it is wrong; the message names the
-            table and the column, and what is known.
+        UserError: the file is wrong; the message names the table and the
+            column, and what is known.
     """
+    entries = _read(study, "table", _fill)
+    return [t for where, entry in entries for t in _fill(study, where, **entry)]
+
+
+def draw_figures(study: Study, kind: str = "figure") -> list[Figure]:
+    """The figures of a study that show something; see `fill_tables`.
+
+    Args:
+        study: theirs.
+        kind: of the entries; `first_figure` stands at the top of the page.
+    """
+    entries = _read(study, kind, _draw)
+    return [f for where, entry in entries for f in _draw(study, where, **entry)]
+
+
+def _read(
+    study: Study, kind: str, make: Callable[..., object]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields (the file and the entry, for messages; the entry)."""
+    path = claims.find_file(study.folder, study.experiment, "tables.toml")
+    if path is None:
+        return
     try:
         with open(path, "rb") as file:
-            entries = tomllib.load(file)["table"]
-    except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
-        raise UserError(f"{path}: no tables can be read: {error}.") from None
-    layouts = []
+            entries = tomllib.load(file).get(kind, [])
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}.") from None
     for number, entry in enumerate(entries, 1):
-        where = f"{path}: table {entry.get('name', number)}"
+        where = f"{path}: {kind} {entry.get('name', number)}"
         try:
-            layout = Layout(**entry, where=where)
+            inspect.signature(make).bind(study, where, **entry)
         except TypeError as error:
             raise UserError(f"{where}: {error}.") from None
-        _check(f"{where}: rows", layout.rows, rows)
-        _check(f"{where}: of", layout.of, parts)
-        for column in layout.columns:
-            at = f"{where}, column {' '.join(column[:1])}"
-            if len(column) not in (2, 3):
-                raise UserError(f"{at}: give a title, a measure and a format.")
-            _check(f"{at}: format", _split(column)[2], FORMATS)
-        layouts.append(layout)
-    return layouts
+        yield where, entry
 
 
-def _split(column: Sequence[str]) -> tuple[str, str, str, int]:
-    """Title, measure, format and digits of a column."""
-    title, measure, form = [*column, "text"][:3]
-    name, _, digits = form.partition(" ")
-    return title, measure, name, int(digits or 2)
+def _list_known(study: Study, kind: str) -> dict[str, Any]:
+    """`MEASURES`, `ROWS` or `PARTS`, with those of the experiment's module."""
+    own = vars(module_of(study.experiment) or object)
+    return {**globals()[kind], **own.get(kind, {})}
 
 
-def _check(where: str, name: str, known: Collection[str]) -> None:
+def _find(where: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
         raise UserError(
             f"{where}: {name!r} is not known. Known are {', '.join(known)}."
         )
+    return known[name]
 
 
-# === Filling ===
+def _list_lines(
+    study: Study, where: str, of: str, rows: str
+) -> Iterator[tuple[Part, list[Line], Look]]:
+    """Yields each part that has rows, these, and how to look up a measure."""
+    divide = _find(f"{where}: of", of, _list_known(study, "PARTS"))
+    list_rows = _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
+    for part in divide(study):
+        if lines := [*list_rows(part)]:
+            names = (name for line in lines for name in line.values)
+            known = {
+                **dict.fromkeys(names, lambda line: ""),
+                **_list_known(study, "MEASURES"),
+            }
+            yield part, lines, functools.partial(_look_up, known)
 
 
-def fill_tables(
-    study: Study,
-    measures: Mapping[str, Measure] | None = None,
-    rows: Mapping[str, Callable[[Part], Iterable[Line]]] | None = None,
-    parts: Mapping[str, Callable[[Study], Iterable[Part]]] | None = None,
-) -> list[Table]:
-    """The tables of a study that have rows; none without a `tables.toml`.
+def _word(where: str, text: str, part: Part) -> str:
+    """A text with its words in braces filled in."""
+    words = {"part": part.name, "study": part.study.name, **part.words}
+    try:
+        return text.format(**words)
+    except KeyError as error:
+        raise UserError(
+            f"{where}: has no word {error}. Known are {', '.join(words)}."
+        ) from None
 
-    Args:
-        study: its experiment names the file.
-        measures, rows, parts: what its module knows besides `MEASURES`,
-            `ROWS` and `PARTS`, by name.
 
-    Raises:
-        UserError: see `read`.
-    """
-    path = claims.find_file(study.folder, study.experiment, "tables.toml")
-    if path is None:
-        return []
-    measures = {**MEASURES, **(measures or {})}
-    rows, parts = {**ROWS, **(rows or {})}, {**PARTS, **(parts or {})}
-    layouts = read(path, rows, parts)
-    divided = {name: [*parts[name](study)] for name in {x.of for x in layouts}}
-    return [
-        _fill(layout, part, lines, measures)
-        for layout in layouts
-        for part in divided[layout.of]
-        if (lines := [*rows[layout.rows](part)])
-    ]
+# === Tables ===
 
 
 def _fill(
-    layout: Layout,
-    part: Part,
-    lines: Sequence[Line],
-    known: Mapping[str, Measure],
-) -> Table:
-    words = {"part": part.name, **part.words}
-    for title, measure, *_ in layout.columns:
-        if measure.partition(":")[0] not in PREFIXES:
-            names = {**known, **lines[0].values}
-            _check(f"{layout.where}, column {title}: measure", measure, names)
-    columns = [
-        pd.DataFrame([_make_cells(column, line, known) for line in lines])
-        for column in layout.columns
-    ]
-    frame = pd.concat(columns, axis=1).fillna("")
-    is_all = "*" in layout.optional
-    left_out = [
-        name
-        for name in frame
-        if ((is_all or name in layout.optional) and (frame[name] == "").all())
-        or (name in layout.varying and frame[name].nunique() <= 1)
-    ]
-    try:
-        name, caption = (
-            text.format(**words) for text in (layout.name, layout.caption)
+    study: Study,
+    where: str,
+    name: str,
+    caption: str,
+    columns: Sequence[Sequence[str]],
+    of: str = "study",
+    rows: str = "overview",
+    optional: Collection[str] = (),
+    varying: Collection[str] = (),
+    unless_equal: Mapping[str, str] | None = None,
+    open: bool = False,
+) -> Iterator[Table]:
+    """The tables of an entry, one for each part that has rows.
+
+    Args:
+        study: theirs.
+        where: the file and the entry, for messages.
+        name, caption, columns, of, rows: see the module.
+        optional: titles of columns that are left out where they are empty;
+            `*` stands for all.
+        varying: titles of columns that are left out where all their cells are
+            the same.
+        unless_equal: titles of columns that are left out where they equal
+            another, and the title of that.
+        open: whether the page shows the table unfolded.
+    """
+    for part, lines, look_up in _list_lines(study, where, of, rows):
+        made = [
+            pd.DataFrame(
+                [_make_cells(where, column, line, look_up) for line in lines]
+            )
+            for column in columns
+        ]
+        frame = pd.concat(made, axis=1).fillna("")
+        filled = frame.apply(lambda cells: cells[cells != ""].nunique())
+        dropped = [
+            title
+            for title, count in filled.items()
+            if (count == 0 and {title, "*"} & {*optional})
+            or (count <= 1 and title in varying)
+        ]
+        for title, other in (unless_equal or {}).items():
+            dropped += [title] * frame[title].equals(frame[other])
+        frame = frame.drop(columns={*dropped})
+        said = [
+            f"`{column[0]}`: {column[3]}"
+            for column in columns
+            if column[0] in frame and column[3:]
+        ]
+        yield Table(
+            _word(where, name, part),
+            ". ".join([_word(where, caption, part), *said]),
+            frame,
+            open,
         )
-    except KeyError as error:
-        raise UserError(
-            f"{layout.where}: has no word {error}. Known are "
-            f"{', '.join(words)}."
-        ) from None
-    return Table(name, caption, frame.drop(columns=left_out), layout.open)
 
 
 def _make_cells(
-    column: Sequence[str], line: Line, known: Mapping[str, Measure]
+    where: str, column: Sequence[str], line: Line, look_up: Look
 ) -> dict[str, Any]:
     """The cells of a column, or of several, in a row; by title."""
-    title, measure, form, digits = _split(column)
-    value = look_up(measure, line, known)
+    where = f"{where}, column {' '.join(column[:1])}"
+    if not 2 <= len(column) <= 4:
+        raise UserError(f"{where}: give a title, a measure and a format.")
+    title, measure, form = [*column, "text"][:3]
+    form, _, digits = form.partition(" ")
+    show = _find(f"{where}: format", form, FORMATS)
+    value = look_up(where, measure, line)
     values = value if isinstance(value, Mapping) else {"": value}
     return {
         title.format(key): (
             one
             if one is None or isinstance(one, str)
-            else FORMATS[form](one, digits)
+            else show(one, int(digits or 2))
         )
         for key, one in values.items()
     }
 
 
-def look_up(
-    measure: str, line: Line, known: Mapping[str, Measure] = MEASURES
+def _look_up(
+    known: Mapping[str, Measure], where: str, measure: str, line: Line
 ) -> Any:
-    """A measure of a line: a value, one for each run, or several by name."""
+    """A measure of a line: a value, one for each run, or several by name.
+
+    It is "" where neither the line's values nor its runs have it.
+
+    Raises:
+        UserError: it is not known; the message begins with `where`.
+    """
+    kind, _, name = measure.partition(":")
+    own: dict[str, Measure] = {
+        "setting": lambda line: claims.plain(line.settings.get(name, "")),
+        "metric": lambda line: measures.measure_runs(name, line.runs),
+    }
+    make = own.get(kind) or _find(f"{where}: measure", measure, known)
     if measure in line.values or line.runs.empty:
         return line.values.get(measure, "")
-    kind, _, name = measure.partition(":")
-    if kind == "setting":
-        return claims.plain(line.settings.get(name, ""))
-    if kind == "metric":
-        return measures.measure_runs(name, line.runs)
-    return known[measure](line)
+    return make(line)
+
+
+# === Figures ===
+
+
+def _draw(
+    study: Study,
+    where: str,
+    name: str,
+    caption: str,
+    y: str,
+    xlabel: str,
+    x: str = "",
+    ylabel: str = "{metric} on test, points",
+    title: str = "{part}",
+    of: str = "task",
+    rows: str = "overview",
+    label: str = "trains",
+    colour: str = "",
+    marker: str = "",
+    dots: str = "",
+    levels: str = "",
+    style: Mapping[str, Any] | None = None,
+    has_front: bool = False,
+    has_band: bool = False,
+    xscale: str = "",
+    height: float = 3.3,
+) -> Iterator[Figure]:
+    """The figure of an entry, with a panel for each part that has rows.
+
+    Args:
+        study: of the figure.
+        where: the file and the entry, for messages.
+        name, caption, of, rows: see the module; the words are those of the
+            first part.
+        x, y: measures of a point; of several values, their mean and standard
+            deviation. A y with named values is a whole curve by x.
+        xlabel, ylabel, title: of each panel, texts as the caption.
+        label: measure that names a curve: rows of one name are one curve.
+        colour, marker: measures by which curves look alike, the label if not
+            given; where they differ the legend shows both.
+        dots: measure of more points, {x: values}.
+        levels: measure of horizontal lines, by label.
+        style: of all curves, see `plots.Curve`.
+        has_front: whether a line joins the points that none surpasses.
+        has_band: see `plots.Curve`.
+        xscale: `log`, `log2`, `whole` (numbers alone), `zero` (begins there)
+            or `names` (x is a word).
+        height: of a panel, in inches.
+    """
+    colours: dict[str, str] = {}
+    markers: dict[str, str] = {}
+    panels = []
+    parts = [*_list_lines(study, where, of, rows)]
+    for part, lines, look_up in parts:
+        at = functools.partial(look_up, where)
+        curves: dict[str, plots.Curve] = {}
+        level: dict[str, float] = {}
+        surpassed: list[tuple[float, float]] = []
+        texts = [*dict.fromkeys(at(label, line) for line in lines)]
+        names = [
+            *dict.fromkeys(at(x, line) for line in lines if xscale == NAMES)
+        ]
+        for line in lines:
+            text, value = at(label, line), at(y, line)
+            shade, shape = (at(key or label, line) for key in (colour, marker))
+            if not isinstance(value, Mapping):
+                place = at(x, line)
+                if names:
+                    shift = texts.index(text) - (len(texts) - 1) / 2
+                    place = names.index(place) + 0.2 * shift
+                spot, value = _summarize(place), _summarize(value)
+                is_known = spot.is_known and value.is_known
+                if (
+                    has_front
+                    and is_known
+                    and not (line.row and line.row.failed)
+                ):
+                    surpassed.append((spot.value, value.value))
+                value = {spot: value} if is_known else {}
+            if not value:
+                continue
+            colours.setdefault(shade, plots.colour_of(shade, len(colours)))
+            markers.setdefault(shape, plots.MARKERS[len(markers) % 8])
+            is_cached = not line.runs.empty and bool(line.runs.cached.iloc[0])
+            look = {
+                "color": colours[shade],
+                "marker": markers[shape],
+                "linestyle": "--" if is_cached else "-",
+                "markerfacecolor": "white" if is_cached else colours[shade],
+                **(style or {}),
+                **line.values.get("style", {}),
+            }
+            before = curves.get(text, plots.Curve([], []))
+            curves[text] = plots.Curve(
+                [*before.x, *value],
+                [*before.y, *map(_summarize, value.values())],
+                look,
+                has_band,
+            )
+            more = at(dots, line) if dots else {}
+            curves[f"_{text}"] = plots.Curve(
+                [place for place, values in more.items() for _ in values],
+                [one for values in more.values() for one in values],
+                {
+                    "color": colours[shade],
+                    "linestyle": "none",
+                    "markersize": 3,
+                    "markeredgewidth": 0,
+                    "alpha": 0.5,
+                },
+            )
+            level |= at(levels, line) if levels else {}
+        if has_front:
+            curves["_front"] = plots.draw_front(surpassed)
+        shown = [
+            plots.Panel(
+                _word(where, title, part),
+                curves,
+                _word(where, ylabel, part),
+                level,
+                names=names,
+            )
+        ]
+        panels += shown if any(c.x for c in curves.values()) else []
+    if not panels:
+        return
+    looks = {
+        **{n: plots.make_handle(c, linewidth=4) for n, c in colours.items()},
+        **{
+            n: plots.make_handle(marker=m, linestyle="none")
+            for n, m in markers.items()
+        },
+    }
+    yield plots.draw_panels(
+        _word(where, name, parts[0][0]),
+        _word(where, caption, parts[0][0]),
+        panels,
+        _word(where, xlabel, parts[0][0]),
+        height,
+        _find(f"{where}: xscale", xscale, plots.SCALES),
+        looks if marker != colour else None,
+    )
+
+
+def _summarize(value: Any) -> Any:
+    """A value with its interval; of several, the mean and the deviation."""
+    if isinstance(value, overview.Ranged):
+        return value
+    return wording.deviation(np.atleast_1d(np.asarray(value, float)))
 
 
 # === Published rows, and notes ===

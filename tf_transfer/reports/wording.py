@@ -57,6 +57,16 @@ def number(value: float, digits: int = 2, sign: str = "") -> str:
     return "" if pd.isna(value) else f"{value:{sign}z.{digits}f}"
 
 
+def whole(value: float) -> str:
+    """A count: `22,713,601`."""
+    return "" if pd.isna(value) else f"{value:,.0f}"
+
+
+def rate(value: float) -> str:
+    """A learning rate: `2e-05`."""
+    return "" if pd.isna(value) else f"{value:g}"
+
+
 def ranged(
     value: Ranged, digits: int = 2, sign: str = "", unit: str = ""
 ) -> str:
