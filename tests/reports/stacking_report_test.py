@@ -409,19 +409,19 @@ def test_nothing_is_compared_with_a_base_that_did_not_train():
 
 def test_figures_show_phases_and_costs_of_the_best_groups():
     [study] = collect(*entities())
-    figures = stacking.figures(study)
+    figures = tables.draw_figures(study)
     assert [figure.name for figure in figures] == ["phases_A", "costs_A"]
     assert all(figure.svg.startswith(b"<?xml") for figure in figures)
 
 
 def test_runs_that_were_never_stacked_have_no_phase_curves():
     [study] = collect(write("ner", DENSE, [80.0]))
-    assert stacking.figures(study) == []
+    assert tables.draw_figures(study) == []
     [study] = collect(
         write("ner", DENSE, [80.0]),
         write("ner", {"head": "bilstm", "adaptation": "joint"}, [81.0]),
     )
-    assert [figure.name for figure in stacking.figures(study)] == ["costs_A"]
+    assert [figure.name for figure in tables.draw_figures(study)] == ["costs_A"]
 
 
 def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase():
@@ -437,22 +437,23 @@ def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase():
         groups.append(group)
     groups.append(write("ner", stacked("bilstm", lr=5e-5), [99.0]))
     [study] = collect(*groups)
-    figures = {figure.name: figure for figure in stacking.figures(study)}
+    figures = {figure.name: figure for figure in tables.draw_figures(study)}
     assert figures["phase_one_A"].render("png")
-    [part] = stacking.PARTS["data"](study)
-    [panel] = stacking._show_phase_one(part)
-    assert panel.title == "ner: BiLSTM, 0.001 first, then 2e-05 for 3"
-    assert panel.ylabel == "entity F1 on test, points"
-    assert panel.levels == {"finetune-only": pytest.approx(80)}
-    assert {
-        label: (curve.x, [value.value for value in curve.y])
-        for label, curve in panel.curves.items()
-    } == {
-        "no gap": ([1, 5, 20], pytest.approx([85.5, 84, 82])),
-        "gap 0.01": ([3], pytest.approx([86])),
-    }
+    [part] = stacking.PARTS["lengths"](study)
+    assert part.name == "ner: BiLSTM, 0.001 first, then 2e-05 for 3"
+    assert part.words["metric"] == "entity F1"
+    assert part.words["level"] == {"finetune-only": pytest.approx(80)}
+    assert [
+        (x.values["gap"], x.values["kept_epochs"], x.runs.score.mean())
+        for x in stacking.ROWS["lengths"](part)
+    ] == [
+        ("no gap", 1, pytest.approx(85.5)),
+        ("gap 0.01", 3, pytest.approx(86)),
+        ("no gap", 5, pytest.approx(84)),
+        ("no gap", 20, pytest.approx(82)),
+    ]
     [study] = collect(*entities())
-    names = [figure.name for figure in stacking.figures(study)]
+    names = [figure.name for figure in tables.draw_figures(study)]
     assert names == ["phases_A", "costs_A"]
 
 

@@ -6,6 +6,7 @@ costs. A curve is a `Part` with one task and metric at one rate, its frozen
 blocks live or cached; see `list_curves`.
 """
 
+import collections
 import dataclasses
 import itertools
 import re
@@ -85,40 +86,27 @@ def list_curves(study: Study) -> list[Part]:
                     "lr": lr,
                     "mode": "cached" if cached else "live",
                     "untrained": untrained,
-                    "but": _explain(untrained),
+                    "but": ". Untrained where everything else trains: "
+                    f"{untrained}" * bool(untrained),
                     "runs": runs,
                 }
                 curves += _make_curves(Part(study, members, str(text), words))
-    several = {
-        curve.words["task"]: {
-            c.words["lr"]
-            for c in curves
-            if c.words["task"] == curve.words["task"]
-        }
-        for curve in curves
-    }
+    rates = {(c.words["task"], c.words["lr"]) for c in curves}
+    counts = collections.Counter(task for task, _ in rates)
     return [
         dataclasses.replace(
-            curve, words={**curve.words, "file": _name_file(curve, several)}
+            curve,
+            words={
+                **curve.words,
+                "file": f"{curve.name.replace(', ', '_')}_{curve.words['mode']}"
+                + f"_lr_{curve.words['lr']:g}"
+                * (counts[curve.words["task"]] > 1)
+                + f"_untrained_{curve.words['untrained'].replace(',', '_')}"
+                * bool(curve.words["untrained"]),
+            },
         )
         for curve in sorted(curves, key=lambda c: (c.words["task"], c.name))
     ]
-
-
-def _explain(untrained: str) -> str:
-    where = ". Untrained where everything else trains: "
-    return where + untrained if untrained else ""
-
-
-def _name_file(curve: Part, rates: dict[str, set[float]]) -> str:
-    """What the table of a curve is called, by what tells it from others."""
-    words = curve.words
-    return (
-        f"{curve.name.replace(', ', '_')}_{words['mode']}"
-        + f"_lr_{words['lr']:g}" * (len(rates[words["task"]]) > 1)
-        + f"_untrained_{words['untrained'].replace(',', '_')}"
-        * bool(words["untrained"])
-    )
 
 
 def _take_full(runs: pd.DataFrame) -> pd.DataFrame:
@@ -191,50 +179,50 @@ def _make_curves(part: Part) -> Iterator[Part]:
 # === Tables ===
 
 
-def _describe_blocks(curve: Part, blocks: Blocks) -> dict[str, Any]:
-    """Score and cost at a number of trained blocks, as values of a line."""
-    words = curve.words
+def _describe_blocks(
+    curve: Part, label: str, blocks: Blocks, authors: Blocks
+) -> dict[str, Any]:
+    """Score and cost at a number of trained blocks, as values of a line.
+
+    Args:
+        curve: see `list_curves`.
+        label: what the number is.
+        blocks: by the plain mean.
+        authors: by the authors' averaging.
+    """
+    words, trials = curve.words, curve.words["trials"]
     values = {
         **words,
         "name": curve.name,
-        "rate": f"{words['lr']:g}",
+        "quality": label,
+        "rate": wording.rate(words["lr"]),
         "published_rate": wording.rate(words["published_rate"]),
         "trained": _name_blocks(blocks),
         "published": _show_published(curve, blocks),
-        **dict.fromkeys(
-            ("interval", "untried", "score", "share", "epoch_share"), ""
-        ),
-        "gigabytes": "",
-        **_describe_as_authors(curve, blocks),
+        "authors_trained": _name_blocks(authors),
+        "trials": "",
     }
-    if blocks is not None:
-        scores, runs = words["trials"][blocks], words["runs"][blocks]
-        mean, full = map(operating.plain_mean, (scores, words["trials"][ALL]))
-        epoch = words["runs"][ALL].seconds_per_epoch.mean()
+    if authors is not None:
+        mean, full = (operating.authors_mean(trials[n]) for n in (authors, ALL))
         values |= {
-            "score": scores,
-            "trials": len(scores),
+            "authors_score": mean,
+            "authors_relative": mean - full,
+            "authors_share": _share(mean, full),
+        }
+    if blocks is not None:
+        mean, full = (operating.plain_mean(trials[n]) for n in (blocks, ALL))
+        runs, base = words["runs"][blocks], words["runs"][ALL]
+        values |= {
+            "score": trials[blocks],
+            "trials": len(trials[blocks]),
             "relative": mean - full,
             "share": _share(mean, full),
-            "epoch_share": 100 * runs.seconds_per_epoch.mean() / epoch,
+            "epoch_share": 100
+            * runs.seconds_per_epoch.mean()
+            / base.seconds_per_epoch.mean(),
             "gigabytes": runs.memory.mean() / 1e9,
         }
     return values
-
-
-def _describe_as_authors(curve: Part, blocks: Blocks) -> dict[str, Any]:
-    """Number of trained blocks, score and share by the authors' averaging."""
-    trials = curve.words["trials"]
-    mean = (
-        operating.authors_mean(trials[blocks]) if blocks is not None else None
-    )
-    full = operating.authors_mean(trials[ALL])
-    return {
-        "authors_trained": _name_blocks(blocks),
-        "authors_score": "" if mean is None else mean,
-        "authors_relative": "" if mean is None else mean - full,
-        "authors_share": "" if mean is None else _share(mean, full),
-    }
 
 
 def _name_blocks(blocks: Blocks) -> str:
@@ -263,7 +251,7 @@ def _list_blocks(curve: Part) -> list[Line]:
             curve,
             words["runs"][blocks],
             values={
-                **_describe_blocks(curve, blocks),
+                **_describe_blocks(curve, "", blocks, blocks),
                 "frozen": 0 if blocks == ALL else words["blocks"] - blocks,
             },
         )
@@ -275,17 +263,14 @@ def _list_points(part: Part) -> Iterator[Line]:
     """All, enough, none trained; with what each costs."""
     options, curves = part.study.options, list_curves(part.study)
     for curve in curves:
-        trials = curve.words["trials"]
-        fewest = min(n for n in trials if n != ALL)
-        none = "none trained" if fewest == 0 else f"{fewest} trained"
-        for label, blocks in (("all", ALL), ("", None), (none, fewest)):
-            if label:
-                values = {**_describe_blocks(curve, blocks), "quality": label}
-                yield Line(curve, values=values)
-                continue
-            for quality in options.qualities:
-                values = _find_point(curve, quality, options.level)
-                yield Line(curve, values=values)
+        fewest = min(n for n in curve.words["trials"] if n != ALL)
+        none = f"{fewest or 'none'} trained"
+        for values in (
+            _describe_blocks(curve, "all", ALL, ALL),
+            *(_find_point(curve, q, options.level) for q in options.qualities),
+            _describe_blocks(curve, none, fewest, fewest),
+        ):
+            yield Line(curve, values=values)
     # Only where each task has one curve, so that it is clear which is meant.
     alike: dict[tuple[str, str], list[Part]] = {}
     for curve in curves:
@@ -323,9 +308,8 @@ def _find_point(curve: Part, quality: float, level: float) -> dict[str, Any]:
     """The values of an operating point's line."""
     trials = curve.words["trials"]
     point, authors, theirs = _find_points(curve, quality)
-    values = _describe_blocks(curve, point)
-    values |= _describe_as_authors(curve, authors)
-    values["quality"] = _name_quality([curve], quality)
+    label = _name_quality([curve], quality)
+    values = _describe_blocks(curve, label, point, authors)
     published = _show_published(curve, theirs)
     other = f" with {theirs}" * bool(published and theirs != point)
     values["published"] = published + other
@@ -346,7 +330,6 @@ def _find_common_point(curves: list[Part], quality: float) -> Line:
         for points in zip(*(_find_points(curve, quality) for curve in curves))
     )
     is_published = all(curve.words["published"] for curve in curves)
-    blank = dict.fromkeys(_describe_blocks(curves[0], None), "")
     values = {
         "name": COMMON,
         "mode": curves[0].words["mode"],
@@ -356,7 +339,7 @@ def _find_common_point(curves: list[Part], quality: float) -> Line:
         "authors_trained": authors,
         "published": f"with {theirs}" * is_published,
     }
-    return Line(curves[0], values={**blank, **values})
+    return Line(curves[0], values=values)
 
 
 def _list_parameters(part: Part) -> list[Line]:
@@ -552,6 +535,11 @@ def _take_whole(study: Study) -> list[Part]:
     )
 
 
+MEASURES: dict[str, tables.Measure] = dict.fromkeys(
+    ("interval", "untried", "published", "relative", "share", "epoch_share")
+    + ("gigabytes", "authors_score", "authors_relative", "authors_share"),
+    lambda line: "",
+)
 ROWS = {
     "search": _list_search,
     "points": _list_points,

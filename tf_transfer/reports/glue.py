@@ -82,13 +82,6 @@ def _find_published_saving(line: Line) -> str:
     return saved.get(first.task, {}).get(first.approach, "")
 
 
-def _share_of_blocks(line: Line) -> str:
-    row = line.row
-    if row is None or row.blocks is None:
-        return "100" if row and row.is_base else ""
-    return f"{100 * row.blocks / line.runs.blocks.iloc[0]:.3g}"
-
-
 def _is_on_front(line: Line) -> str:
     """`yes` where no row of the task surpasses both score and time."""
     known = [
@@ -209,7 +202,11 @@ MEASURES: dict[str, tables.Measure] = {
     "saved_share": lambda line: 100 - line.row.share.value if line.row else "",
     "published_saving": _find_published_saving,
     "on_front": _is_on_front,
-    "share_of_blocks": _share_of_blocks,
+    "share_of_blocks": lambda line: (
+        f"{100 * line.row.blocks / line.runs.blocks.iloc[0]:.3g}"
+        if line.row and line.row.blocks is not None
+        else "100" * bool(line.row and line.row.is_base)
+    ),
     "other_metrics": lambda line: {
         name: measures.measure_runs(name, line.runs)
         for name in line.runs.metrics.iloc[0]

@@ -71,8 +71,6 @@ METRICS = {  # of the paper's tasks
     "similarity": "similarity_pearson",
 }
 LABELS = dict(zip(METRICS, ("SST accuracy", "Quora accuracy", "STS r")))
-TASK_COLOURS = dict(zip(METRICS, ("#E69F00", "#56B4E9", "#009E73")))
-MOST_MARKED = 100  # points of a line that markers do not hide
 
 Settings = claims.Group
 
@@ -231,15 +229,17 @@ def _list_published(part: Part) -> list[Line]:
 def _list_combinations(part: Part) -> list[Line]:
     """Recipes in the order of `COMBINES`, each against the first."""
 
-    def order(line: Line) -> tuple[int, bool, str]:
-        names, combine = [*COMBINES], line.settings["combine"]
-        place = names.index(combine) if combine in names else len(names)
-        is_turned = line.settings["order"] != ORDER
-        return place, is_turned, line.settings["loss_weights"]
-
-    first, *others = sorted(tables.list_groups(part), key=order)
+    names = [*COMBINES]
+    first, *others = sorted(
+        tables.list_groups(part),
+        key=lambda line: (
+            [*names, line.settings["combine"]].index(line.settings["combine"]),
+            line.settings["order"] != ORDER,
+            line.settings["loss_weights"],
+        ),
+    )
     return [
-        dataclasses.replace(first, values={"against_first": ""}),
+        first,
         *(
             dataclasses.replace(
                 line,
@@ -277,6 +277,65 @@ def _list_passes(part: Part) -> list[Line]:
     ]
 
 
+def _choose_passes(study: Study) -> Iterator[Part]:
+    """On the same files, the group with passes that has most runs.
+
+    Of several, the one with the fewest passes.
+    """
+    for part in _divide(study):
+        runs = max(
+            (line.runs for line in _list_passes(part)),
+            key=lambda runs: (len(runs), -len(runs.record.iloc[0]["passes"])),
+            default=None,
+        )
+        if runs is not None:
+            first = runs.sort_values("seed").iloc[0]
+            words = {
+                "data": part.name,
+                "recipe": recipe(first.settings),
+                "seed": first.seed,
+                "passes": first.record["passes"],
+            }
+            yield Part(study, runs, part.name, words)
+
+
+def _divide_by_task(study: Study) -> list[Part]:
+    """A panel for each task's score after every pass of the first seed."""
+    return [
+        dataclasses.replace(
+            part, name=LABELS[task], words={**part.words, "task": task}
+        )
+        for part in _choose_passes(study)
+        for task in METRICS
+    ]
+
+
+def _list_scores(part: Part) -> list[Line]:
+    """The scores after passes over each task, and a line that joins all."""
+    tasks = [line["task"] for line in part.words["passes"]]
+    metric, per_epoch = METRICS[part.words["task"]], len({*tasks})
+    scores = [
+        (trained, number / per_epoch, 100 * line["validation"][metric])
+        for number, (trained, line) in enumerate(
+            zip(tasks, part.words["passes"]), 1
+        )
+    ]
+    thin = {"color": "#000000", "marker": "", "linewidth": 1}
+    return [
+        Line(
+            part,
+            values={
+                "pass": f"pass over {task}" if task else "_all",
+                "curve": {
+                    x: y for trained, x, y in scores if task in ("", trained)
+                },
+                "style": {"linestyle": "none"} if task else thin,
+            },
+        )
+        for task in ("", *METRICS)
+    ]
+
+
 def _time_last_phase(line: Line) -> list[float]:
     """Seconds of an epoch of the last, expensive phase."""
     phases = [record["phases"] for record in line.runs.record[line.runs.timed]]
@@ -297,6 +356,7 @@ MEASURES: dict[str, tables.Measure] = {
         title: measures.measure_runs(name, line.runs)
         for name, title in _titles(line.part.runs).items()
     },
+    "against_first": lambda line: "",
     "last_phase": _time_last_phase,
     "combination": lambda line: ", ".join(
         filter(None, [_combination(line.settings), _order(line.settings)])
@@ -309,11 +369,13 @@ ROWS = {
     "published": _list_published,
     "combinations": _list_combinations,
     "passes": _list_passes,
+    "passes_of_a_run": _list_scores,
 }
 PARTS = {
     "data": _divide,
     "published": _divide_by_table,
     "combinations": _divide_by_recipe,
+    "passes": _divide_by_task,
 }
 
 
@@ -334,30 +396,15 @@ def notes(study: Study) -> list[str]:
 
 
 def figures(study: Study) -> list[Figure]:
-    """What a pass over one task does to the others.
-
-    A heat map and the curves of the group with most runs; of several, of the
-    one with the fewest passes.
-    """
-    pictures = []
-    for part in _divide(study):
-        shown = max(
-            (line.runs for line in _list_passes(part)),
-            key=lambda runs: (len(runs), -len(runs.record.iloc[0]["passes"])),
-            default=None,
-        )
-        if shown is not None:
-            title = recipe(shown.settings.iloc[0])
-            pictures.append(_draw_heat_map(part.name, shown, title))
-            pictures.append(_draw_passes(part.name, shown, title))
-    return pictures
+    """What a pass over one task does to the others, as a heat map."""
+    return [_draw_heat_map(part) for part in _choose_passes(study)]
 
 
-def _draw_heat_map(name: str, group: pd.DataFrame, title: str) -> Figure:
+def _draw_heat_map(part: Part) -> Figure:
     """Numbers on colours: blue above 0, red below."""
     numbers = np.array(
         [
-            [*map(wording.mean, _measure_changes(group, trained).values())]
+            [*map(wording.mean, _measure_changes(part.runs, trained).values())]
             for trained in METRICS
         ]
     )
@@ -383,46 +430,6 @@ def _draw_heat_map(name: str, group: pd.DataFrame, title: str) -> Figure:
     figure.colorbar(picture, label="change, points")
     caption = (
         "Change of each task's score on dev during a pass over one task, mean "
-        f"in points: {title}"
+        f"in points: {part.words['recipe']}"
     )
-    return plots.finish(figure, {}, f"forgetting_{name}", caption)
-
-
-def _draw_passes(name: str, group: pd.DataFrame, title: str) -> Figure:
-    """The first seed's scores after each pass, a panel each."""
-    first = group.loc[group.seed.idxmin()]
-    passes = first.record["passes"]
-    tasks = [line["task"] for line in passes]
-    per_epoch = len(set(tasks))
-    ends = [number / per_epoch for number in range(1, len(tasks) + 1)]
-    figure = matplotlib.figure.Figure(
-        layout="constrained", figsize=(9.0, 1.8 * len(METRICS) + 0.9)
-    )
-    axes = figure.subplots(len(METRICS), 1, sharex=True, squeeze=False)[:, 0]
-    handles: plots.Handles = {}
-    for axis, (task, metric) in zip(axes, METRICS.items()):
-        for end, trained in zip(ends, tasks):
-            handles[f"pass over {trained}"] = axis.axvspan(
-                end - 1 / per_epoch,
-                end,
-                color=TASK_COLOURS.get(trained, "#CCCCCC"),
-                alpha=0.3,
-                linewidth=0,
-            )
-        axis.plot(
-            ends,
-            [100 * line["validation"][metric] for line in passes],
-            color="black",
-            marker="o",
-            clip_on=False,
-            markersize=3.5 if len(tasks) <= MOST_MARKED else 0,
-        )
-        axis.set_xlim(0, ends[-1])
-        plots.add_frame(axis, f"{LABELS[task]},\npoints", "")
-    axes[-1].set_xlabel("epochs")
-    plots.use_whole_numbers(axes[-1])
-    caption = (
-        "Each task's score on dev after every pass; the band says over which "
-        f"task's data it went: {title}, seed {first.seed}"
-    )
-    return plots.finish(figure, handles, f"passes_{name}", caption)
+    return plots.finish(figure, {}, f"forgetting_{part.name}", caption)

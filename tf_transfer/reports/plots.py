@@ -216,7 +216,7 @@ def draw_panels(
             shown[label] = axis.axhline(
                 level, color=GREY, linewidth=1, linestyle=":", zorder=0
             )
-        for bound in panel.bounds:
+        for bound in {*panel.bounds}:
             axis.axvline(bound, color=GREY, linewidth=1, linestyle=":")
         if panel.names:
             name_ticks(axis, panel.names)

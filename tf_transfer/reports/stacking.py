@@ -14,12 +14,10 @@ import pandas as pd
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
-from tf_transfer.reports import plots
 from tf_transfer.reports import sides
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import tables
 from tf_transfer.reports import wording
-from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.tables import Line
 from tf_transfer.reports.tables import Part
@@ -52,20 +50,7 @@ PHASES = {"head": "head alone", "all": "everything"}
 STACKED = {"adaptation": "stack_and_finetune"}
 BASE = {"head": "dense", "adaptation": "finetune_only"}
 SHARED = ("max_epochs", "max_train_examples")  # by all that are compared
-ADAPTATION_COLOURS = dict(
-    zip(ADAPTATIONS.values(), ("#000000", "#E69F00", "#0072B2", "#CC79A7"))
-)
-HEAD_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SPLITS = {  # key and style of the accuracies after each epoch of a phase
-    "training sample": (f"{SAMPLE}_accuracy", "#E69F00", "s"),
-    "validation": ("accuracy", "#0072B2", "o"),
-}
-GAP_STYLES = (  # of no gap, and then of others
-    ("#0072B2", "o"),
-    ("#E69F00", "s"),
-    ("#009E73", "^"),
-    ("#CC79A7", "D"),
-)
+SPLITS = {"training sample": f"{SAMPLE}_accuracy", "validation": "accuracy"}
 
 Settings = claims.Group
 
@@ -261,7 +246,7 @@ def _list_groups(part: Part) -> Iterator[Line]:
     """Each group with its base, see `_base_of`."""
     for line in tables.list_groups(part):
         base = _base_of(line.runs, part.runs)
-        values: dict[str, Any] = {"base": base, "against_base": ""}
+        values: dict[str, Any] = {"base": base}
         if base is not None and not tables.describe_failure(base):
             values["against_base"] = wording.difference(
                 line.runs.score, base.score
@@ -300,7 +285,6 @@ def _list_best_rates(part: Part) -> Iterator[Line]:
             continue
         best, base = chosen
         values = {"rates": ", ".join(f"{rate:g}" for rate in rates)}
-        values |= {"base_rate": "", "against_base": ""}
         if not best.index.equals(base.index):
             values["base_rate"] = f"{base.lr.iloc[0]:g}"
             values["against_base"] = wording.difference(best.score, base.score)
@@ -401,6 +385,147 @@ def _seconds_by_phase(line: Line) -> dict[str, list[float]]:
     }
 
 
+# === Curves of figures ===
+
+
+def kept_epoch(record: frames.Record, number: int) -> int:
+    """The epoch whose weights a phase ended with, counted within it."""
+    phases: list[dict[str, Any]] = record["phases"][:number]
+    *before, phase = phases
+    if "kept_epoch" in phase:  # a rule chose it
+        return phase["kept_epoch"]
+    is_last = number == len(record["phases"])
+    if not is_last or record["key"]["select"] == "last":
+        return phase["epochs"]
+    return record["best_epoch"] - sum(p["epochs"] for p in before)
+
+
+def _divide_phases(study: Study) -> Iterator[Part]:
+    """Of each data set a run that stacked first.
+
+    It is the first run of the group with most runs; of several groups, of one
+    with a big head, and of those of the one that is best on validation.
+    """
+    for part in _divide(study):
+        groups = _groups(_with_most_examples(part.runs), **STACKED)
+        group = max(
+            (group for group in groups if group.record.iloc[0]["curve"]),
+            key=lambda group: (
+                len(group),
+                group.settings.iloc[0]["head"] != "dense",
+                group.validation.mean(),
+            ),
+            default=None,
+        )
+        if group is not None:
+            run = group.sort_values("seed").iloc[0]
+            title = f"{run.task}: {_head(run.settings)}, seed {run.seed}\n"
+            phases = [
+                f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
+                for phase in run.record["phases"]
+            ]
+            yield Part(
+                study, group, title + ", then ".join(phases), {"run": run}
+            )
+
+
+def _list_phases(part: Part) -> Iterator[Line]:
+    """Accuracies epoch by epoch, and the epochs that phases end with."""
+    record, begin = part.words["run"].record, 0
+    ring = {"marker": "o", "markersize": 12, "markerfacecolor": "none"}
+    for number, _ in enumerate(record["phases"], 1):
+        points = [p for p in record["curve"] if p["phase"] == number]
+        curve: dict[int, float] = {}
+        for split, key in SPLITS.items():
+            curve = {begin + n: 100 * p[key] for n, p in enumerate(points, 1)}
+            values = {
+                "split": split,
+                "curve": curve,
+                "begins": [begin] * (begin > 0),
+            }
+            yield Line(part, values=values)
+        kept = begin + kept_epoch(record, number)
+        values = {"split": "kept epoch", "curve": {kept: curve[kept]}}
+        yield Line(
+            part, values={**values, "style": {**ring, "linestyle": "none"}}
+        )
+        begin += len(points)
+
+
+def _divide_lengths(study: Study) -> Iterator[Part]:
+    """Runs that differ in nothing but when the first phase ended."""
+    own = {"phase_one_epochs", "phase_one_gap"}
+    for part in _divide(study):
+        stacked = part.runs[part.runs.settings.map(phase_one) != ""]
+        rest = stacked.settings.map(lambda s: frames.dump(_pick(s, {*s} - own)))
+        for _, runs in stacked.groupby(rest, sort=False):
+            settings = runs.settings.iloc[0]
+            examples = tables.count_examples(runs)
+            few = examples != tables.count_examples(part.runs)
+            words = [
+                _head(settings),
+                f"{settings['head_lr']:g} first",
+                f"then {settings['lr']:g} for {settings['max_epochs']}",
+                f"{examples:,} examples" * few,
+                tables.describe_cache(settings),
+            ]
+            title = f"{part.words['task']}: {', '.join(filter(None, words))}"
+            base = _base_of(runs, part.runs)
+            level = {} if base is None else {"finetune-only": base.score.mean()}
+            if len({s["phase_one_epochs"] for s in runs.settings}) > 1:
+                yield Part(study, runs, title, {**part.words, "level": level})
+
+
+def _list_lengths(part: Part) -> list[Line]:
+    """Each group, with its epochs in the first phase, rising.
+
+    A line joins those with as many as were asked for, none those with a gap.
+    """
+    lines = []
+    for line in tables.list_groups(part):
+        gap = _gap(line.settings).strip(" ()")
+        values = {
+            "gap": gap or "no gap",
+            "kept_epochs": wording.mean(
+                kept_epoch(record, 1) for record in line.runs.record
+            ),
+            "level": part.words["level"],
+            "style": {"linestyle": "none"} if gap else {},
+        }
+        lines.append(dataclasses.replace(line, values=values))
+    return sorted(lines, key=lambda line: line.values["kept_epochs"])
+
+
+def _list_best_groups(part: Part) -> list[Line]:
+    """Each head and adaptation at the better rates, live and cached apart.
+
+    Two lines of each: its epochs, and the end. A single one has nothing beside
+    it, so it is left out.
+    """
+    runs = _with_most_examples(part.runs[part.runs.timed])
+    groups: dict[tuple[str, bool], list[pd.DataFrame]] = {}
+    own = runs[~runs.record.map(lambda r: "members" in r).astype(bool)]
+    for group in _groups(own[own.validation.notna()]):
+        name = _head_and_adaptation(group.settings.iloc[0])
+        groups.setdefault((name, group.cached.iloc[0]), []).append(group)
+    lines = []
+    for number, group in enumerate(map(_best_of, groups.values())):
+        epochs = frames.epochs_frame(group).groupby("epoch").mean(True)
+        ends = wording.deviation(group.seconds), wording.deviation(group.score)
+        thin = {"linewidth": 1, "alpha": 0.55, "marker": "."}
+        for name, curve, style in (
+            (f"{number}", dict(zip(epochs.seconds, epochs.test)), thin),
+            (
+                f"{number} end",
+                dict([ends]),
+                {"linestyle": "none", "markersize": 7},
+            ),
+        ):
+            values = {"curve_name": name, "curve": curve, "style": style}
+            lines.append(Line(part, group, values=values))
+    return lines if len(groups) > 1 else []
+
+
 MEASURES: dict[str, tables.Measure] = {
     "head": lambda line: _head(line.settings),
     "head_or_failure": lambda line: _or_failure(
@@ -425,6 +550,7 @@ MEASURES: dict[str, tables.Measure] = {
         dataclasses.replace(line, runs=line.runs[line.runs.timed])
     ),
     "phases": _seconds_by_phase,
+    **dict.fromkeys(("against_base", "base_rate"), lambda line: ""),
 }
 ROWS = {
     "groups": _list_groups,
@@ -434,8 +560,16 @@ ROWS = {
         tables.list_groups(part) if _types_of(part.runs) else []
     ),
     "members": _list_members,
+    "phases": _list_phases,
+    "lengths": _list_lengths,
+    "best_groups": _list_best_groups,
 }
-PARTS = {"data": _divide, "ensembles": _divide_ensembles}
+PARTS = {
+    "data": _divide,
+    "ensembles": _divide_ensembles,
+    "phases": _divide_phases,
+    "lengths": _divide_lengths,
+}
 
 
 # === Sentences ===
@@ -497,263 +631,3 @@ def notes(study: Study) -> list[str]:
     if "sample" in set(study.runs.data):
         said.append("`sample` is a few examples to try the command with.")
     return said
-
-
-# === Figures ===
-
-
-def figures(study: Study) -> list[Figure]:
-    """Phases of a run, score over epochs of phase one, score against time."""
-    parts = [*_divide(study)]
-    phases = [*filter(None, map(_show_phases, parts))]
-    lengths = [panel for part in parts for panel in _show_phase_one(part)]
-    shown = {part.words["task"]: _best_groups(part) for part in parts}
-    pictures = []
-    if phases:
-        pictures.append(
-            plots.draw_panels(
-                f"phases_{study.name}",
-                "Accuracy on a sample of the training set and on validation "
-                "after each epoch of both phases, one run per task; the dotted "
-                "line is the point of change, the ring the epoch that a phase "
-                "ends with",
-                phases,
-                "epochs",
-                dress=plots.use_whole_numbers,
-            )
-        )
-    if lengths:
-        pictures.append(
-            plots.draw_panels(
-                f"phase_one_{study.name}",
-                "Test score in the end against the epochs of the first phase, "
-                "with one standard deviation over seeds. A gap: the phase was "
-                "left by the gap between the accuracies on training and "
-                "validation data, after so many epochs (mean over seeds). "
-                "Dotted: finetune-only at its best rate",
-                lengths,
-                "epochs of the first phase",
-                height=3.6,
-                dress=_double_epochs,
-            )
-        )
-    if any(len(groups) > 1 for groups in shown.values()):
-        pictures.append(_draw_costs(study, shown))
-    return pictures
-
-
-def _double_epochs(axis: plots.Axes) -> None:
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter("{x:g}")
-
-
-def kept_epoch(record: frames.Record, number: int) -> int:
-    """The epoch whose weights a phase ended with, counted within it."""
-    phases: list[dict[str, Any]] = record["phases"][:number]
-    *before, phase = phases
-    if "kept_epoch" in phase:  # a rule chose it
-        return phase["kept_epoch"]
-    is_last = number == len(record["phases"])
-    if not is_last or record["key"]["select"] == "last":
-        return phase["epochs"]
-    return record["best_epoch"] - sum(p["epochs"] for p in before)
-
-
-def _show_phases(part: Part) -> plots.Panel | None:
-    """Accuracies epoch by epoch of a run that stacked first, or None.
-
-    It is the first run of the group with most runs; of several groups, of one
-    with a big head, and of those of the one that is best on validation. A thin
-    line leads from the epoch that a phase ends with to the next phase.
-    """
-    groups = _groups(_with_most_examples(part.runs), **STACKED)
-    group = max(
-        (group for group in groups if group.record.iloc[0]["curve"]),
-        key=lambda group: (
-            len(group),
-            group.settings.iloc[0]["head"] != "dense",
-            group.validation.mean(),
-        ),
-        default=None,
-    )
-    if group is None:
-        return None
-    run = group.loc[group.seed.idxmin()]
-    curves: dict[str, plots.Curve] = {}
-    ends: list[int] = []
-    names = []
-    for number, phase in enumerate(run.record["phases"], 1):
-        points = [p for p in run.record["curve"] if p["phase"] == number]
-        begin = ends[-1] if ends else 0
-        epochs = [begin + n for n in range(1, len(points) + 1)]
-        kept = kept_epoch(run.record, number) - 1
-        ends.append(begin + len(points))
-        names.append(f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}")
-        for split, (key, colour, marker) in SPLITS.items():
-            scores = [100 * point[key] for point in points]
-            style = {"color": colour, "marker": marker, "markersize": 5}
-            thin = {"linewidth": 0.8, "linestyle": (0, (2, 2)), "marker": ""}
-            before = curves.get(f"_end {number - 1} {split}")
-            if before:
-                curves[f"_link {number} {split}"] = plots.Curve(
-                    [*before.x, epochs[0]],
-                    [*before.y, scores[0]],
-                    {**style, **thin},
-                )
-            label = split if number == 1 else f"_{number} {split}"
-            curves[label] = plots.Curve(epochs, scores, style)
-            curves[f"_end {number} {split}"] = plots.Curve(
-                [epochs[kept]], [scores[kept]], {"marker": ""}
-            )
-        ring = {"color": "#009E73", "linestyle": "none", "markersize": 12}
-        label = "kept epoch" if number == 1 else f"_ring {number}"
-        curves[label] = dataclasses.replace(
-            curves[f"_end {number} validation"],
-            style={**ring, "markerfacecolor": "none"},
-        )
-    return plots.Panel(
-        f"{run.task}: {_head(run.settings)}, seed {run.seed}\n"
-        + ", then ".join(names),
-        curves,
-        "accuracy, points",
-        bounds=ends[:-1],
-    )
-
-
-def _show_phase_one(part: Part) -> Iterator[plots.Panel]:
-    """Final scores by epochs of the first phase, where runs differ in these.
-
-    A panel is of runs that differ in nothing else. A line joins runs that had
-    as many epochs as were asked for; marks by themselves left by a gap.
-    """
-    own = {"phase_one_epochs", "phase_one_gap"}
-    alike: dict[str, list[pd.DataFrame]] = {}
-    for group in _groups(part.runs):
-        settings = group.settings.iloc[0]
-        if "phase_one_epochs" in settings:
-            rest = frames.dump(_pick(settings, {*settings} - own))
-            alike.setdefault(rest, []).append(group)
-    for groups in alike.values():
-        if len({g.settings.iloc[0]["phase_one_epochs"] for g in groups}) < 2:
-            continue
-        points: dict[float, list[tuple[float, pd.Series]]] = {}
-        for group in groups:
-            gap = max(-1.0, group.settings.iloc[0].get("phase_one_gap", -1.0))
-            epochs = wording.mean(kept_epoch(r, 1) for r in group.record)
-            points.setdefault(gap, []).append((epochs, group.score))
-        settings, base = (
-            groups[0].settings.iloc[0],
-            _base_of(groups[0], part.runs),
-        )
-        examples = tables.count_examples(groups[0])
-        few = examples != tables.count_examples(part.runs)
-        words = [
-            _head(settings),
-            f"{settings['head_lr']:g} first",
-            f"then {settings['lr']:g} for {settings['max_epochs']}",
-            f"{examples:,} examples" * few,
-            tables.describe_cache(settings),
-        ]
-        yield plots.Panel(
-            f"{part.words['task']}: {', '.join(filter(None, words))}",
-            {
-                "no gap" if gap < 0 else f"gap {gap:g}": plots.Curve(
-                    [x for x, _ in sorted(some, key=lambda point: point[0])],
-                    [
-                        wording.deviation(y)
-                        for _, y in sorted(some, key=lambda point: point[0])
-                    ],
-                    {
-                        "color": GAP_STYLES[number % len(GAP_STYLES)][0],
-                        "marker": GAP_STYLES[number % len(GAP_STYLES)][1],
-                        "markersize": 6,
-                        "linestyle": "-" if gap < 0 else "none",
-                    },
-                )
-                for number, (gap, some) in enumerate(sorted(points.items()))
-            },
-            f"{part.words['metric']} on test, points",
-            {} if base is None else {"finetune-only": base.score.mean()},
-        )
-
-
-def _best_groups(part: Part) -> list[pd.DataFrame]:
-    """Each head and adaptation at the better rates, live and cached apart."""
-    runs = _with_most_examples(part.runs[part.runs.timed])
-    groups: dict[tuple[str, bool], list[pd.DataFrame]] = {}
-    own = runs[~runs.record.map(lambda r: "members" in r).astype(bool)]
-    for group in _groups(own[own.validation.notna()]):
-        name = _head_and_adaptation(group.settings.iloc[0])
-        key = name, bool(group.cached.iloc[0])
-        groups.setdefault(key, []).append(group)
-    return [*map(_best_of, groups.values())]
-
-
-def _draw_costs(
-    study: Study, shown: dict[object, list[pd.DataFrame]]
-) -> Figure:
-    """Test score against training time, epoch by epoch, to the end."""
-    markers: dict[str, str] = {}
-    colours: dict[str, tuple[str, str]] = {}
-    panels = []
-    for task, groups in shown.items():
-        curves: dict[str, plots.Curve] = {}
-        for group in groups if len(groups) > 1 else ():
-            settings, cached = (
-                group.settings.iloc[0],
-                bool(group.cached.iloc[0]),
-            )
-            head, adaptation = _head(settings), _adaptation(settings)
-            colour = ADAPTATION_COLOURS.get(adaptation, plots.OTHERS[2])
-            line = "--" if cached else "-"
-            colours[adaptation + ", cached" * cached] = colour, line
-            marker = HEAD_MARKERS[len(markers) % len(HEAD_MARKERS)]
-            marker = markers.setdefault(head, marker)
-            means = frames.epochs_frame(group).groupby("epoch")
-            means = means[["seconds", "test"]].mean()
-            curves[f"{len(curves)}"] = plots.Curve(
-                [*means.seconds],
-                [*means.test],
-                {
-                    "color": colour,
-                    "linestyle": line,
-                    "linewidth": 1,
-                    "alpha": 0.55,
-                    "marker": ".",
-                },
-            )
-            curves[f"{len(curves)}"] = plots.Curve(
-                [wording.deviation(group.seconds)],
-                [wording.deviation(group.score)],
-                {
-                    "color": colour,
-                    "linestyle": "none",
-                    "marker": marker,
-                    "markersize": 7,
-                    "markerfacecolor": "white" if cached else colour,
-                },
-            )
-        metric = METRICS[str(task)].get(groups[0].metric.iloc[0])
-        panels.append(
-            plots.Panel(str(task), curves, f"{metric} on test, points")
-        )
-    return plots.draw_panels(
-        f"costs_{study.name}",
-        "Test score against training time, each head and adaptation at the "
-        "rates that are best on validation: a dot per epoch, the large mark "
-        "the end with one standard deviation; hollow: the prefix is cached",
-        panels,
-        "training time, the whole prefix included, s",
-        height=3.6,
-        dress=lambda axis: axis.set_xlim(left=0),
-        handles={
-            **{
-                name: plots.make_handle(color=colour, linestyle=line)
-                for name, (colour, line) in colours.items()
-            },
-            **{
-                head: plots.make_handle(marker=marker, linestyle="none")
-                for head, marker in markers.items()
-            },
-        },
-    )

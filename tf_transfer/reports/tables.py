@@ -472,6 +472,7 @@ def _draw(
     marker: str = "",
     dots: str = "",
     levels: str = "",
+    bounds: str = "",
     style: Mapping[str, Any] | None = None,
     has_front: bool = False,
     has_band: bool = False,
@@ -493,6 +494,7 @@ def _draw(
             given; where they differ the legend shows both.
         dots: measure of more points, {x: values}.
         levels: measure of horizontal lines, by label.
+        bounds: measure of vertical lines, a list.
         style: of all curves, see `plots.Curve`.
         has_front: whether a line joins the points that none surpasses.
         has_band: see `plots.Curve`.
@@ -571,7 +573,12 @@ def _draw(
                 curves,
                 _word(where, ylabel, part),
                 level,
-                names=names,
+                [
+                    b
+                    for line in lines
+                    for b in (at(bounds, line) if bounds else ())
+                ],
+                names,
             )
         ]
         panels += shown if any(c.x for c in curves.values()) else []

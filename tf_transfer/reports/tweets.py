@@ -226,6 +226,25 @@ def _list_sizes(part: Part) -> list[Line]:
     ]
 
 
+def _list_curves(part: Part) -> list[Line]:
+    """Accuracies by the number of examples, of each rate and what trains."""
+    lines = [line.values for line in _list_sizes(part)]
+    return [
+        Line(
+            part,
+            values={
+                "label": label,
+                "curve": {
+                    values["examples"]: values["scores"][label]
+                    for values in lines
+                    if values["scores"][label]
+                },
+            },
+        )
+        for label in (lines[0]["scores"] if lines else ())
+    ]
+
+
 def _show_extremes(line: Line) -> str:
     scores = _measure_accuracies(line.runs)
     return f"{min(scores):.1f} to {max(scores):.1f}" if scores[1:] else ""
@@ -239,18 +258,23 @@ MEASURES: dict[str, tables.Measure] = {
     "f1": lambda line: _measure_f1(line.part, line.runs),
     "papers_f1": lambda line: measures.measure_runs(PAPERS_F1, line.runs),
     "extremes": _show_extremes,
-    **dict.fromkeys(
-        ("price", "published_accuracy", "published_f1"), lambda line: ""
-    ),
+    "price": lambda line: "",
+    "published_accuracy": lambda line: "",
+    "published_f1": lambda line: "",
 }
-ROWS = {"groups": _list_groups, "rates": _list_rates, "sizes": _list_sizes}
+ROWS = {
+    "groups": _list_groups,
+    "rates": _list_rates,
+    "sizes": _list_sizes,
+    "curves": _list_curves,
+}
 
 
 # === Figures ===
 
 
 def figures(study: Study) -> list[Figure]:
-    """Boxes of folds and of trials (the paper's figures), and sizes."""
+    """Boxes of folds and of trials, the paper's figures."""
     pictures = []
     for part in _divide(study):
         title, in_folds = part.words["title"], part.words["in_folds"]
@@ -269,9 +293,6 @@ def figures(study: Study) -> list[Figure]:
                     [*groups],
                 )
             )
-        sizes = [] if in_folds else _list_sizes(part)
-        if sizes:
-            pictures.append(_draw_sizes(part, sizes))
     return pictures
 
 
@@ -318,24 +339,3 @@ def _draw_boxes(
         axis.invert_yaxis()
         plots.add_frame(axis, "", f"{metric}, points")
     return plots.finish(figure, {}, name, caption)
-
-
-def _draw_sizes(part: Part, sizes: Sequence[Line]) -> Figure:
-    """Accuracy against the number of training examples."""
-    curves = {}
-    for number, label in enumerate(sizes[0].values["scores"]):
-        known = [x.values for x in sizes if x.values["scores"][label]]
-        curves[label] = plots.Curve(
-            [values["examples"] for values in known],
-            [wording.deviation(values["scores"][label]) for values in known],
-            {"color": plots.PALETTE[number % len(plots.PALETTE)], "capsize": 3},
-        )
-    return plots.draw_panels(
-        f"sizes_{part.name}",
-        f"{part.words['title']}: test accuracy by the number of training "
-        "examples",
-        [plots.Panel("", curves)],
-        "training examples",
-        height=3.6,
-        dress=lambda axis: axis.set_xscale("log"),
-    )
