@@ -21,8 +21,6 @@ from tf_transfer.reports import overview
 from tf_transfer.reports import tables
 from tf_transfer.reports import wording
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.tables import Line
-from tf_transfer.reports.tables import Part
 
 PUBLISHED_NAMES = {
     "bert_base_en_uncased": "bert-base",
@@ -54,7 +52,7 @@ Blocks = (
 # === Curves ===
 
 
-def list_curves(study: Study) -> list[Part]:
+def list_curves(study: Study) -> list[tables.Part]:
     """The curves of a study: of a task one for each rate, mode and `untrained`.
 
     MNLI has two, if both its development sets were scored. A rate is chosen by
@@ -70,7 +68,7 @@ def list_curves(study: Study) -> list[Part]:
         not at the paper's settings, encoder and data, or are the authors' own;
         `published_rate`, nan likewise.
     """
-    curves: list[Part] = []
+    curves: list[tables.Part] = []
     labelled = tables.label_runs(study.runs)
     for (text, lr), members in labelled.groupby(["text", "lr"], sort=False):
         full = _take_full(members)
@@ -90,7 +88,9 @@ def list_curves(study: Study) -> list[Part]:
                     f"{untrained}" * bool(untrained),
                     "runs": runs,
                 }
-                curves += _make_curves(Part(study, members, str(text), words))
+                curves += _make_curves(
+                    tables.Part(study, members, str(text), words)
+                )
     rates = {(c.words["task"], c.words["lr"]) for c in curves}
     counts = collections.Counter(task for task, _ in rates)
     return [
@@ -131,7 +131,7 @@ def _find_frozen(runs: pd.DataFrame) -> dict[int | str, pd.DataFrame]:
     return dict(sorted(frozen.items(), reverse=True))
 
 
-def _make_curves(part: Part) -> Iterator[Part]:
+def _make_curves(part: tables.Part) -> Iterator[tables.Part]:
     """The curve of each metric, with scores and what is published."""
     study, runs = part.study, part.words["runs"]
     joined = pd.concat(runs.values())
@@ -180,7 +180,7 @@ def _make_curves(part: Part) -> Iterator[Part]:
 
 
 def _describe_blocks(
-    curve: Part, label: str, blocks: Blocks, authors: Blocks
+    curve: tables.Part, label: str, blocks: Blocks, authors: Blocks
 ) -> dict[str, Any]:
     """Score and cost at a number of trained blocks, as values of a line.
 
@@ -234,7 +234,7 @@ def _share(score: float, full: float) -> str:
     return f"{100 * score / full:.1f}" if full > 0 else ""
 
 
-def _show_published(curve: Part, blocks: Blocks) -> str:
+def _show_published(curve: tables.Part, blocks: Blocks) -> str:
     """The authors' mean and deviation at a number of trained blocks."""
     known = curve.words["published"].get(str(blocks))
     if not known:
@@ -243,11 +243,11 @@ def _show_published(curve: Part, blocks: Blocks) -> str:
     return f"{known[0]:.2f}{deviation}"
 
 
-def _list_blocks(curve: Part) -> list[Line]:
+def _list_blocks(curve: tables.Part) -> list[tables.Line]:
     """Quality and cost at every number of frozen blocks."""
     words = curve.words
     return [
-        Line(
+        tables.Line(
             curve,
             words["runs"][blocks],
             values={
@@ -259,7 +259,7 @@ def _list_blocks(curve: Part) -> list[Line]:
     ]
 
 
-def _list_points(part: Part) -> Iterator[Line]:
+def _list_points(part: tables.Part) -> Iterator[tables.Line]:
     """All, enough, none trained; with what each costs."""
     options, curves = part.study.options, list_curves(part.study)
     for curve in curves:
@@ -270,9 +270,9 @@ def _list_points(part: Part) -> Iterator[Line]:
             *(_find_point(curve, q, options.level) for q in options.qualities),
             _describe_blocks(curve, none, fewest, fewest),
         ):
-            yield Line(curve, values=values)
+            yield tables.Line(curve, values=values)
     # Only where each task has one curve, so that it is clear which is meant.
-    alike: dict[tuple[str, str], list[Part]] = {}
+    alike: dict[tuple[str, str], list[tables.Part]] = {}
     for curve in curves:
         if curve.words["task"] != LEFT_OUT:
             key = curve.words["mode"], curve.words["untrained"]
@@ -283,7 +283,7 @@ def _list_points(part: Part) -> Iterator[Line]:
                 yield _find_common_point(members, quality)
 
 
-def _find_points(curve: Part, quality: float) -> list[int | None]:
+def _find_points(curve: tables.Part, quality: float) -> list[int | None]:
     """The operating points by the plain mean, by the authors' and in theirs."""
     trials, published = curve.words["trials"], curve.words["published"]
     theirs = {n if n == ALL else int(n): [v[0]] for n, v in published.items()}
@@ -294,7 +294,7 @@ def _find_points(curve: Part, quality: float) -> list[int | None]:
     ]
 
 
-def _name_quality(curves: list[Part], quality: float) -> str:
+def _name_quality(curves: list[tables.Part], quality: float) -> str:
     """`> 90 %`, with a star where the majority baseline alone passes."""
     passes = any(
         curve.words["majority"]
@@ -304,7 +304,9 @@ def _name_quality(curves: list[Part], quality: float) -> str:
     return f"> {100 * quality:.4g} %" + "*" * passes
 
 
-def _find_point(curve: Part, quality: float, level: float) -> dict[str, Any]:
+def _find_point(
+    curve: tables.Part, quality: float, level: float
+) -> dict[str, Any]:
     """The values of an operating point's line."""
     trials = curve.words["trials"]
     point, authors, theirs = _find_points(curve, quality)
@@ -323,7 +325,9 @@ def _find_point(curve: Part, quality: float, level: float) -> dict[str, Any]:
     return values
 
 
-def _find_common_point(curves: list[Part], quality: float) -> Line:
+def _find_common_point(
+    curves: list[tables.Part], quality: float
+) -> tables.Line:
     """The fewest blocks that are enough on every task but CoLA."""
     plain, authors, theirs = (
         NEVER if None in points else str(max(points))
@@ -339,10 +343,10 @@ def _find_common_point(curves: list[Part], quality: float) -> Line:
         "authors_trained": authors,
         "published": f"with {theirs}" * is_published,
     }
-    return Line(curves[0], values=values)
+    return tables.Line(curves[0], values=values)
 
 
-def _list_parameters(part: Part) -> list[Line]:
+def _list_parameters(part: tables.Part) -> list[tables.Line]:
     """The paper's table 4, of the encoder at hand."""
     known = part.runs.record.iloc[0]["parts"]
     blocks = [n for name, n in known.items() if name.startswith("block ")]
@@ -357,7 +361,7 @@ def _list_parameters(part: Part) -> list[Line]:
     theirs = part.study.published.get("parameters", {}).get(name)
     values = zip(counts.items(), theirs or [""] * len(counts))
     return [
-        Line(
+        tables.Line(
             part,
             values={
                 "part": name,
@@ -375,7 +379,7 @@ def has_search_alone(study: Study) -> bool:
     return bool((study.runs.approach == "fine_tuning").all())
 
 
-def _list_search(part: Part) -> list[Line]:
+def _list_search(part: tables.Part) -> list[tables.Line]:
     """Validation scores at each rate, beside the authors' own sweep."""
     runs = _take_full(part.runs[part.runs.validation.notna()])
     if not has_search_alone(part.study):
@@ -396,7 +400,7 @@ def _list_search(part: Part) -> list[Line]:
             "untrained": untrained,
             "published": published and f"{published:.2f}",
         }
-        lines.append(Line(part, group, values=values))
+        lines.append(tables.Line(part, group, values=values))
     return lines
 
 
@@ -418,7 +422,7 @@ def _find_sweep(study: Study, runs: pd.DataFrame) -> dict[str, float]:
 # === Figures ===
 
 
-def _measure_curve(curve: Part, unit: float = 1.0) -> dict[float, Any]:
+def _measure_curve(curve: tables.Part, unit: float = 1.0) -> dict[float, Any]:
     """Score less that of training everything, by frozen blocks, rising."""
     blocks, trials = curve.words["blocks"], curve.words["trials"]
     return {
@@ -430,7 +434,7 @@ def _measure_curve(curve: Part, unit: float = 1.0) -> dict[float, Any]:
     }
 
 
-def published_curve(curve: Part) -> dict[int, float]:
+def published_curve(curve: tables.Part) -> dict[int, float]:
     """Relative score by frozen blocks, by the authors' averaging."""
     published = curve.words["published"]
     return {
@@ -444,7 +448,7 @@ def published_curve(curve: Part) -> dict[int, float]:
     }
 
 
-def _list_curves(part: Part) -> list[Line]:
+def _list_curves(part: tables.Part) -> list[tables.Line]:
     """The curves of a task, with the published one."""
     curves = [c for c in list_curves(part.study) if c.name == part.name]
     several = len({curve.words["lr"] for curve in curves}) > 1
@@ -468,22 +472,22 @@ def _list_curves(part: Part) -> list[Line]:
             "level": {"_full": 0.0},
         }
         *_, fewest = words["runs"].values()
-        lines.append(Line(curve, fewest, values=values))
+        lines.append(tables.Line(curve, fewest, values=values))
     if curves and curves[0].words["published"]:
         style = {"color": "#000000", "linestyle": ":", "marker": ""}
         values = {"label": "published", "curve": published_curve(curves[0])}
         values |= {"dots": {}, "level": {}, "style": style}
-        lines.append(Line(curves[0], values=values))
+        lines.append(tables.Line(curves[0], values=values))
     return lines
 
 
-def _divide_by_encoder(study: Study) -> list[Part]:
+def _divide_by_encoder(study: Study) -> list[tables.Part]:
     """A part for each task of all encoders; none of a single encoder.
 
     Of each encoder its largest study that froze something, with live blocks
     where it has them. Only the first study has them.
     """
-    by_model: dict[str, list[Part]] = {}
+    by_model: dict[str, list[tables.Part]] = {}
     for model, members in study.all_runs.groupby("model"):
         for name in members.study.value_counts().index:
             runs = members[members.study == name]
@@ -495,14 +499,14 @@ def _divide_by_encoder(study: Study) -> list[Part]:
     if len(by_model) < 2 or study.name != "A":
         return []
     return [
-        Part(study, study.runs, task, {"curves": found})
+        tables.Part(study, study.runs, task, {"curves": found})
         for task in sorted({curve.name for _, curve in found})
     ]
 
 
-def _list_encoders(part: Part) -> list[Line]:
+def _list_encoders(part: tables.Part) -> list[tables.Line]:
     return [
-        Line(
+        tables.Line(
             curve,
             values={
                 "label": model + curve.words["but"].replace(". U", ", u"),
@@ -516,14 +520,14 @@ def _list_encoders(part: Part) -> list[Line]:
     ]
 
 
-def _divide_by_task(study: Study) -> list[Part]:
+def _divide_by_task(study: Study) -> list[tables.Part]:
     """A part for each task and metric that has a curve."""
     words = {"blocks": study.blocks}
     names = dict.fromkeys(curve.name for curve in list_curves(study))
-    return [Part(study, study.runs, name, words) for name in names]
+    return [tables.Part(study, study.runs, name, words) for name in names]
 
 
-def _take_whole(study: Study) -> list[Part]:
+def _take_whole(study: Study) -> list[tables.Part]:
     """The study, where it is not the search alone."""
     words = {
         "model": study.model,
@@ -531,7 +535,9 @@ def _take_whole(study: Study) -> list[Part]:
         "level": f"{100 * study.options.level:g}",
     }
     return (
-        [] if has_search_alone(study) else [Part(study, study.runs, "", words)]
+        []
+        if has_search_alone(study)
+        else [tables.Part(study, study.runs, "", words)]
     )
 
 
@@ -583,7 +589,7 @@ def notes(study: Study) -> list[str]:
     ]
 
 
-def _describe_savings(curves: list[Part]) -> Iterator[str]:
+def _describe_savings(curves: list[tables.Part]) -> Iterator[str]:
     """What the frozen runs of a task took cached, against live."""
     by_mode: dict[tuple[str, ...], dict[str, dict[int, pd.DataFrame]]] = {}
     for curve in curves:

@@ -19,8 +19,6 @@ from tf_transfer.reports import tables
 from tf_transfer.reports import wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.tables import Line
-from tf_transfer.reports.tables import Part
 from tf_transfer.utils import selection
 
 # Of the paper's tables of scores and times after each epoch.
@@ -51,7 +49,7 @@ def table_number(study: Study, runs: pd.DataFrame) -> int | None:
     return TABLE_NUMBERS.get(str(runs.task.iloc[0]))
 
 
-def _divide(study: Study) -> Iterator[Part]:
+def _divide(study: Study) -> Iterator[tables.Part]:
     """A part for each task, which knows the number of the paper's table."""
     for part in tables.divide_by_task(study):
         number = table_number(study, part.runs)
@@ -62,7 +60,7 @@ def _divide(study: Study) -> Iterator[Part]:
 # === Costs and rates ===
 
 
-def _measure_saving(line: Line) -> float:
+def _measure_saving(line: tables.Line) -> float:
     """Mean seconds that a row saves against training everything, or nan."""
     row = line.row
     if row is None or row.base is None or not row.share.is_known:
@@ -73,7 +71,7 @@ def _measure_saving(line: Line) -> float:
     return wording.mean(sides[0]) - wording.mean(sides[1])
 
 
-def _find_published_saving(line: Line) -> str:
+def _find_published_saving(line: tables.Line) -> str:
     """The saving that the paper names for the task of a row at its settings."""
     saved = line.part.study.published.get("time_saved", {})
     first = line.runs.iloc[0]
@@ -82,7 +80,7 @@ def _find_published_saving(line: Line) -> str:
     return saved.get(first.task, {}).get(first.approach, "")
 
 
-def _is_on_front(line: Line) -> str:
+def _is_on_front(line: tables.Line) -> str:
     """`yes` where no row of the task surpasses both score and time."""
     known = [
         row
@@ -95,14 +93,14 @@ def _is_on_front(line: Line) -> str:
     return "yes" if is_on and len(known) > 1 else ""
 
 
-def _list_rates(part: Part) -> list[Line]:
+def _list_rates(part: tables.Part) -> list[tables.Line]:
     """The groups of every approach that was run at several rates."""
     several = part.runs.groupby(["text", "trains"]).lr.transform("nunique") > 1
     runs = part.runs[several]
     return tables.list_groups(dataclasses.replace(part, runs=runs))
 
 
-def _compare_rate(line: Line) -> str:
+def _compare_rate(line: tables.Line) -> str:
     """`better`, or in percent how much lower than at the better rate."""
     of_all, first = line.part.runs, line.runs.iloc[0]
     alike = of_all[
@@ -128,7 +126,7 @@ def _compare_rate(line: Line) -> str:
 # === Epochs, and fixed times ===
 
 
-def _show_epochs(line: Line) -> dict[int, str]:
+def _show_epochs(line: tables.Line) -> dict[int, str]:
     """`68.00 ± 0.71 / 256 (1)` after each epoch: of one run of several."""
     epochs = frames.epochs_frame(line.runs)
     timed = epochs.path.isin(line.runs.path[line.runs.timed])
@@ -146,7 +144,7 @@ def _show_epochs(line: Line) -> dict[int, str]:
     return cells
 
 
-def _measure_epochs(line: Line) -> dict[float, pd.Series]:
+def _measure_epochs(line: tables.Line) -> dict[float, pd.Series]:
     """Scores of the timed runs after the epochs that all ran, by seconds."""
     runs = line.runs[line.runs.timed]
     return {
@@ -156,7 +154,7 @@ def _measure_epochs(line: Line) -> dict[float, pd.Series]:
     }
 
 
-def _list_budgets(part: Part) -> Iterator[Line]:
+def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     """What each approach has reached within some times."""
     study = part.study
     timed = [
@@ -176,7 +174,7 @@ def _list_budgets(part: Part) -> Iterator[Line]:
         scores = {row.trains: _reach(row, budget) for row in timed}
         means = {name: wording.mean(values) for name, values in scores.items()}
         best = np.nanmax([*means.values(), -np.inf])
-        yield Line(
+        yield tables.Line(
             part,
             values={
                 "within": f"{budget:,.0f} s",

@@ -18,8 +18,6 @@ from tf_transfer.reports import wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
-from tf_transfer.reports.tables import Line
-from tf_transfer.reports.tables import Part
 
 SHARE = 0.99  # of the validation score of training everything
 MB = 2**20
@@ -124,7 +122,7 @@ def method_and_blocks(approach: str) -> tuple[str, str]:
     )
 
 
-def _measure_seconds_to_share(line: Line) -> str:
+def _measure_seconds_to_share(line: tables.Line) -> str:
     """Mean over the runs that got there, and how many of them did."""
     row = line.row
     base = row and (row if row.is_base else row.base)
@@ -165,7 +163,9 @@ MEASURES: dict[str, tables.Measure] = {
 }
 ROWS = {
     "published": lambda part: [
-        Line(part, values={"cells": dict(zip(part.words["columns"], cells))})
+        tables.Line(
+            part, values={"cells": dict(zip(part.words["columns"], cells))}
+        )
         for cells in part.words["rows"]
     ],
     "trained": lambda part: [
@@ -176,7 +176,7 @@ ROWS = {
 }
 PARTS = {
     "published": lambda study: [
-        Part(study, study.runs, words=table)
+        tables.Part(study, study.runs, words=table)
         for table in study.published.get("tables", ())
     ],
 }

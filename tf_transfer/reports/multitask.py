@@ -22,8 +22,6 @@ from tf_transfer.reports import tables
 from tf_transfer.reports import wording
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.tables import Line
-from tf_transfer.reports.tables import Part
 
 SCORES = {  # metrics, and what the tables call them
     "overall": "overall",
@@ -147,7 +145,7 @@ def _amount(settings: Settings) -> str:
 # === Rows of tables ===
 
 
-def _divide(study: Study) -> Iterator[Part]:
+def _divide(study: Study) -> Iterator[tables.Part]:
     """Runs by their files, the best group first."""
     groups = study.runs.groupby("data_identity", sort=False)
     for number, (_, runs) in enumerate(groups, 1):
@@ -155,17 +153,19 @@ def _divide(study: Study) -> Iterator[Part]:
         ordered = runs.assign(mean=-means).sort_values(
             ["mean", "group", "seed"], kind="stable"
         )
-        yield Part(study, ordered, study.name + f"_{number}" * (number > 1))
+        yield tables.Part(
+            study, ordered, study.name + f"_{number}" * (number > 1)
+        )
 
 
-def _divide_by_table(study: Study) -> Iterator[Part]:
+def _divide_by_table(study: Study) -> Iterator[tables.Part]:
     """All runs on the same files for each of the paper's tables."""
     for part in _divide(study):
         for table in study.published.get("tables", ()):
             yield dataclasses.replace(part, words=table)
 
 
-def _divide_by_recipe(study: Study) -> Iterator[Part]:
+def _divide_by_recipe(study: Study) -> Iterator[tables.Part]:
     """Runs that differ in how the tasks are combined, where any do."""
     for part in _divide(study):
         rest = part.runs.settings.map(
@@ -180,7 +180,7 @@ def _divide_by_recipe(study: Study) -> Iterator[Part]:
         ]
         for number, runs in enumerate(alike, 1):
             first = _list_combinations(dataclasses.replace(part, runs=runs))[0]
-            yield Part(
+            yield tables.Part(
                 study,
                 runs,
                 f"{part.name}_{number}",
@@ -196,7 +196,7 @@ def _titles(runs: pd.DataFrame) -> dict[str, str]:
     return {name: name.replace("_", " ") for name in ("overall", *known)}
 
 
-def _list_with_majority(part: Part) -> list[Line]:
+def _list_with_majority(part: tables.Part) -> list[tables.Line]:
     """Every recipe that was run; last the majority baseline."""
     known = part.runs.record.iloc[0]["majorities"]
     scores = {
@@ -205,10 +205,10 @@ def _list_with_majority(part: Part) -> list[Line]:
         if name in known
     }
     values = {"kind_or_failure": "the majority baseline", "scores": scores}
-    return [*tables.list_groups(part), Line(part, values=values)]
+    return [*tables.list_groups(part), tables.Line(part, values=values)]
 
 
-def _list_published(part: Part) -> list[Line]:
+def _list_published(part: tables.Part) -> list[tables.Line]:
     """The rows of the paper's table, ours beside its figures, if any is run."""
     lines, filled = [], 0
     for row in part.words["rows"]:
@@ -222,11 +222,11 @@ def _list_published(part: Part) -> list[Line]:
             figures[title] = wording.spread(values)
             figures[f"{title}, paper"] = round(100 * figure, 1)
         known = {"name": row["name"], "runs": len(ours) or ""}
-        lines.append(Line(part, values={**known, "figures": figures}))
+        lines.append(tables.Line(part, values={**known, "figures": figures}))
     return lines if filled else []
 
 
-def _list_combinations(part: Part) -> list[Line]:
+def _list_combinations(part: tables.Part) -> list[tables.Line]:
     """Recipes in the order of `COMBINES`, each against the first."""
 
     names = [*COMBINES]
@@ -266,7 +266,7 @@ def _measure_changes(
     }
 
 
-def _list_passes(part: Part) -> list[Line]:
+def _list_passes(part: tables.Part) -> list[tables.Line]:
     """A line for each group on the paper's tasks and each task passed over."""
     ours = part.runs[part.runs.task == "cs224n"]
     return [
@@ -277,7 +277,7 @@ def _list_passes(part: Part) -> list[Line]:
     ]
 
 
-def _choose_passes(study: Study) -> Iterator[Part]:
+def _choose_passes(study: Study) -> Iterator[tables.Part]:
     """On the same files, the group with passes that has most runs.
 
     Of several, the one with the fewest passes.
@@ -296,10 +296,10 @@ def _choose_passes(study: Study) -> Iterator[Part]:
                 "seed": first.seed,
                 "passes": first.record["passes"],
             }
-            yield Part(study, runs, part.name, words)
+            yield tables.Part(study, runs, part.name, words)
 
 
-def _divide_by_task(study: Study) -> list[Part]:
+def _divide_by_task(study: Study) -> list[tables.Part]:
     """A panel for each task's score after every pass of the first seed."""
     return [
         dataclasses.replace(
@@ -310,7 +310,7 @@ def _divide_by_task(study: Study) -> list[Part]:
     ]
 
 
-def _list_scores(part: Part) -> list[Line]:
+def _list_scores(part: tables.Part) -> list[tables.Line]:
     """The scores after passes over each task, and a line that joins all."""
     tasks = [line["task"] for line in part.words["passes"]]
     metric, per_epoch = METRICS[part.words["task"]], len({*tasks})
@@ -322,7 +322,7 @@ def _list_scores(part: Part) -> list[Line]:
     ]
     thin = {"color": "#000000", "marker": "", "linewidth": 1}
     return [
-        Line(
+        tables.Line(
             part,
             values={
                 "pass": f"pass over {task}" if task else "_all",
@@ -336,7 +336,7 @@ def _list_scores(part: Part) -> list[Line]:
     ]
 
 
-def _time_last_phase(line: Line) -> list[float]:
+def _time_last_phase(line: tables.Line) -> list[float]:
     """Seconds of an epoch of the last, expensive phase."""
     phases = [record["phases"] for record in line.runs.record[line.runs.timed]]
     return [p[-1]["seconds"] / p[-1]["epochs"] for p in phases if p]
@@ -400,7 +400,7 @@ def figures(study: Study) -> list[Figure]:
     return [_draw_heat_map(part) for part in _choose_passes(study)]
 
 
-def _draw_heat_map(part: Part) -> Figure:
+def _draw_heat_map(part: tables.Part) -> Figure:
     """Numbers on colours: blue above 0, red below."""
     numbers = np.array(
         [

@@ -19,8 +19,6 @@ from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import tables
 from tf_transfer.reports import wording
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.tables import Line
-from tf_transfer.reports.tables import Part
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import selection
 
@@ -123,7 +121,7 @@ def _or_failure(words: str, group: pd.DataFrame) -> str:
 # === Groups ===
 
 
-def _divide(study: Study) -> Iterator[Part]:
+def _divide(study: Study) -> Iterator[tables.Part]:
     """Runs by task and data, by head, adaptation and rates."""
     order = [*HEADS], [*ADAPTATIONS]
     places = [
@@ -143,7 +141,7 @@ def _divide(study: Study) -> Iterator[Part]:
         sets = of_task.groupby("data_identity", sort=False)
         for number, (_, members) in enumerate(sets, 1):
             metric = members.metric.iloc[0]
-            yield Part(
+            yield tables.Part(
                 study,
                 members,
                 f"{study.name}_{task}" + f"_{number}" * (number > 1),
@@ -155,13 +153,13 @@ def _divide(study: Study) -> Iterator[Part]:
             )
 
 
-def _divide_ensembles(study: Study) -> Iterator[Part]:
+def _divide_ensembles(study: Study) -> Iterator[tables.Part]:
     """The ensembles of each data set, both methods of those trained alike."""
     for part in _divide(study):
         joined = part.runs[part.runs.record.map(lambda r: "members" in r)]
         alike = joined.groupby(joined.settings.map(amount))
         for number, (words, runs) in enumerate(alike, 1):
-            yield Part(
+            yield tables.Part(
                 study,
                 pd.concat([part.runs.drop(joined.index), runs]),
                 f"{part.name}_{number}",
@@ -242,7 +240,7 @@ def _pick(settings: Settings, names: set[str]) -> dict[str, Any]:
 # === Rows of tables ===
 
 
-def _list_groups(part: Part) -> Iterator[Line]:
+def _list_groups(part: tables.Part) -> Iterator[tables.Line]:
     """Each group with its base, see `_base_of`."""
     for line in tables.list_groups(part):
         base = _base_of(line.runs, part.runs)
@@ -254,7 +252,7 @@ def _list_groups(part: Part) -> Iterator[Line]:
         yield dataclasses.replace(line, values=values)
 
 
-def _list_with_majority(part: Part) -> Iterator[Line]:
+def _list_with_majority(part: tables.Part) -> Iterator[tables.Line]:
     """Each group; last of all the majority baseline: of words, `O` for all."""
     yield from _list_groups(part)
     known = part.runs.record.iloc[0]["majorities"]
@@ -264,34 +262,31 @@ def _list_with_majority(part: Part) -> Iterator[Line]:
         if name in known
     }
     values = {"head_or_failure": "the majority baseline", "scores": scores}
-    yield Line(part, values=values)
+    yield tables.Line(part, values=values)
 
 
-def _list_best_rates(part: Part) -> Iterator[Line]:
+def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
     """Each head at its own best rate, where several were tried."""
     paper = part.study.paper
     varied = {*frames.VARIED, "max_epochs", *(paper.varied if paper else ())}
-    tried: dict[str, list[pd.DataFrame]] = {}
-    for group in _groups(part.runs):
-        wanted = _pick(group.settings.iloc[0], varied - {"lr"})
-        # Runs on the frozen encoder have the rate of the first phase.
-        if wanted["adaptation"] != "stack_only":
-            tried.setdefault(frames.dump(wanted), []).append(group)
-    for groups in tried.values():
-        wanted = _pick(groups[0].settings.iloc[0], varied - {"lr"})
-        rates = sorted({group.lr.iloc[0] for group in groups})
-        chosen = _choose(part.runs, paper, wanted)
-        if len(rates) < 2 or not chosen:
-            continue
-        best, base = chosen
-        values = {"rates": ", ".join(f"{rate:g}" for rate in rates)}
-        if not best.index.equals(base.index):
-            values["base_rate"] = f"{base.lr.iloc[0]:g}"
-            values["against_base"] = wording.difference(best.score, base.score)
-        yield Line(part, best, values=values)
+    # Runs on the frozen encoder have the rate of the first phase.
+    is_tried = part.runs.settings.map(lambda s: s["adaptation"] != "stack_only")
+    wanted = part.runs.settings.map(lambda s: _pick(s, varied - {"lr"}))
+    alike = part.runs[is_tried].groupby(wanted.map(frames.dump), sort=False)
+    for _, runs in alike:
+        rates = sorted({*runs.lr})
+        chosen = _choose(part.runs, paper, wanted[runs.index[0]])
+        if len(rates) > 1 and chosen:
+            best, base = chosen
+            values = {"rates": ", ".join(f"{rate:g}" for rate in rates)}
+            if not best.index.equals(base.index):
+                gain = wording.difference(best.score, base.score)
+                rate = f"{base.lr.iloc[0]:g}"
+                values |= {"base_rate": rate, "against_base": gain}
+            yield tables.Line(part, best, values=values)
 
 
-def _list_members(part: Part) -> list[Line]:
+def _list_members(part: tables.Part) -> list[tables.Line]:
     """An ensemble's members of the same seeds, then it, by each method."""
     joined = part.runs[part.runs.record.map(lambda r: "members" in r)]
     first, *_ = methods = _groups(joined)
@@ -310,7 +305,7 @@ def _list_members(part: Part) -> list[Line]:
         )
 
     return [
-        Line(
+        tables.Line(
             part,
             group,
             values={
@@ -352,7 +347,7 @@ def _share(group: pd.DataFrame, base: pd.DataFrame | None) -> str:
     return "" if pd.isna(share) else f"{share:.0f} %"
 
 
-def _seconds_to_base(line: Line) -> str:
+def _seconds_to_base(line: tables.Line) -> str:
     """Seconds until runs reach their base's validation score at its end."""
     base = line.values["base"]
     target = (line.runs if base is None else base).validation.mean()
@@ -368,7 +363,7 @@ def _seconds_to_base(line: Line) -> str:
     )
 
 
-def _seconds_by_phase(line: Line) -> dict[str, list[float]]:
+def _seconds_by_phase(line: tables.Line) -> dict[str, list[float]]:
     """Seconds of the phases that train so, of each run that has such."""
     records = line.runs.record[line.runs.timed]
     found = [
@@ -400,7 +395,7 @@ def kept_epoch(record: frames.Record, number: int) -> int:
     return record["best_epoch"] - sum(p["epochs"] for p in before)
 
 
-def _divide_phases(study: Study) -> Iterator[Part]:
+def _divide_phases(study: Study) -> Iterator[tables.Part]:
     """Of each data set a run that stacked first.
 
     It is the first run of the group with most runs; of several groups, of one
@@ -424,12 +419,12 @@ def _divide_phases(study: Study) -> Iterator[Part]:
                 f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
                 for phase in run.record["phases"]
             ]
-            yield Part(
+            yield tables.Part(
                 study, group, title + ", then ".join(phases), {"run": run}
             )
 
 
-def _list_phases(part: Part) -> Iterator[Line]:
+def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
     """Accuracies epoch by epoch, and the epochs that phases end with."""
     record, begin = part.words["run"].record, 0
     ring = {"marker": "o", "markersize": 12, "markerfacecolor": "none"}
@@ -443,16 +438,16 @@ def _list_phases(part: Part) -> Iterator[Line]:
                 "curve": curve,
                 "begins": [begin] * (begin > 0),
             }
-            yield Line(part, values=values)
+            yield tables.Line(part, values=values)
         kept = begin + kept_epoch(record, number)
         values = {"split": "kept epoch", "curve": {kept: curve[kept]}}
-        yield Line(
+        yield tables.Line(
             part, values={**values, "style": {**ring, "linestyle": "none"}}
         )
         begin += len(points)
 
 
-def _divide_lengths(study: Study) -> Iterator[Part]:
+def _divide_lengths(study: Study) -> Iterator[tables.Part]:
     """Runs that differ in nothing but when the first phase ended."""
     own = {"phase_one_epochs", "phase_one_gap"}
     for part in _divide(study):
@@ -473,10 +468,12 @@ def _divide_lengths(study: Study) -> Iterator[Part]:
             base = _base_of(runs, part.runs)
             level = {} if base is None else {"finetune-only": base.score.mean()}
             if len({s["phase_one_epochs"] for s in runs.settings}) > 1:
-                yield Part(study, runs, title, {**part.words, "level": level})
+                yield tables.Part(
+                    study, runs, title, {**part.words, "level": level}
+                )
 
 
-def _list_lengths(part: Part) -> list[Line]:
+def _list_lengths(part: tables.Part) -> list[tables.Line]:
     """Each group, with its epochs in the first phase, rising.
 
     A line joins those with as many as were asked for, none those with a gap.
@@ -496,7 +493,7 @@ def _list_lengths(part: Part) -> list[Line]:
     return sorted(lines, key=lambda line: line.values["kept_epochs"])
 
 
-def _list_best_groups(part: Part) -> list[Line]:
+def _list_best_groups(part: tables.Part) -> list[tables.Line]:
     """Each head and adaptation at the better rates, live and cached apart.
 
     Two lines of each: its epochs, and the end. A single one has nothing beside
@@ -522,7 +519,7 @@ def _list_best_groups(part: Part) -> list[Line]:
             ),
         ):
             values = {"curve_name": name, "curve": curve, "style": style}
-            lines.append(Line(part, group, values=values))
+            lines.append(tables.Line(part, group, values=values))
     return lines if len(groups) > 1 else []
 
 

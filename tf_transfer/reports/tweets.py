@@ -20,8 +20,6 @@ from tf_transfer.reports import tables
 from tf_transfer.reports import wording
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.tables import Line
-from tf_transfer.reports.tables import Part
 
 NAMES = {"fine_tuning": "unfrozen", "last_2": "last two blocks"}
 F1 = {"f1": "F1", "f1_macro": "macro F1"}  # of two labels, and of many
@@ -92,7 +90,7 @@ def _name_rate(group: pd.DataFrame) -> str:
 # === Data sets ===
 
 
-def _divide(study: Study) -> Iterator[Part]:
+def _divide(study: Study) -> Iterator[tables.Part]:
     """Runs on held-out texts, then those in folds, by their texts.
 
     They are named so that files can be told apart. The most trained groups
@@ -114,7 +112,7 @@ def _divide(study: Study) -> Iterator[Part]:
             folds = members.record.iloc[0]["folds"]
             tested = members.sizes.iloc[0].get("test", 0)
             held_out = f"{tested:,} held-out texts"
-            yield Part(
+            yield tables.Part(
                 study,
                 members,
                 f"{study.name}_{task}" + f"_{number}" * (number > 1),
@@ -127,7 +125,7 @@ def _divide(study: Study) -> Iterator[Part]:
             )
 
 
-def _divide_by_size(study: Study) -> Iterator[Part]:
+def _divide_by_size(study: Study) -> Iterator[tables.Part]:
     """The encoders of each data set, by their number of training examples."""
     for part in PARTS["held_out"](study):
         encoders = part.runs[~part.runs.baseline]
@@ -136,7 +134,7 @@ def _divide_by_size(study: Study) -> Iterator[Part]:
             yield dataclasses.replace(part, runs=runs, words=words)
 
 
-PARTS: dict[str, Callable[[Study], list[Part]]] = {
+PARTS: dict[str, Callable[[Study], list[tables.Part]]] = {
     "folds": lambda s: [p for p in _divide(s) if p.words["in_folds"]],
     "held_out": lambda s: [p for p in _divide(s) if not p.words["in_folds"]],
     "sizes": lambda s: [*_divide_by_size(s)],
@@ -151,13 +149,15 @@ def _measure_accuracies(group: pd.DataFrame) -> list[float]:
     return wording.known(measures.measure_runs("accuracy", group))
 
 
-def _measure_f1(part: Part, group: pd.DataFrame) -> dict[str, measures.Values]:
+def _measure_f1(
+    part: tables.Part, group: pd.DataFrame
+) -> dict[str, measures.Values]:
     """The F1 that all runs of a part have, of a label or macro, by title."""
     shared = [n for n in F1 if all(n in found for found in part.runs.metrics)]
     return {F1[n]: measures.measure_runs(n, group) for n in shared[:1]}
 
 
-def _list_groups(part: Part) -> Iterator[Line]:
+def _list_groups(part: tables.Part) -> Iterator[tables.Line]:
     """Each group with its published row, and what half a point costs."""
     published = {
         group: row
@@ -184,7 +184,7 @@ def _list_groups(part: Part) -> Iterator[Line]:
 
 
 def _pivot(
-    part: Part,
+    part: tables.Part,
     index: Callable[[pd.DataFrame], float],
     column: Callable[[pd.DataFrame], str],
 ) -> pd.DataFrame:
@@ -200,18 +200,18 @@ def _pivot(
     return wide.map(lambda scores: scores if isinstance(scores, list) else [])
 
 
-def _list_rates(part: Part) -> list[Line]:
+def _list_rates(part: tables.Part) -> list[tables.Line]:
     """Accuracies by rate and what trains, where these are a grid."""
     grid = _pivot(part, lambda group: group.lr.iloc[0], _describe)
     is_grid = ((grid.map(len) > 0).sum() > 1).sum() > 1
     return [
-        Line(part, values={"lr": lr, "scores": dict(scores)})
+        tables.Line(part, values={"lr": lr, "scores": dict(scores)})
         for lr, scores in grid.iterrows()
         if is_grid
     ]
 
 
-def _list_sizes(part: Part) -> list[Line]:
+def _list_sizes(part: tables.Part) -> list[tables.Line]:
     """Accuracies by examples, of each rate and what trains with several."""
     curves = _pivot(
         part,
@@ -220,17 +220,17 @@ def _list_sizes(part: Part) -> list[Line]:
     )
     curves = curves.loc[:, (curves.map(len) > 0).sum() > 1]
     return [
-        Line(part, values={"examples": size, "scores": dict(scores)})
+        tables.Line(part, values={"examples": size, "scores": dict(scores)})
         for size, scores in curves.iterrows()
         if any(scores)
     ]
 
 
-def _list_curves(part: Part) -> list[Line]:
+def _list_curves(part: tables.Part) -> list[tables.Line]:
     """Accuracies by the number of examples, of each rate and what trains."""
     lines = [line.values for line in _list_sizes(part)]
     return [
-        Line(
+        tables.Line(
             part,
             values={
                 "label": label,
@@ -245,7 +245,7 @@ def _list_curves(part: Part) -> list[Line]:
     ]
 
 
-def _show_extremes(line: Line) -> str:
+def _show_extremes(line: tables.Line) -> str:
     scores = _measure_accuracies(line.runs)
     return f"{min(scores):.1f} to {max(scores):.1f}" if scores[1:] else ""
 
@@ -296,7 +296,7 @@ def figures(study: Study) -> list[Figure]:
     return pictures
 
 
-def _choose_boxes(part: Part) -> dict[str, pd.DataFrame]:
+def _choose_boxes(part: tables.Part) -> dict[str, pd.DataFrame]:
     """Groups of several values; of many groups, those at the paper's rate."""
     groups = [
         line.runs
