@@ -124,7 +124,10 @@ def test_without_a_file_there_are_no_tables(runs, tmp_path):
         ('"spread 1"', '"spraed 1"', r"Known are text, spread, change, inter"),
         ('"groups"', '"runs"', r"rows: 'runs' is not known. Known are over"),
         ('"task"\n', '"tasks"\n', r"of: 'tasks' is not known. Known are stu"),
-        ('["n", "n"]', '["n"]', r"column n: give a title, a measure and a "),
+        ('["n", "n"]', '["n"]', r"column n: give texts for a title, a "),
+        ('"n"]', "5]", r"column n: give texts for a title, a measure"),
+        ('"spread 1"', '"spread x"', r"column score: give texts for a title"),
+        ("{task}", "{}", r"has no word"),
         ("optional", "optoinal", r"table mine_{part}: .* 'optoinal'"),
         ('caption = "', '#"', r"table mine_{part}: .* 'caption'"),
         ("{task}", "{tasks}", r"table mine_{part}: has no word 'tasks'"),
@@ -139,6 +142,58 @@ def test_what_is_wrong_in_a_file_is_named(
     with pytest.raises(UserError, match=message) as error:
         tables.fill_tables(study)
     assert str(tmp_path / "my_own" / "tables.toml") in str(error.value)
+
+
+# === Figures ===
+
+FIGURE = """
+[[figure]]
+name = "mine_{study}"
+caption = "Score against time"
+rows = "groups"
+x = "seconds"
+y = "score"
+xlabel = "seconds, {task}"
+colour = "setting:batch_size"
+has_front = true
+xscale = "zero"
+"""
+
+
+def test_a_figure_of_ones_own_has_a_curve_for_each_name(runs, tmp_path):
+    study = collect(runs, tmp_path, FIGURE)
+    [part] = page.make_page([study], runs).parts
+    names = [figure.name for figure in part.figures]
+    assert names == ["my_own_A_mine_A"]
+    drawn = part.figures[0].render.args[0]
+    [axis] = drawn.axes
+    assert axis.get_xlabel() == "seconds, rte"
+    assert axis.get_ylabel() == "accuracy on test, points"
+    [legend] = drawn.legends
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["1", "everything", "last 1"]  # colours, then markers
+    points = {
+        tuple(line.get_xydata()[0].round(6)): line.get_marker()
+        for line in axis.lines
+        if len(line.get_xydata()) == 1 and line.get_marker() in "os"
+    }
+    assert points == {(40.0, 82.0): "o", (10.0, 73.5): "s"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('"score"', '"scor"', r"figure mine_{study}: measure: 'scor' is not k"),
+        ('"zero"', '"nought"', r"xscale: 'nought' is not known. Known are"),
+        ("xlabel", "label", r"figure mine_{study}: missing a required argum"),
+    ],
+)
+def test_what_is_wrong_in_a_figure_is_named(
+    before, after, message, runs, tmp_path
+):
+    study = collect(runs, tmp_path, FIGURE.replace(before, after, 1))
+    with pytest.raises(UserError, match=message):
+        tables.draw_figures(study)
 
 
 # === Wording ===

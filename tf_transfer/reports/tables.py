@@ -342,7 +342,7 @@ def _word(where: str, text: str, part: Part) -> str:
     words = {"part": part.name, "study": part.study.name, **part.words}
     try:
         return text.format(**words)
-    except KeyError as error:
+    except (LookupError, ValueError) as error:
         raise UserError(
             f"{where}: has no word {error}. Known are {', '.join(words)}."
         ) from None
@@ -413,11 +413,15 @@ def _make_cells(
     where: str, column: Sequence[str], line: Line, look_up: Look
 ) -> dict[str, Any]:
     """The cells of a column, or of several, in a row; by title."""
-    where = f"{where}, column {' '.join(column[:1])}"
-    if not 2 <= len(column) <= 4:
-        raise UserError(f"{where}: give a title, a measure and a format.")
-    title, measure, form = [*column, "text"][:3]
-    form, _, digits = form.partition(" ")
+    title, measure, form = [*column, "text", "text"][:3]
+    where = f"{where}, column {title}"
+    form, _, digits = str(form).partition(" ")
+    is_text = all(isinstance(text, str) for text in column)
+    if not (is_text and 2 <= len(column) <= 4 and (digits or "2").isdigit()):
+        raise UserError(
+            f"{where}: give texts for a title, a measure and a format, such as "
+            "spread 2."
+        )
     show = _find(f"{where}: format", form, FORMATS)
     value = look_up(where, measure, line)
     values = value if isinstance(value, Mapping) else {"": value}
@@ -511,13 +515,18 @@ def _draw(
         curves: dict[str, plots.Curve] = {}
         level: dict[str, float] = {}
         surpassed: list[tuple[float, float]] = []
-        texts = [*dict.fromkeys(at(label, line) for line in lines)]
+        texts = [
+            *dict.fromkeys(str(claims.plain(at(label, one))) for one in lines)
+        ]
         names = [
             *dict.fromkeys(at(x, line) for line in lines if xscale == NAMES)
         ]
         for line in lines:
-            text, value = at(label, line), at(y, line)
-            shade, shape = (at(key or label, line) for key in (colour, marker))
+            text, shade, shape = (
+                str(claims.plain(at(key or label, line)))
+                for key in (label, colour, marker)
+            )
+            value = at(y, line)
             if not isinstance(value, Mapping):
                 place = at(x, line)
                 if names:
