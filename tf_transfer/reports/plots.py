@@ -195,6 +195,7 @@ def draw_panels(
     height: float = 3.3,
     dress: Callable[[Axes], object] | None = None,
     handles: Handles | None = None,
+    width: float | None = None,
 ) -> study.Figure:
     """Curves with error bars, in panels.
 
@@ -205,8 +206,10 @@ def draw_panels(
         height: of a panel, in inches.
         dress: what else is done to a panel, such as its scale.
         handles: the legend, if not the curves and levels by their labels.
+        width: of the figure, in inches, if not the usual one.
     """
     figure, axes = make_panels(len(panels), height)
+    figure.set_figwidth(width or figure.get_figwidth())
     shown: Handles = {}
     for axis, panel in zip(axes, panels):
         for label, curve in panel.curves.items():
