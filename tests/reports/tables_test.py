@@ -127,6 +127,7 @@ def test_without_a_file_there_are_no_tables(runs, tmp_path):
         ('["n", "n"]', '["n"]', r"column n: give texts for a title, a "),
         ('"n"]', "5]", r"column n: give texts for a title, a measure"),
         ('"spread 1"', '"spread x"', r"column score: give texts for a title"),
+        ('"spread 1"', '"interval"', r"column score: score is nothing to show"),
         ("{task}", "{}", r"has no word"),
         ("optional", "optoinal", r"table mine_{part}: .* 'optoinal'"),
         ('caption = "', '#"', r"table mine_{part}: .* 'caption'"),

@@ -236,11 +236,11 @@ def _share(score: float, full: float) -> str:
 
 def _show_published(curve: tables.Part, blocks: Blocks) -> str:
     """The authors' mean and deviation at a number of trained blocks."""
-    known = curve.words["published"].get(str(blocks))
-    if not known:
-        return ""
-    deviation = "" if known[2] is None else f" ± {known[2]:.2f}"
-    return f"{known[0]:.2f}{deviation}"
+    mean, _, deviation, *_ = curve.words["published"].get(
+        str(blocks), [float("nan")] * 3
+    )
+    after = "" if deviation is None else f" ± {deviation:.2f}"
+    return "" if pd.isna(mean) else f"{mean:.2f}{after}"
 
 
 def _list_blocks(curve: tables.Part) -> list[tables.Line]:
@@ -387,21 +387,22 @@ def _list_search(part: tables.Part) -> list[tables.Line]:
     groups = runs.groupby(["text", "untrained", "lr"])
     means = groups.validation.mean()
     best = means.groupby(["text", "untrained"]).transform("max") == means
-    lines = []
-    for (text, untrained, lr), group in groups:
-        of_text = runs[runs.text == text]
-        published = _find_sweep(part.study, of_text).get(
-            str(round(lr / SWEEP_UNIT)), ""
+    sweeps = {
+        text: _find_sweep(part.study, of_text)
+        for text, of_text in runs.groupby("text")
+    }
+    return [
+        tables.Line(
+            part,
+            group,
+            values={
+                "untrained": untrained,
+                "best": "best" if best[text, untrained, lr] else "",
+                "published": sweeps[text].get(str(round(lr / SWEEP_UNIT)), ""),
+            },
         )
-        values: dict[str, Any] = {
-            "best": "best" if best[text, untrained, lr] else ""
-        }
-        values |= {
-            "untrained": untrained,
-            "published": published and f"{published:.2f}",
-        }
-        lines.append(tables.Line(part, group, values=values))
-    return lines
+        for (text, untrained, lr), group in groups
+    ]
 
 
 def _find_sweep(study: Study, runs: pd.DataFrame) -> dict[str, float]:

@@ -17,7 +17,6 @@ from tf_transfer.reports import measures
 from tf_transfer.reports import plots
 from tf_transfer.reports import tables
 from tf_transfer.reports import wording
-from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Study
 from tf_transfer.utils import selection
 
@@ -171,7 +170,11 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     longest = max(max(tables.seconds(row.runs)) for row in timed)
     asked = study.options.budgets or [q * longest for q in QUARTERS]
     for budget in sorted({*asked, *published}):
-        scores = {row.trains: _reach(row, budget) for row in timed}
+        scores = {
+            row.trains: measures.measure_runs("score_within", row.runs, budget)
+            for row in timed
+        }  # none where one run has none
+        scores = {n: [] if None in v else v for n, v in scores.items()}
         means = {name: wording.mean(values) for name, values in scores.items()}
         best = np.nanmax([*means.values(), -np.inf])
         yield tables.Line(
@@ -187,12 +190,6 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
                 ),
             },
         )
-
-
-def _reach(row: Row, seconds: float) -> measures.Values:
-    """Scores of a row's runs within a time; none where one has none."""
-    values = measures.measure_runs("score_within", row.runs, seconds)
-    return values if None not in values else []
 
 
 MEASURES: dict[str, tables.Measure] = {

@@ -210,20 +210,36 @@ def _list_with_majority(part: tables.Part) -> list[tables.Line]:
 
 def _list_published(part: tables.Part) -> list[tables.Line]:
     """The rows of the paper's table, ours beside its figures, if any is run."""
-    lines, filled = [], 0
-    for row in part.words["rows"]:
-        ours = tables.find_published(
-            part.runs, part.study.paper, row["settings"]
+    paper = part.study.paper
+    rows = [
+        (row, tables.find_published(part.runs, paper, row["settings"]))
+        for row in part.words["rows"]
+    ]
+    return [
+        tables.Line(
+            part,
+            values={
+                "name": row["name"],
+                "runs": len(ours) or "",
+                "figures": {
+                    name: value
+                    for (metric, title), figure in zip(
+                        SCORES.items(), row["figures"]
+                    )
+                    for name, value in (
+                        (title, _show_score(ours, metric)),
+                        (f"{title}, paper", round(100 * figure, 1)),
+                    )
+                },
+            },
         )
-        filled += len(ours)
-        figures: dict[str, object] = {}
-        for (name, title), figure in zip(SCORES.items(), row["figures"]):
-            values = measures.measure_runs(name, ours)
-            figures[title] = wording.spread(values)
-            figures[f"{title}, paper"] = round(100 * figure, 1)
-        known = {"name": row["name"], "runs": len(ours) or ""}
-        lines.append(tables.Line(part, values={**known, "figures": figures}))
-    return lines if filled else []
+        for row, ours in rows
+        if any(len(ours) for _, ours in rows)
+    ]
+
+
+def _show_score(runs: pd.DataFrame, metric: str) -> str:
+    return wording.spread(measures.measure_runs(metric, runs))
 
 
 def _list_combinations(part: tables.Part) -> list[tables.Line]:

@@ -28,7 +28,7 @@ has `{}` in place of the name.
     colour = "setting:pooling"
 
 An experiment's module may have `MEASURES`, `ROWS` and `PARTS` of its own, which
-come before those here. `_fill` and `_draw` have all keys.
+come before those here. The arguments of `_fill` and `_draw` are all the keys.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ NAMES = "names"  # an x scale: words
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Runs that a table is of.
+    """Runs that a table or a panel is of.
 
     Attributes:
         study: theirs.
@@ -87,13 +87,14 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What a row of a table is made from.
+    """What a row of a table, or a point or curve of a figure, is made from.
 
     Attributes:
-        part: of the table.
+        part: of the table or panel.
         runs: what is measured; without any, `values` has all that is known.
         row: of the overview, or None.
-        values: measures that need no looking up, by name.
+        values: measures that are known already, by name; of a curve, `style`
+            too, see `plots.Curve`.
     """
 
     part: Part
@@ -176,7 +177,8 @@ MEASURES: dict[str, Measure] = {
     ],
     "failed": lambda line: describe_failure(line.runs),
 }
-# Of a value or, but for the first two, the mean of several.
+# Each shows one value or several. `spread` and `change` need several, one for
+# each run, `interval` an `overview.Ranged`; the others show a mean of several.
 FORMATS: dict[str, Callable[[Any, int], Any]] = {
     "text": lambda value, digits: value,
     "spread": wording.spread,
@@ -425,14 +427,19 @@ def _make_cells(
     show = _find(f"{where}: format", form, FORMATS)
     value = look_up(where, measure, line)
     values = value if isinstance(value, Mapping) else {"": value}
-    return {
-        title.format(key): (
-            one
-            if one is None or isinstance(one, str)
-            else show(one, int(digits or 2))
-        )
-        for key, one in values.items()
-    }
+    try:
+        return {
+            title.format(key): (
+                one
+                if one is None or isinstance(one, str)
+                else show(one, int(digits or 2))
+            )
+            for key, one in values.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{where}: {measure} is nothing to show as {form}."
+        ) from error
 
 
 def _look_up(

@@ -103,7 +103,7 @@ def _divide(study: Study) -> Iterator[tables.Part]:
     ).sort_values(
         ["baseline", "trained", "approach", "examples", "lr", "cached"]
     )
-    in_folds = runs.record.map(lambda r: bool(r["folds"])).astype(bool)
+    in_folds = ordered.record.map(lambda r: bool(r["folds"])).astype(bool)
     for kind in (ordered[~in_folds], ordered[in_folds]):
         of_kind = [m for _, m in kind.groupby(["task", "data_identity"])]
         of_kind.sort(key=len, reverse=True)
