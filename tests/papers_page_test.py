@@ -13,6 +13,7 @@ from tf_transfer import experiment
 from tf_transfer import predict
 from tf_transfer.config import command_line
 from tf_transfer.reports import claims
+from tf_transfer.reports import page
 from tf_transfer.reports import study
 from tf_transfer.reports import summary
 from tf_transfer.sweeps import grid
@@ -121,10 +122,14 @@ def written_names(name):
         if runs
         for found in study.collect({**kept, "runs": runs}, FOLDER)
     ]
-    module = study.module_of(name)
+    pages = [page.make_part(found, found.rows) for found in studies]
     return {
-        "table": {t.name for found in studies for t in module.tables(found)},
-        "figure": {f.name for found in studies for f in module.figures(found)},
+        kind: {
+            made.name.removeprefix(f"{part.id}_")
+            for part in pages
+            for made in getattr(part, f"{kind}s")
+        }
+        for kind in ("table", "figure")
     }
 
 

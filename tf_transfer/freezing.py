@@ -35,7 +35,6 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
@@ -490,6 +489,7 @@ class Study:
 
 
 # Flags of the study alone, and those that it gives each trial itself.
+POINTS = "operating_points"  # a table of the report
 STUDY_FLAGS = (
     "out",
     "cache_dir",
@@ -512,21 +512,20 @@ def flags_of_trials(settings: Settings) -> dict[str, Any]:
 
 
 def format_report(
-    settings: Settings, runs: Sequence[Any], make: Callable[..., list]
+    settings: Settings, runs: Sequence[Any], names: str | tuple[str, ...]
 ) -> str:
     """What the report says of some runs, as text.
 
     Args:
         settings: of the study.
         runs: of one or several studies.
-        make: returns tables of rows and options; such as `results` of
-            `reports.freezing_tables`.
+        names: what the names of its tables begin with.
     """
-    from tf_transfer.reports import freezing_tables
     from tf_transfer.reports import options
     from tf_transfer.reports import reading
     from tf_transfer.reports import study as lib
     from tf_transfer.reports import summary
+    from tf_transfer.reports import tables
 
     records = []
     # A run of the search is a trial, too, where the task's own files validate.
@@ -544,20 +543,16 @@ def format_report(
         qualities=operating.parse_qualities(settings.quality),
         level=settings.interval or operating.LEVEL,
     )
-    texts = []
-    for study in lib.collect(made, options=asked):
-        rows = freezing_tables.rows_of(study.runs, study.paper, study.published)
-        if rows:  # the search has none
-            texts += [
-                f"{table.caption}\n\n{table.frame.to_string(index=False)}\n"
-                for table in make(rows, asked)
-            ]
-    return "\n".join(texts)
+    return "\n".join(
+        f"{table.caption}\n\n{table.frame.to_string(index=False)}\n"
+        for study in lib.collect(made, options=asked)
+        for table in tables.fill_tables(study)
+        if table.name.startswith(names)  # the search has none
+    )
 
 
 def run_studies(settings: Settings) -> None:
     """The whole study of each task; prints each as soon as it is done."""
-    from tf_transfer.reports import freezing_tables
     from tf_transfer.sweeps import execute
 
     runs: list[Any] = []
@@ -568,18 +563,10 @@ def run_studies(settings: Settings) -> None:
             study = Study(of_task, pool)
             study.run()
             runs += study.runs
-            text = format_report(settings, study.runs, freezing_tables.results)
+            text = format_report(settings, study.runs, (POINTS, "freezing_"))
             print(f"\n{text}")
     if len(tasks) > 1:
-        print(
-            format_report(
-                settings,
-                runs,
-                lambda rows, asked: [
-                    freezing_tables.tabulate_points(rows, asked)
-                ],
-            )
-        )
+        print(format_report(settings, runs, POINTS))
     print(
         "All tables, the figure and the paper's claims: python -m "
         f"tf_transfer.report {settings.out}"

@@ -10,8 +10,8 @@ from tests import commands
 from tests.reports import made_up
 from tf_transfer.reports import claims
 from tf_transfer.reports import freezing
-from tf_transfer.reports import freezing_tables
 from tf_transfer.reports import operating
+from tf_transfer.reports import tables as tables_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments", "freezing")
 PAPER = claims.read(os.path.join(FOLDER, "claims.toml"))
@@ -68,7 +68,7 @@ def tables(*groups, **options):
     """Tables by name, each with its rows as dicts."""
     return {
         table.name: table.frame.to_dict("records")
-        for table in freezing.tables(collect(*groups, **options))
+        for table in tables_lib.fill_tables(collect(*groups, **options))
     }
 
 
@@ -154,7 +154,7 @@ def test_full_models_that_train_less_are_rows_of_their_own():
         row["score"] for row in alone["freezing_mrpc_live"]
     ][1:]
     assert not any("untrained" in row for row in alone["operating_points"])
-    [figure] = freezing.figures(collect(usual, left_out))
+    [figure] = tables_lib.draw_figures(collect(usual, left_out))
     assert b"live, untrained bias,norm" in figure.svg
 
 
@@ -278,7 +278,7 @@ def test_the_qualities_and_intervals_that_are_asked_for():
     assert points["> 50 %"]["interval"] == "0 to 1"
     [caption] = [
         table.caption
-        for table in freezing.tables(collect(write(trials), level=0.8))
+        for table in tables_lib.fill_tables(collect(write(trials), level=0.8))
         if table.name == "operating_points"
     ]
     assert "holds 80 % of resampled trials" in caption
@@ -434,7 +434,7 @@ def test_the_search_is_a_table_of_its_own():
         ("1e-05", "70.00", "", "62.67"),
         ("2e-05", "75.00", "best", "65.92"),
     ]
-    assert freezing.figures(collect(records)) == []
+    assert tables_lib.draw_figures(collect(records)) == []
 
 
 def test_a_search_has_its_best_rate_for_each_kind_of_full_model():
@@ -482,7 +482,7 @@ def test_what_the_cache_saves_is_summed_over_the_same_runs():
 
 def test_the_figure_has_intervals_and_every_trial():
     records = write({"all": [67, 68], 3: [62, 63], 1: [57, 58]}, "rte")
-    drawn = freezing.figures(collect(records))
+    drawn = tables_lib.draw_figures(collect(records))
     assert [figure.name for figure in drawn] == ["relative_scores"]
     assert drawn[0].render("png").startswith(b"\x89PNG")
     assert "every trial as a point" in drawn[0].caption
@@ -497,21 +497,19 @@ def test_several_encoders_are_one_figure():
         blocks=24,
         max_epochs=10,
     )
-    drawn = freezing.figures(collect(base, large))
+    drawn = tables_lib.draw_figures(collect(base, large))
     assert [f.name for f in drawn] == ["relative_scores", "encoders"]
     assert b"roberta_large_en" in drawn[1].svg
 
 
 def test_the_published_curve_is_relative_to_the_authors_full_model():
-    [row] = freezing_tables.rows_of(
-        collect(write({"all": [80], 1: [70]}, "rte", blocks=12)).runs,
-        PAPER,
-        PUBLISHED,
+    [curve] = freezing.list_curves(
+        collect(write({"all": [80], 1: [70]}, "rte", blocks=12))
     )
-    frozen, scores = freezing._published_curve(row)
-    assert frozen == [6, 7, 8, 9, 10, 11, 12]
+    frozen, scores = zip(*freezing.published_curve(curve).items())
+    assert list(frozen) == [6, 7, 8, 9, 10, 11, 12]
     assert scores[0] == pytest.approx(68.71 - 67.55)  # by their averaging
-    [figure] = freezing.figures(
+    [figure] = tables_lib.draw_figures(
         collect(write({"all": [80, 81], 1: [70, 71]}, "rte", blocks=12))
     )
     assert "published for these settings, by their own" in figure.caption

@@ -10,8 +10,9 @@ import pytest
 from tests import commands
 from tests.reports import made_up
 from tf_transfer.reports import claims
-from tf_transfer.reports import details
 from tf_transfer.reports import glue
+from tf_transfer.reports import plots
+from tf_transfer.reports import tables as tables_lib
 
 PAPER = claims.read(
     os.path.join(commands.ROOT, "experiments", "glue", "claims.toml")
@@ -57,7 +58,7 @@ def tables(*groups, **options):
     """Tables by name, each with its rows as dicts."""
     return {
         table.name: table.frame.to_dict("records")
-        for table in glue.tables(collect(*groups, **options))
+        for table in tables_lib.fill_tables(collect(*groups, **options))
     }
 
 
@@ -93,22 +94,28 @@ def test_runs_that_the_limit_ended_say_so():
     assert {row["epochs"] for row in rows} == {"4.0 (limit)"}
 
 
+def list_front(rows):
+    return [row["trains"] for row in rows if row["on the front"] == "yes"]
+
+
 def test_the_front_leaves_out_what_is_surpassed():
-    rows = tables(write({"all": 70, "2": 66, "1": 68}))["front"]
-    assert [row["trains"] for row in rows] == ["last 1", "everything"]
+    rows = tables(write({"all": 70, "2": 66, "1": 68}))["costs"]
+    assert list_front(rows) == ["everything", "last 1"]
 
 
 def test_points_of_a_front():
-    assert details.is_on_front([1, 2, 3], [5, 4, 6]) == [True, False, True]
-    assert details.is_on_front([1, 1], [5, 5]) == [True, True]  # a tie
-    assert details.is_on_front([1, 1], [5, 6]) == [False, True]
+    find = plots.find_front
+    assert find([(1, 5), (2, 4), (3, 6)]) == [True, False, True]
+    assert find([(1, 5), (1, 5)]) == [True, True]  # a tie
+    assert find([(1, 5), (1, 6)]) == [False, True]
+    assert plots.draw_front([(3, 6), (1, 5), (2, 4)]).x == [1, 3]
 
 
 def test_a_row_that_did_not_train_is_on_no_front():
     rows = tables(
         write(FINALS, majorities={"accuracy": 0.62}),  # last 1 has 65
-    )["front"]
-    assert "last 1" not in [row["trains"] for row in rows]
+    )["costs"]
+    assert "last 1" not in list_front(rows)
 
 
 def test_a_cached_prefix_counts_as_if_its_run_had_built_it():
@@ -133,13 +140,13 @@ def test_times_of_another_machine_or_a_cold_start_are_left_out(difference):
     assert find(rows, trains="last 1")["time, s"] == "200.0 ± 0.0"
 
 
-def test_other_metrics_stand_in_a_table_of_their_own():
+def test_other_metrics_are_columns_of_their_own():
     metrics = {"accuracy": 0.8, "matthews": 0.3}
     records = write({"all": 70}, "cola", metrics=metrics)
     records[1]["metrics"] = {**metrics, "matthews": 0.5}
-    [row] = tables(records)["other_metrics"]
-    assert (row["metric"], row["n"]) == ("matthews", 2)
-    assert row["score"] == f"40.00 ± {200**0.5:.2f}"
+    [row] = tables(records)["costs"]
+    assert row["matthews"] == f"40.00 ± {200**0.5:.2f}"
+    assert "accuracy" not in row
 
 
 # === Rates ===
@@ -224,7 +231,7 @@ def test_only_the_paper_s_runs_fill_its_numbered_tables(changes, number):
     made = collect(write(FINALS, **changes))
     [caption] = [
         table.caption
-        for table in glue.tables(made)
+        for table in tables_lib.fill_tables(made)
         if table.name.startswith("epochs_")
     ]
     if number:
@@ -276,12 +283,12 @@ def test_times_that_are_asked_for_stand_beside_the_paper_s_seconds():
 
 
 def test_what_rte_saves_is_told_in_the_paper_s_seconds():
-    rows = tables(write(FINALS), published=PUBLISHED)["savings"]
+    rows = tables(write(FINALS), published=PUBLISHED)["costs"]
     row = find(rows, trains="last 4")
-    assert (row["everything, s"], row["saved, s"]) == ("400.0", "144.0")
-    assert row["saved, %"] == "36.00"
-    assert "1,526 s" in row["published"] and "3,263 s" in row["published"]
-    assert find(rows, trains="last 1")["published"] == ""
+    assert row["saved, s"] == "144.0" and row["saved, %"] == "36.00"
+    published = row["published saving"]
+    assert "1,526 s" in published and "3,263 s" in published
+    assert find(rows, trains="last 1")["published saving"] == ""
 
 
 def test_the_share_of_trained_blocks_is_a_column(report):
@@ -328,13 +335,13 @@ def test_a_seed_that_has_ended_no_epoch_leaves_the_cell_empty():
 
 def test_rates_are_drawn_where_there_are_several():
     both = write(FINALS), write({"all": 40, "4": 50}, lr=5e-4)
-    drawn = {f.name: f for f in glue.figures(collect(*both))}
+    drawn = {f.name: f for f in tables_lib.draw_figures(collect(*both))}
     assert b"lr 0.0005" in drawn["rates"].svg
     assert drawn["rates"].render("png").startswith(b"\x89PNG")
 
 
 def test_both_figures_are_drawn():
-    drawn = glue.figures(collect(write(FINALS)))
+    drawn = tables_lib.draw_figures(collect(write(FINALS)))
     assert [f.name for f in drawn] == ["score_against_time", "front"]
     for figure in drawn:
         assert figure.render("png").startswith(b"\x89PNG")
@@ -348,8 +355,8 @@ def test_runs_without_times_have_tables_and_no_figure():
         for epoch in record["epochs"]:
             epoch["seconds"] = None
     made = collect(records)
-    assert glue.figures(made) == []
-    names = {table.name for table in glue.tables(made)}
+    assert tables_lib.draw_figures(made) == []
+    names = {table.name for table in tables_lib.fill_tables(made)}
     assert names == {"costs", "epochs_rte"}
 
 

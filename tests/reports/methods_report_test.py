@@ -18,6 +18,7 @@ from tf_transfer.reports import overview
 from tf_transfer.reports import page
 from tf_transfer.reports import plots
 from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import tables
 from tf_transfer.sweeps import grid as grid_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
@@ -126,7 +127,7 @@ def test_all_methods_are_in_one_study_against_training_everything(study):
 
 
 def test_the_table_has_every_cost_and_the_time_to_a_share(study):
-    table, *published = report.tables(study)
+    table, *published = tables.fill_tables(study)
     by_name = table.frame.set_index("trains")
     lora = by_name.loc["last 2 lora8 (cached)"]
     assert lora["trained"] == "25,000"
@@ -213,7 +214,7 @@ def test_another_alpha_is_another_row_and_never_a_choice():
 
 def test_each_cost_has_a_front(study):
     first = first_figure.draw(study, study.rows)
-    figures = [first, *report.figures(study)]
+    figures = [first, *tables.draw_figures(study)]
     assert [figure.name for figure in figures] == [
         "score_against_seconds",
         "score_against_memory",
@@ -223,7 +224,7 @@ def test_each_cost_has_a_front(study):
 
 
 def test_what_trains_and_where_are_told_apart(study):
-    assert {report._method_and_blocks(row) for row in study.rows} == {
+    assert {report.method_and_blocks(row.approach) for row in study.rows} == {
         ("full", "everywhere"),
         ("lora8", "everywhere"),
         ("lora8", "last 2"),
@@ -254,7 +255,7 @@ def test_rows_of_long_names_are_told_apart_in_a_figure(study):
 def test_schedules_and_probes_have_names(study, approach, words, label):
     assert overview.name_approach(approach, False) == words
     row = dataclasses.replace(study.rows[0], approach=approach)
-    assert " ".join(report._method_and_blocks(row)) == label
+    assert " ".join(report.method_and_blocks(row.approach)) == label
 
 
 def test_the_brief_names_a_method_before_its_blocks(study):

@@ -9,6 +9,7 @@ from tests.reports import made_up
 from tf_transfer.reports import claims
 from tf_transfer.reports import multitask
 from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import tables
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "multitask"))
@@ -71,7 +72,7 @@ def collect(*groups):
 
 
 def tables_of(study):
-    return {table.name: table.frame for table in multitask.tables(study)}
+    return {table.name: table.frame for table in tables.fill_tables(study)}
 
 
 def judged(study):
@@ -294,7 +295,7 @@ def test_a_change_is_from_the_pass_before_it():
         "paraphrase": ["-1.00 ± 0.00", "+6.00 ± 0.00", "-6.00 ± 0.00"],
         "similarity": ["-2.00 ± 0.00", "-0.50 ± 0.00", "+20.00 ± 0.00"],
     }
-    figures = multitask.figures(study)
+    figures = [*multitask.figures(study), *tables.draw_figures(study)]
     assert [f.name for f in figures] == ["forgetting_A", "passes_A"]
     assert all(f.render("png").startswith(b"\x89PNG") for f in figures)
 
@@ -328,7 +329,7 @@ def test_cached_runs_are_compared_though_others_freeze_nothing():
 
 def test_runs_without_such_passes_have_no_figures():
     [study] = collect(write({"combine": "sum"}, (50, 80, 80)))
-    assert multitask.figures(study) == []
+    assert multitask.figures(study) == tables.draw_figures(study) == []
     assert "forgetting_A" not in tables_of(study)
 
 
@@ -380,9 +381,7 @@ def test_every_setting_that_differs_is_in_a_recipe_s_name():
         {"frozen_prefix": "cached", "cache_dtype": "float32"},
     ]
     [study] = collect(*(write(c, (50, 80, 80), seeds=1) for c in changes))
-    names = {
-        multitask.recipe(group) for _, group in study.runs.groupby("group")
-    }
+    names = {multitask.recipe(settings) for settings in study.runs.settings}
     assert len(names) == len(changes)
 
 

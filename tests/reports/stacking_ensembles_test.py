@@ -17,6 +17,7 @@ from tf_transfer.reports import frames
 from tf_transfer.reports import predictions as predictions_lib
 from tf_transfer.reports import stacking
 from tf_transfer.reports import stacking_ensembles
+from tf_transfer.reports import tables as tables_lib
 from tf_transfer.training import records as runs_lib
 
 TRUTH = np.array([0, 1, 1, 0, 1, 0, 1, 1])
@@ -139,7 +140,9 @@ def test_it_meets_the_paper_s_claim_and_stands_against_its_members(tmp_path):
     assert verdict.value == pytest.approx(62.5 - 75)
     assert verdict.runs == 3
     assert verdict.word == "inconclusive"  # all seeds score the same
-    tables = {table.name: table.frame for table in stacking.tables(study)}
+    tables = {
+        table.name: table.frame for table in tables_lib.fill_tables(study)
+    }
     rows = tables["ensemble_A_text_1"].set_index("")
     assert list(rows.index) == [
         "two dense layers, finetune-only",
@@ -149,7 +152,7 @@ def test_it_meets_the_paper_s_claim_and_stands_against_its_members(tmp_path):
         "ensemble of three, majority vote",
     ]
     vote = rows.loc["ensemble of three, majority vote"]
-    assert vote["accuracy"] == "87.50 ± 0.00" and vote["n"] == "3"
+    assert vote["accuracy"] == "87.50 ± 0.00" and vote["n"] == 3
     assert vote["against finetune-only"].startswith("+12.50")
     assert vote["against the best member"].startswith("+0.00")
     assert vote["time, s"] == "90.0 ± 0.0"

@@ -10,11 +10,11 @@ from tests.reports.made_up_stacking import judged
 from tests.reports.made_up_stacking import stacked
 from tests.reports.made_up_stacking import write
 from tf_transfer.reports import stacking
-from tf_transfer.reports import stacking_figures
+from tf_transfer.reports import tables
 
 
 def tables_of(study):
-    return {table.name: table.frame for table in stacking.tables(study)}
+    return {table.name: table.frame for table in tables.fill_tables(study)}
 
 
 # === Claims ===
@@ -202,25 +202,25 @@ def test_every_group_is_a_row_with_its_rates_and_the_majority_last():
     first = "0.001 for 1"
     names = ["head", "adaptation", "rates and epochs", "n"]
     assert rows[names].to_numpy()[:-1].tolist() == [
-        ["two dense layers", "finetune-only", "2e-05 for 3", "3"],
-        ["BiLSTM", "stack-only", "0.001 for 3", "1"],
+        ["two dense layers", "finetune-only", "2e-05 for 3", 3],
+        ["BiLSTM", "stack-only", "0.001 for 3", 1],
         *(
             ["BiLSTM", "stack-and-finetune", f"{first}{words}", count]
             for words, count in (
-                (" (gap 0.02), then 2e-05 for 3", "1"),
-                (", then 2e-05 for 3", "3"),
-                (", then 2e-05 for 3, cached", "1"),
+                (" (gap 0.02), then 2e-05 for 3", 1),
+                (", then 2e-05 for 3", 3),
+                (", then 2e-05 for 3, cached", 1),
             )
         ),
-        ["BiLSTM", "joint", "2e-05 for 3", "1"],
+        ["BiLSTM", "joint", "2e-05 for 3", 1],
         [
             *("BiLSTM", "stack-and-finetune"),
-            *(f"{first}, then 2e-05 for 3", "1"),  # of 300 examples
+            *(f"{first}, then 2e-05 for 3", 1),  # of 300 examples
         ],
     ]
     assert rows["head"].iloc[-1] == "the majority baseline"
     assert rows["accuracy"].iloc[-1] == "60.00"
-    assert sum(map(int, rows.n[:-1])) == len(study.runs)
+    assert sum(rows.n[:-1]) == len(study.runs)
     # Half a point of deviation on both sides, three seeds: t(4) 2.776 * 0.408.
     against = rows["against finetune-only"]
     assert against[3] == "+6.00 (+4.87 to +7.13)"
@@ -412,32 +412,22 @@ def test_nothing_is_compared_with_a_base_that_did_not_train():
 
 def test_figures_show_phases_and_costs_of_the_best_groups():
     [study] = collect(*entities())
-    figures = stacking.figures(study)
+    figures = tables.draw_figures(study)
     assert [figure.name for figure in figures] == ["phases_A", "costs_A"]
     assert all(figure.svg.startswith(b"<?xml") for figure in figures)
 
 
 def test_runs_that_were_never_stacked_have_no_phase_curves():
     [study] = collect(write("ner", DENSE, [80.0]))
-    assert stacking.figures(study) == []
+    assert tables.draw_figures(study) == []
     [study] = collect(
         write("ner", DENSE, [80.0]),
         write("ner", {"head": "bilstm", "adaptation": "joint"}, [81.0]),
     )
-    assert [figure.name for figure in stacking.figures(study)] == ["costs_A"]
+    assert [figure.name for figure in tables.draw_figures(study)] == ["costs_A"]
 
 
-def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase(
-    monkeypatch,
-):
-    drawn = {}
-
-    def draw(name, caption, panels):
-        drawn.update(panels)
-        return original(name, caption, panels)
-
-    original = stacking_figures.scores_over_phase_one
-    monkeypatch.setattr(stacking_figures, "scores_over_phase_one", draw)
+def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase():
     by_gap = write(
         "ner", stacked("bilstm", phase_one_epochs=20, phase_one_gap=0.01), [86]
     )
@@ -450,26 +440,29 @@ def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase(
         groups.append(group)
     groups.append(write("ner", stacked("bilstm", lr=5e-5), [99.0]))
     [study] = collect(*groups)
-    figures = {figure.name: figure for figure in stacking.figures(study)}
+    figures = {figure.name: figure for figure in tables.draw_figures(study)}
     assert figures["phase_one_A"].render("png")
-    assert drawn == {
-        "ner: BiLSTM, 0.001 first, then 2e-05 for 3": stacking_figures.Lengths(
-            "entity F1",
-            {
-                -1.0: [(1, [85.0, 86.0]), (20, [82.0]), (5, [84.0])],
-                0.01: [(3, [86.0])],
-            },
-            80.0,
-        )
-    }
+    [part] = stacking.PARTS["lengths"](study)
+    assert part.name == "ner: BiLSTM, 0.001 first, then 2e-05 for 3"
+    assert part.words["metric"] == "entity F1"
+    assert part.words["level"] == {"finetune-only": pytest.approx(80)}
+    assert [
+        (x.values["gap"], x.values["kept_epochs"], x.runs.score.mean())
+        for x in stacking.ROWS["lengths"](part)
+    ] == [
+        ("no gap", 1, pytest.approx(85.5)),
+        ("gap 0.01", 3, pytest.approx(86)),
+        ("no gap", 5, pytest.approx(84)),
+        ("no gap", 20, pytest.approx(82)),
+    ]
     [study] = collect(*entities())
-    names = [figure.name for figure in stacking.figures(study)]
+    names = [figure.name for figure in tables.draw_figures(study)]
     assert names == ["phases_A", "costs_A"]
 
 
 def test_a_phase_ends_with_its_kept_epoch():
     [record] = write("ner", stacked("bilstm"), [[60.0, 70.0, 80.0]])
-    kept = stacking_figures.kept_epoch
+    kept = stacking.kept_epoch
     assert [kept(record, n) for n in (1, 2)] == [1, 2]
     record["phases"][0] |= {"epochs": 3, "kept_epoch": 2}
     assert kept(record, 1) == 2

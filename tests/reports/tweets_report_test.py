@@ -9,6 +9,7 @@ from tests.reports import made_up
 from tf_transfer.reports import brief
 from tf_transfer.reports import claims
 from tf_transfer.reports import study as study_lib
+from tf_transfer.reports import tables as tables_lib
 from tf_transfer.reports import tweets
 from tf_transfer.reports import verdicts as verdicts_lib
 
@@ -100,7 +101,7 @@ def collect(*groups, folder=FOLDER):
 
 
 def tables_of(study):
-    return {table.name: table.frame for table in tweets.tables(study)}
+    return {table.name: table.frame for table in tables_lib.fill_tables(study)}
 
 
 def the_paper_s_runs():

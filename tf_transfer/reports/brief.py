@@ -21,8 +21,12 @@ from tf_transfer.reports.study import Study
 from tf_transfer.reports.verdicts import FAILED
 from tf_transfer.reports.verdicts import FEWEST_SEEDS
 from tf_transfer.reports.verdicts import Verdict
+from tf_transfer.reports.wording import count
+from tf_transfer.reports.wording import join
+from tf_transfer.reports.wording import MOST_NAMED
+from tf_transfer.reports.wording import percent
+from tf_transfer.reports.wording import ranged
 
-MOST_NAMED = 4
 SAMPLE = "sample"  # of `--data`
 
 
@@ -433,40 +437,6 @@ def end_of_rates(row: Row) -> str:
 
 
 # === Words ===
-
-
-def percent(value: Ranged, digits: int = 1) -> str:
-    """`98.4 % (97.1 to 99.7)`."""
-    text = f"{value.value:.{digits}f}\N{NO-BREAK SPACE}%"
-    if value.has_interval:
-        text += f" ({value.low:.{digits}f} to {value.high:.{digits}f})"
-    return text
-
-
-def ranged(value: Ranged, digits: int = 2, sign: str = "") -> str:
-    """`82.79 (81.20 to 84.38)`; empty where it is not known."""
-    if not value.is_known:
-        return ""
-    text = f"{value.value:{sign}z.{digits}f}"
-    if value.has_interval:
-        low, high = (f"{v:{sign}z.{digits}f}" for v in (value.low, value.high))
-        text += f" ({low} to {high})"
-    return text
-
-
-def count(number: int, noun: str) -> str:
-    """`1 seed`, `2 seeds`."""
-    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def join(words: Sequence[str]) -> str:
-    """`a, b and c`; of many, the first and how many more."""
-    if len(words) > MOST_NAMED + 1:
-        rest = len(words) - MOST_NAMED
-        return f"{', '.join(words[:MOST_NAMED])} and {rest} more"
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def name_rows(rows: Sequence[Row]) -> str:

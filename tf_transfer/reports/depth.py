@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from tf_transfer.reports import plots
+from tf_transfer.reports.overview import Ranged
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Table
 
@@ -29,30 +30,33 @@ def draw(profiles: Profiles) -> Figure | None:
     """Score against block, a line for each task; None without a profile."""
     if not profiles:
         return None
-    figure, [axis] = plots.make_panels(1)
-    figure.set_size_inches(5.4, 3.6)
-    handles: plots.Handles = {}
-    for number, (task, profile) in enumerate(sorted(profiles.items())):
-        lines = profile["blocks"]
-        handles[f"{task}, {profile['metric']}"] = axis.errorbar(
-            [line["block"] for line in lines],
-            [100 * line["score"] for line in lines],
-            yerr=[100 * line["standard_error"] for line in lines],
-            color=plots.PALETTE[(number + 2) % len(plots.PALETTE)],
-            marker="o",
-            markersize=4,
-            capsize=2,
-            elinewidth=1,
+    curves = {
+        f"{task}, {profile['metric']}": plots.Curve(
+            [line["block"] for line in profile["blocks"]],
+            [
+                Ranged(score, score - error, score + error)
+                for line in profile["blocks"]
+                for score, error in [
+                    (100 * line["score"], 100 * line["standard_error"])
+                ]
+            ],
+            {
+                "color": plots.PALETTE[(number + 2) % len(plots.PALETTE)],
+                "linestyle": "-",
+            },
         )
-    plots.use_whole_numbers(axis)
-    plots.add_frame(axis, "score of the probe, points", "block")
-    return plots.finish(
-        figure,
-        handles,
+        for number, (task, profile) in enumerate(sorted(profiles.items()))
+    }
+    return plots.draw_panels(
         "depth_profile",
         "What the probe scores on the states above each block (0: the "
         "embeddings), by cross-validation inside the training texts, with a "
         "standard error.",
+        [plots.Panel("", curves, "score of the probe, points")],
+        "block",
+        height=3.0,
+        dress=plots.use_whole_numbers,
+        width=5.4,
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tf_transfer.reports import overview
 from tf_transfer.reports import plots
+from tf_transfer.reports import tables
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
-from tf_transfer.reports.study import module_of
 from tf_transfer.reports.study import Study
 
 FEWEST_POINTS = 3  # of a line
@@ -20,11 +20,10 @@ MARKERS = "os^Dv<>p"
 def draw(study: Study, rows: Sequence[Row]) -> Figure | None:
     """The figure that shows what a study found; None of a single row.
 
-    An experiment's module may have its own `first_figure(study, rows)`.
+    An experiment's `tables.toml` may have its own `first_figure`.
     """
-    own = getattr(module_of(study.experiment), "first_figure", None)
-    if own is not None:
-        return own(study, rows)
+    if own := tables.draw_figures(study, "first_figure"):
+        return own[0]
     rows = overview.keep_largest(rows)
     places = [
         (row.task, row.cached, row.blocks) for row in rows if row.kept.is_known

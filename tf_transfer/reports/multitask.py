@@ -2,20 +2,26 @@
 
 A row of the paper's is filled by the runs at exactly its settings, on its
 encoder and data, and by no others; a table without such runs is not shown.
-Everything that was run has a table of its own.
+Everything that was run has a table of its own. For runs that train their tasks
+in turn, what a pass over one task does to the scores of the others is shown,
+too; see `measures.mean_change`.
 """
 
+import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
+import matplotlib.figure
+import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import cells
 from tf_transfer.reports import claims
-from tf_transfer.reports import forgetting
+from tf_transfer.reports import frames
+from tf_transfer.reports import measures
+from tf_transfer.reports import plots
+from tf_transfer.reports import tables
+from tf_transfer.reports import wording
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.study import Table
 
 SCORES = {  # metrics, and what the tables call them
     "overall": "overall",
@@ -51,54 +57,23 @@ COMBINATION = (
     "alpha",
     "last_alpha",
 )
-OF_LAST_PHASE = "`s per epoch`: of the last phase, its first epoch included"
+USUAL = {
+    "combine": "in_turn",
+    "head_combine": "in_turn",
+    "loss_weights": "",
+    "order": ORDER,
+}
+METRICS = {  # of the paper's tasks
+    "sentiment": "sentiment_accuracy",
+    "paraphrase": "paraphrase_accuracy",
+    "similarity": "similarity_pearson",
+}
+LABELS = dict(zip(METRICS, ("SST accuracy", "Quora accuracy", "STS r")))
 
 Settings = claims.Group
 
 
-def tables(study: Study) -> list[Table]:
-    """All that was run; the paper's tables; combinations; forgetting."""
-    found: list[Table] = []
-    for name, runs in _data_sets(study):
-        found += [
-            _list_recipes(name, runs),
-            *_tabulate_published(study, name, runs),
-            *_compare_combinations(name, runs),
-            *forgetting.tabulate(name, _of_paper(runs), recipe),
-        ]
-    return found
-
-
-def figures(study: Study) -> list[Figure]:
-    """What a pass over one task does to the others."""
-    return [
-        picture
-        for name, runs in _data_sets(study)
-        for picture in forgetting.draw(name, _of_paper(runs), recipe)
-    ]
-
-
-def _of_paper(runs: pd.DataFrame) -> list[pd.DataFrame]:
-    """The groups on the paper's three tasks, not on a user's mix."""
-    return [*cells.groups_of(runs[runs.task == "cs224n"])]
-
-
-def notes(study: Study) -> list[str]:
-    """What to know of the tables and of the times."""
-    said = cells.explain_times(study.runs)
-    if any(cells.failed(group) for group in cells.groups_of(study.runs)):
-        said.append(cells.DID_NOT_TRAIN)
-    filled = [
-        table
-        for name, runs in _data_sets(study)
-        for table in _tabulate_published(study, name, runs)
-    ]
-    if study.published and not filled:
-        said.append(
-            "No runs here have the settings, the data and the encoder of a row "
-            "of the paper's: its tables are not shown."
-        )
-    return said
+# === Words for a recipe ===
 
 
 def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
@@ -106,62 +81,47 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(approach=runs.settings.map(_kind))
 
 
-def _data_sets(study: Study) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Runs by their files, the best group first."""
-    groups = study.runs.groupby("data_identity", sort=False)
-    for number, (_, runs) in enumerate(groups, 1):
-        means = runs.groupby("group").score.transform("mean")
-        ordered = runs.assign(mean=-means).sort_values(
-            ["mean", "group", "seed"], kind="stable"
-        )
-        yield study.name + (f"_{number}" if number > 1 else ""), ordered
-
-
-# === Words for a recipe ===
-
-
-def recipe(group: pd.DataFrame) -> str:
+def recipe(settings: Settings) -> str:
     """All that tells a group from others: `everything; mean; lr 1e-05; ...`."""
-    settings = group.settings.iloc[0]
     words = [_kind(settings), _amount(settings)]
-    return "; ".join(filter(None, [*words, cells.caching(settings)]))
+    return _join([*words, tables.describe_cache(settings)])
+
+
+def _join(words: list[str]) -> str:
+    return "; ".join(filter(None, words))
 
 
 def _kind(settings: Settings) -> str:
     """What trains, and how: `everything; mean; decay 0.95`."""
-    words = [
-        TRAINS.get(settings["train"], str(settings["train"])),
-        READS.get(settings["pooling"], str(settings["pooling"])),
-    ]
-    if settings["pairs"] != "sbert":
-        words.append(f"pairs {settings['pairs']}")
-    if settings["layer_decay"] != 1:
-        words.append(f"decay {settings['layer_decay']:g}")
-    if settings["combine"] != "in_turn" or settings["loss_weights"]:
-        words.append(_combination(settings))
-    if settings["idle_heads"] == "still" and settings["combine"] == "in_turn":
-        words.append("idle heads still")
-    return "; ".join(words)
+    pairs, decay = settings["pairs"], settings["layer_decay"]
+    in_turn = settings["combine"] == "in_turn"
+    is_usual = in_turn and not settings["loss_weights"]
+    is_still = in_turn and settings["idle_heads"] == "still"
+    return _join(
+        [
+            TRAINS.get(settings["train"], str(settings["train"])),
+            READS.get(settings["pooling"], str(settings["pooling"])),
+            f"pairs {pairs}" * (pairs != "sbert"),
+            f"decay {decay:g}" * (decay != 1),
+            "" if is_usual else _combination(settings),
+            "idle heads still" * is_still,
+        ]
+    )
 
 
 def _combination(settings: Settings) -> str:
     """How the tasks' losses are combined."""
-    name = COMBINES.get(settings["combine"], str(settings["combine"]))
+    combine, before = settings["combine"], settings["head_combine"]
+    words = COMBINES.get(combine, str(combine))
     if "alpha" in settings:
-        name += f" by size^{settings['alpha']:g}"
-        if settings["last_alpha"] != settings["alpha"]:
-            name += f" to size^{settings['last_alpha']:g}"
+        first, last = settings["alpha"], settings["last_alpha"]
+        words += f" by size^{first:g}" + f" to size^{last:g}" * (last != first)
     if settings["loss_weights"]:
-        name += f", weights {settings['loss_weights']}"
-    before = settings["head_combine"]
+        words += f", weights {settings['loss_weights']}"
     if settings["train"] == "head_then_all" and before != "in_turn":
-        is_same = before == settings["combine"]
-        name += (
-            " in both phases"
-            if is_same
-            else f", output layers {COMBINES.get(before, before)}"
-        )
-    return name
+        other = f", output layers {COMBINES.get(before, before)}"
+        words += " in both phases" if before == combine else other
+    return words
 
 
 def _order(settings: Settings) -> str:
@@ -174,16 +134,58 @@ def _order(settings: Settings) -> str:
 def _amount(settings: Settings) -> str:
     """At what rate and for how long: `lr 1e-05 after 0.001; 20 epochs`."""
     rate, epochs = f"lr {settings['lr']:g}", settings["max_epochs"]
-    after = ""
+    count = wording.count(epochs, "epoch")
     if settings["train"] == "head_then_all":
+        before = settings["head_epochs"]
         rate += f" after {settings['head_lr']:g}"
-        if settings["head_epochs"] != epochs:
-            after = f" after {settings['head_epochs']}"
-    count = "1 epoch" if epochs == 1 else f"{epochs} epochs"
-    return "; ".join(filter(None, [rate, count + after, _order(settings)]))
+        count += f" after {before}" * (before != epochs)
+    return _join([rate, count, _order(settings)])
 
 
-# === Tables ===
+# === Rows of tables ===
+
+
+def _divide(study: Study) -> Iterator[tables.Part]:
+    """Runs by their files, the best group first."""
+    groups = study.runs.groupby("data_identity", sort=False)
+    for number, (_, runs) in enumerate(groups, 1):
+        means = runs.groupby("group").score.transform("mean")
+        ordered = runs.assign(mean=-means).sort_values(
+            ["mean", "group", "seed"], kind="stable"
+        )
+        yield tables.Part(
+            study, ordered, study.name + f"_{number}" * (number > 1)
+        )
+
+
+def _divide_by_table(study: Study) -> Iterator[tables.Part]:
+    """All runs on the same files for each of the paper's tables."""
+    for part in _divide(study):
+        for table in study.published.get("tables", ()):
+            yield dataclasses.replace(part, words=table)
+
+
+def _divide_by_recipe(study: Study) -> Iterator[tables.Part]:
+    """Runs that differ in how the tasks are combined, where any do."""
+    for part in _divide(study):
+        rest = part.runs.settings.map(
+            lambda settings: frames.dump(
+                {n: v for n, v in settings.items() if n not in COMBINATION}
+            )
+        )
+        alike = [
+            runs
+            for _, runs in part.runs.groupby(rest, sort=False)
+            if runs.group.nunique() > 1
+        ]
+        for number, runs in enumerate(alike, 1):
+            first = _list_combinations(dataclasses.replace(part, runs=runs))[0]
+            yield tables.Part(
+                study,
+                runs,
+                f"{part.name}_{number}",
+                {"recipe": recipe({**first.settings, **USUAL})},
+            )
 
 
 def _titles(runs: pd.DataFrame) -> dict[str, str]:
@@ -194,144 +196,256 @@ def _titles(runs: pd.DataFrame) -> dict[str, str]:
     return {name: name.replace("_", " ") for name in ("overall", *known)}
 
 
-def _scores(group: pd.DataFrame, titles: dict[str, str]) -> dict[str, str]:
+def _list_with_majority(part: tables.Part) -> list[tables.Line]:
+    """Every recipe that was run; last the majority baseline."""
+    known = part.runs.record.iloc[0]["majorities"]
+    scores = {
+        title: [100 * known[name]]
+        for name, title in _titles(part.runs).items()
+        if name in known
+    }
+    values = {"kind_or_failure": "the majority baseline", "scores": scores}
+    return [*tables.list_groups(part), tables.Line(part, values=values)]
+
+
+def _list_published(part: tables.Part) -> list[tables.Line]:
+    """The rows of the paper's table, ours beside its figures, if any is run."""
+    paper = part.study.paper
+    rows = [
+        (row, tables.find_published(part.runs, paper, row["settings"]))
+        for row in part.words["rows"]
+    ]
+    return [
+        tables.Line(
+            part,
+            values={
+                "name": row["name"],
+                "runs": len(ours) or "",
+                "figures": {
+                    name: value
+                    for (metric, title), figure in zip(
+                        SCORES.items(), row["figures"]
+                    )
+                    for name, value in (
+                        (title, _show_score(ours, metric)),
+                        (f"{title}, paper", round(100 * figure, 1)),
+                    )
+                },
+            },
+        )
+        for row, ours in rows
+        if any(len(ours) for _, ours in rows)
+    ]
+
+
+def _show_score(runs: pd.DataFrame, metric: str) -> str:
+    return wording.spread(measures.measure_runs(metric, runs))
+
+
+def _list_combinations(part: tables.Part) -> list[tables.Line]:
+    """Recipes in the order of `COMBINES`, each against the first."""
+
+    names = [*COMBINES]
+    first, *others = sorted(
+        tables.list_groups(part),
+        key=lambda line: (
+            [*names, line.settings["combine"]].index(line.settings["combine"]),
+            line.settings["order"] != ORDER,
+            line.settings["loss_weights"],
+        ),
+    )
+    return [
+        first,
+        *(
+            dataclasses.replace(
+                line,
+                values={
+                    "against_first": wording.difference(
+                        line.runs.score, first.runs.score
+                    )
+                },
+            )
+            for line in others
+        ),
+    ]
+
+
+def _measure_changes(
+    group: pd.DataFrame, trained: str
+) -> dict[str, list[float]]:
+    """Mean changes of each task's score in passes over one, of each run."""
     return {
-        title: cells.spread(cells.metric(group, name))
-        for name, title in titles.items()
+        LABELS[task]: wording.known(
+            measures.measure_runs(f"{measures.PASS}{trained}:{metric}", group)
+        )
+        for task, metric in METRICS.items()
     }
 
 
-def _list_recipes(name: str, runs: pd.DataFrame) -> Table:
-    """Every recipe that was run, the best first."""
-    rows = []
-    for group in cells.groups_of(runs):
-        settings = group.settings.iloc[0]
-        words = [_kind(settings), cells.caching(settings), cells.failed(group)]
-        rows.append(
-            {
-                "trains": "; ".join(filter(None, words)),
-                "rates and epochs": _amount(settings),
-                "n": len(group),
-                **_scores(group, _titles(runs)),
-                "time, s": cells.spread(cells.seconds(group), 1),
-                "s per epoch": cells.spread(_last_phase(group), 1),
-            }
-        )
-    majorities = runs.record.iloc[0]["majorities"]
-    rows.append(
-        {
-            "trains": "the majority baseline",
-            "rates and epochs": "",
-            "n": "",
-            **{
-                title: cells.spread([100 * majorities[metric]])
-                for metric, title in _titles(runs).items()
-                if metric in majorities
-            },
-            "time, s": "",
-            "s per epoch": "",
-        }
-    )
-    return Table(
-        f"recipes_{name}",
-        "Dev, in points, mean and deviation over n seeds, the best first. "
-        + OF_LAST_PHASE,
-        pd.DataFrame(rows).fillna(""),
-    )
-
-
-def _last_phase(group: pd.DataFrame) -> list[float]:
-    """Seconds of an epoch of the last, expensive phase."""
-    last = [
-        record["phases"][-1]
-        for record in group[group.timed].record
-        if record["phases"]
+def _list_passes(part: tables.Part) -> list[tables.Line]:
+    """A line for each group on the paper's tasks and each task passed over."""
+    ours = part.runs[part.runs.task == "cs224n"]
+    return [
+        dataclasses.replace(line, values={"pass": trained, "changes": changes})
+        for line in tables.list_groups(dataclasses.replace(part, runs=ours))
+        for trained in METRICS
+        if (changes := _measure_changes(line.runs, trained))[LABELS[trained]]
     ]
-    return [phase["seconds"] / phase["epochs"] for phase in last]
 
 
-def _tabulate_published(
-    study: Study, name: str, runs: pd.DataFrame
-) -> list[Table]:
-    """The paper's tables of which a row was run, ours beside its figures."""
-    found = []
-    for table in study.published.get("tables", ()):
-        rows, filled = [], 0
-        for row in table["rows"]:
-            ours = cells.find_row(runs, study.paper, row["settings"])
-            filled += len(ours)
-            cells_of: dict[str, Any] = {"": row["name"], "n": len(ours) or ""}
-            scores = _scores(ours, SCORES)
-            for (title, score), figure in zip(scores.items(), row["figures"]):
-                cells_of |= {title: score, f"{title}, paper": 100 * figure}
-            rows.append(cells_of)
-        if filled:
-            found.append(
-                Table(
-                    f"table_{table['number']}_{name}",
-                    f"Table {table['number']}: {table['caption']}. In points, "
-                    "mean and deviation over n seeds",
-                    pd.DataFrame(rows).round(1),
-                )
-            )
-    return found
+def _choose_passes(study: Study) -> Iterator[tables.Part]:
+    """On the same files, the group with passes that has most runs.
 
-
-def _compare_combinations(name: str, runs: pd.DataFrame) -> list[Table]:
-    """Tables of recipes that differ in how the tasks are combined."""
-    alike = runs.settings.map(
-        lambda settings: str(
-            sorted(
-                (n, str(v)) for n, v in settings.items() if n not in COMBINATION
-            )
+    Of several, the one with the fewest passes.
+    """
+    for part in _divide(study):
+        runs = max(
+            (line.runs for line in _list_passes(part)),
+            key=lambda runs: (len(runs), -len(runs.record.iloc[0]["passes"])),
+            default=None,
         )
+        if runs is not None:
+            first = runs.sort_values("seed").iloc[0]
+            words = {
+                "data": part.name,
+                "recipe": recipe(first.settings),
+                "seed": first.seed,
+                "passes": first.record["passes"],
+            }
+            yield tables.Part(study, runs, part.name, words)
+
+
+def _divide_by_task(study: Study) -> list[tables.Part]:
+    """A panel for each task's score after every pass of the first seed."""
+    return [
+        dataclasses.replace(
+            part, name=LABELS[task], words={**part.words, "task": task}
+        )
+        for part in _choose_passes(study)
+        for task in METRICS
+    ]
+
+
+def _list_scores(part: tables.Part) -> list[tables.Line]:
+    """The scores after passes over each task, and a line that joins all."""
+    tasks = [line["task"] for line in part.words["passes"]]
+    metric, per_epoch = METRICS[part.words["task"]], len({*tasks})
+    scores = [
+        (trained, number / per_epoch, 100 * line["validation"][metric])
+        for number, (trained, line) in enumerate(
+            zip(tasks, part.words["passes"]), 1
+        )
+    ]
+    thin = {"color": "#000000", "marker": "", "linewidth": 1}
+    return [
+        tables.Line(
+            part,
+            values={
+                "pass": f"pass over {task}" if task else "_all",
+                "curve": {
+                    x: y for trained, x, y in scores if task in ("", trained)
+                },
+                "style": {"linestyle": "none"} if task else thin,
+            },
+        )
+        for task in ("", *METRICS)
+    ]
+
+
+def _time_last_phase(line: tables.Line) -> list[float]:
+    """Seconds of an epoch of the last, expensive phase."""
+    phases = [record["phases"] for record in line.runs.record[line.runs.timed]]
+    return [p[-1]["seconds"] / p[-1]["epochs"] for p in phases if p]
+
+
+MEASURES: dict[str, tables.Measure] = {
+    "kind_or_failure": lambda line: _join(
+        [
+            _kind(line.settings),
+            tables.describe_cache(line.settings),
+            tables.describe_failure(line.runs),
+        ]
+    ),
+    "amount": lambda line: _amount(line.settings),
+    "recipe": lambda line: recipe(line.settings),
+    "scores": lambda line: {
+        title: measures.measure_runs(name, line.runs)
+        for name, title in _titles(line.part.runs).items()
+    },
+    "against_first": lambda line: "",
+    "last_phase": _time_last_phase,
+    "combination": lambda line: ", ".join(
+        filter(None, [_combination(line.settings), _order(line.settings)])
+    ),
+    # Of a warm worker's runs, that of the first is known.
+    "gigabytes": lambda line: line.runs.memory.max() / 1e9,
+}
+ROWS = {
+    "groups_and_majority": _list_with_majority,
+    "published": _list_published,
+    "combinations": _list_combinations,
+    "passes": _list_passes,
+    "passes_of_a_run": _list_scores,
+}
+PARTS = {
+    "data": _divide,
+    "published": _divide_by_table,
+    "combinations": _divide_by_recipe,
+    "passes": _divide_by_task,
+}
+
+
+def notes(study: Study) -> list[str]:
+    """What to know of the tables and of the times."""
+    said = tables.explain_tables(study)
+    if study.published and not any(
+        map(_list_published, _divide_by_table(study))
+    ):
+        said.append(
+            "No runs here have the settings, the data and the encoder of a row "
+            "of the paper's: its tables are not shown."
+        )
+    return said
+
+
+# === Figures ===
+
+
+def figures(study: Study) -> list[Figure]:
+    """What a pass over one task does to the others, as a heat map."""
+    return [_draw_heat_map(part) for part in _choose_passes(study)]
+
+
+def _draw_heat_map(part: tables.Part) -> Figure:
+    """Numbers on colours: blue above 0, red below."""
+    numbers = np.array(
+        [
+            [*map(wording.mean, _measure_changes(part.runs, trained).values())]
+            for trained in METRICS
+        ]
     )
-    found: list[Table] = []
-    for _, members in runs.groupby(alike, sort=False):
-        groups = sorted(cells.groups_of(members), key=_combination_order)
-        if len(groups) < 2:
-            continue
-        base, *_ = groups
-        rows = []
-        for group in groups:
-            settings = group.settings.iloc[0]
-            words = [_combination(settings), _order(settings)]
-            against = ""
-            if group is not base:
-                against = cells.difference(group.score, base.score)
-            rows.append(
-                {
-                    "tasks": ", ".join(filter(None, words)),
-                    "n": len(group),
-                    **_scores(group, _titles(runs)),
-                    "overall against the first": against,
-                    "s per epoch": cells.spread(_last_phase(group), 1),
-                    # Of a warm worker's runs, that of the first is known.
-                    "memory, GB": cells.spread([group.memory.max() / 1e9]),
-                }
-            )
-        usual = {
-            "combine": "in_turn",
-            "head_combine": "in_turn",
-            "loss_weights": "",
-            "order": ORDER,
-        }
-        settings = {**base.settings.iloc[0], **usual}
-        words = [_kind(settings), _amount(settings), cells.caching(settings)]
-        found.append(
-            Table(
-                f"combined_{name}_{len(found) + 1}",
-                f"{'; '.join(filter(None, words))}: dev, in points; "
-                "differences with a 95 % interval over seeds. " + OF_LAST_PHASE,
-                pd.DataFrame(rows),
-            )
-        )
-    return found
-
-
-def _combination_order(group: pd.DataFrame) -> tuple[Any, ...]:
-    settings = group.settings.iloc[0]
-    names = list(COMBINES)
-    combine = settings["combine"]
-    index = names.index(combine) if combine in names else len(names)
-    return index, settings["order"] != ORDER, settings["loss_weights"]
+    figure = matplotlib.figure.Figure(
+        layout="constrained",
+        figsize=(2.2 + 1.5 * len(METRICS), 0.8 + 0.8 * len(METRICS)),
+    )
+    axis = figure.subplots()
+    most = 1.25 * np.nanmax(np.abs(numbers)) or 1.0  # the darkest look black
+    picture = axis.imshow(
+        numbers, cmap="RdBu", vmin=-most, vmax=most, aspect="auto"
+    )
+    for (y, x), value in np.ndenumerate(numbers):
+        colour = "white" if abs(value) > 0.55 * most else "black"
+        text = wording.number(value, 2, "+")
+        axis.text(x, y, text, ha="center", va="center", color=colour)
+    axis.set_xticks(range(len(METRICS)), list(LABELS.values()))
+    axis.set_yticks(
+        range(len(METRICS)), [f"a pass over\n{task}" for task in METRICS]
+    )
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+    figure.colorbar(picture, label="change, points")
+    caption = (
+        "Change of each task's score on dev during a pass over one task, mean "
+        f"in points: {part.words['recipe']}"
+    )
+    return plots.finish(figure, {}, f"forgetting_{part.name}", caption)

@@ -53,7 +53,9 @@ class Ranged:
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    variance: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    variance: Mapping[str, float] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
 
     @property
     def is_known(self) -> bool:

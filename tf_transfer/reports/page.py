@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import jinja2
@@ -20,12 +21,15 @@ from tf_transfer.reports import first_figure
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
 from tf_transfer.reports import verdicts
+from tf_transfer.reports import wording
 from tf_transfer.reports.claims import cut_brackets
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import module_of
 from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
+from tf_transfer.reports.tables import draw_figures
+from tf_transfer.reports.tables import fill_tables
 from tf_transfer.reports.verdicts import Verdict
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
@@ -157,15 +161,14 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     differences = study.differences
     judged, local, few, unrun = _sort_verdicts(study.verdicts, differences)
     figure = first_figure.draw(study, rows)
-    tables, figures, notes = [], [], []
+    tables, figures, notes = fill_tables(study), draw_figures(study), []
     module = module_of(study.experiment)
     headline = None
     if module is not None and hasattr(module, "headline"):
         headline = module.headline(name, rows)
     if module is not None:
-        tables += list(module.tables(study))
-        figures += list(module.figures(study))
-        notes += list(module.notes(study))
+        figures += _call(module, "figures", study)
+        notes += _call(module, "notes", study)
     profiles = depth.profiles_of(study.runs)
     if profiles:
         tables.append(depth.tabulate(profiles))
@@ -190,6 +193,12 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         notes,
         differences,
     )
+
+
+def _call(module: ModuleType, name: str, study: Study) -> list[Any]:
+    """What a hook of an experiment's module returns; [] without one."""
+    hook = getattr(module, name, None)
+    return [*hook(study)] if callable(hook) else []
 
 
 # === Claims ===
@@ -304,13 +313,13 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
                 "task": row.task,
                 "trains": row.trains,
                 "n": row.n,
-                "score": brief.ranged(row.score),
+                "score": wording.ranged(row.score),
                 "against everything": brief.FAILED
                 if row.failed
-                else row.note or brief.ranged(row.gain, sign="+"),
-                "time, s": brief.ranged(overview.Ranged(row.seconds.value), 0)
+                else row.note or wording.ranged(row.gain, sign="+"),
+                "time, s": wording.ranged(overview.Ranged(row.seconds.value), 0)
                 + "*" * (row.seconds.is_known and not row.is_timed),
-                "of its time, %": brief.ranged(row.share, 0)
+                "of its time, %": wording.ranged(row.share, 0)
                 + "*" * (row.share.is_known and not row.is_timed),
                 "trained, %": _round_share(row.trained),
             }
@@ -351,7 +360,7 @@ def choose_headline(name: str, rows: Sequence[Row]) -> Table:
         return table
     return dataclasses.replace(
         table,
-        caption=f"{table.caption}. Left out: {brief.count(left, 'row')} "
+        caption=f"{table.caption}. Left out: {wording.count(left, 'row')} "
         f"{brief.FAILED}, or of a part of the data",
     )
 
@@ -364,7 +373,7 @@ def _list_warnings(study: Study) -> list[str]:
         for warning in record.get("warnings", ())
     )
     return [
-        f"{warning} ({brief.count(count, 'run')})"
+        f"{warning} ({wording.count(count, 'run')})"
         for warning, count in counts.items()
     ]
 
@@ -381,7 +390,7 @@ def _list_alone(alone: Sequence[tuple[Study, Row]]) -> Table:
                     "task": row.task,
                     "trains": row.trains,
                     "n": row.n,
-                    "score": brief.ranged(row.score),
+                    "score": wording.ranged(row.score),
                     "trained, %": _round_share(row.trained),
                     "": brief.FAILED if row.failed else "",
                 }
@@ -454,7 +463,7 @@ def describe_origin(summary: dict[str, Any]) -> str:
     # An ensemble is of runs that count already.
     trained = sum(not run.get("members") for run in summary["runs"])
     return (
-        f"{brief.count(trained, 'run')}, reported on "
+        f"{wording.count(trained, 'run')}, reported on "
         f"{made['on']}. Machine: {made['machine']}. {packages}."
         + (f" Commit {commits}." if commits else "")
     )

@@ -4,8 +4,11 @@ Colours are Okabe and Ito's, which people with any common kind of colour vision
 can tell apart.
 """
 
+import dataclasses
 import functools
 import io
+from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +16,10 @@ import matplotlib
 import matplotlib.figure
 import matplotlib.ticker
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
-from tf_transfer.reports import overview
 from tf_transfer.reports import study
+from tf_transfer.reports.overview import Ranged
 
 APPROACH_COLOURS = {
     "fine_tuning": "#000000",
@@ -33,14 +37,62 @@ LEGEND_ROW = 0.23  # inches
 MOST_LEGEND_ROWS = 4  # before the figure becomes higher
 NAMES_HEIGHT = 0.5  # inches of so many, rotated by 20 degrees, less the usual
 
+MARKERS = "os^Dv<>p"
+STYLE = {"marker": "o", "markersize": 4, "capsize": 2, "elinewidth": 1}
+GREY = "#7F7F7F"
+
 Handles = dict[str, Any]  # what a legend shows, by its label
 
 
-def colour_of(approach: str) -> str:
-    """The colour of an approach, the same in all figures."""
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """Points of a panel that have one label.
+
+    Attributes:
+        x, y: values; those with an interval have error bars.
+        style: of `Axes.errorbar`, in place of some of `STYLE`.
+        has_band: whether a band shows the intervals of y.
+    """
+
+    x: Sequence[float | Ranged]
+    y: Sequence[float | Ranged]
+    style: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    has_band: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """A panel of `draw_panels`.
+
+    Attributes:
+        title: above it, or "".
+        curves: by label; the legend leaves out labels that begin with `_`.
+        ylabel: what the curves show.
+        levels: horizontal lines, by label.
+        bounds: where vertical lines are.
+        names: words below the panel, at 0, 1, ...
+    """
+
+    title: str
+    curves: Mapping[str, Curve]
+    ylabel: str = "test score, points"
+    levels: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    bounds: Sequence[float] = ()
+    names: Sequence[str] = ()
+
+
+def colour_of(approach: str, number: int | None = None) -> str:
+    """The colour of an approach, the same in all figures.
+
+    Args:
+        approach: or anything else that has a colour.
+        number: what is no approach has the colour of this number.
+    """
     name = approach.split(",")[0]
     if name in APPROACH_COLOURS:
         return APPROACH_COLOURS[name]
+    if number is not None:
+        return PALETTE[number % len(PALETTE)]
     return OTHERS[sum(name.encode()) % len(OTHERS)]
 
 
@@ -99,12 +151,135 @@ def use_whole_numbers(axis: Axes) -> None:
     axis.xaxis.set_major_locator(locator)
 
 
-def reaches(values: Sequence[overview.Ranged]) -> list[list[float]]:
+def use_log_scale(axis: Axes) -> None:
+    """A logarithmic horizontal axis, with numbers as people write them."""
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter(matplotlib.ticker.LogFormatter())
+    axis.xaxis.set_minor_formatter(matplotlib.ticker.LogFormatter())
+
+
+def use_powers(axis: Axes) -> None:
+    """A logarithmic horizontal axis with powers of two."""
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+
+
+SCALES: Mapping[str, Callable[[Axes], object] | None] = {
+    "": None,
+    "names": None,
+    "log": use_log_scale,
+    "log2": use_powers,
+    "whole": use_whole_numbers,
+    "zero": lambda axis: axis.set_xlim(left=0),
+}
+
+
+def make_handle(color: str = GREY, **style: Any) -> Line2D:
+    """An entry of a legend that stands for no curve alone."""
+    return Line2D([], [], color=color, **style)
+
+
+def reaches(values: Sequence[Ranged]) -> list[list[float]]:
     """How far error bars reach below and above; 0 without an interval."""
     return [
         [v.value - v.low if v.has_interval else 0.0 for v in values],
         [v.high - v.value if v.has_interval else 0.0 for v in values],
     ]
+
+
+def draw_panels(
+    name: str,
+    caption: str,
+    panels: Sequence[Panel],
+    xlabel: str,
+    height: float = 3.3,
+    dress: Callable[[Axes], object] | None = None,
+    handles: Handles | None = None,
+    width: float | None = None,
+) -> study.Figure:
+    """Curves with error bars, in panels.
+
+    Args:
+        name, caption: see `study.Figure`.
+        panels: one or more.
+        xlabel: of each.
+        height: of a panel, in inches.
+        dress: what else is done to a panel, such as its scale.
+        handles: the legend, if not the curves and levels by their labels.
+        width: of the figure, in inches, if not the usual one.
+    """
+    figure, axes = make_panels(len(panels), height)
+    figure.set_figwidth(width or figure.get_figwidth())
+    shown: Handles = {}
+    for axis, panel in zip(axes, panels):
+        for label, curve in panel.curves.items():
+            if curve.x:
+                shown[label] = _draw_curve(axis, curve)
+        for label, level in panel.levels.items():
+            shown[label] = axis.axhline(
+                level, color=GREY, linewidth=1, linestyle=":", zorder=0
+            )
+        for bound in {*panel.bounds}:
+            axis.axvline(bound, color=GREY, linewidth=1, linestyle=":")
+        if panel.names:
+            name_ticks(axis, panel.names)
+        if dress:
+            dress(axis)
+        add_frame(axis, panel.ylabel, xlabel, panel.title)
+    legend = {n: artist for n, artist in shown.items() if n[:1] != "_"}
+    below = NAMES_HEIGHT if any(panel.names for panel in panels) else 0.0
+    return finish(figure, handles or legend, name, caption, below)
+
+
+def _draw_curve(axis: Axes, curve: Curve) -> Any:
+    x, y = (
+        [v if isinstance(v, Ranged) else Ranged(v) for v in values]
+        for values in (curve.x, curve.y)
+    )
+    style = {**STYLE, **curve.style}
+    places = [value.value for value in x]
+    if curve.has_band:
+        axis.fill_between(
+            places,
+            [value.low if value.has_interval else value.value for value in y],
+            [value.high if value.has_interval else value.value for value in y],
+            color=style["color"],
+            alpha=0.15,
+            linewidth=0,
+        )
+    bars: dict[str, Any] = {
+        name: reaches(values)
+        for name, values in (("xerr", x), ("yerr", y))
+        if any(v.has_interval for v in values) and not curve.has_band
+    }
+    return axis.errorbar(places, [value.value for value in y], **bars, **style)
+
+
+def find_front(points: Sequence[tuple[float, float]]) -> list[bool]:
+    """Of each (cost, score), whether no other surpasses it in both."""
+    return [
+        not any(
+            c <= cost and s >= score and (c, s) != (cost, score)
+            for c, s in points
+        )
+        for cost, score in points
+    ]
+
+
+def draw_front(points: Sequence[tuple[float, float]]) -> Curve:
+    """A line that joins the points on the front; see `find_front`."""
+    front = sorted(p for p, is_on in zip(points, find_front(points)) if is_on)
+    return Curve(
+        [cost for cost, _ in front],
+        [score for _, score in front],
+        {
+            "drawstyle": "steps-post",
+            "color": GREY,
+            "marker": "",
+            "linewidth": 1,
+            "zorder": 0,
+        },
+    )
 
 
 def finish(

@@ -2,14 +2,15 @@
 
 Each experiment may have a module of its name in this folder with
 
-    tables(study)  -> tables beside the overview, such as the paper's own
+    MEASURES, ROWS, PARTS: what its `tables.toml` may name; see `tables`
     figures(study) -> figures beside the first one
     notes(study)   -> what a reader must know, a sentence each
     name_groups(runs) -> runs, with `approach` as this experiment calls it
     sum_up(study, rows) -> the sentences at the top, in place of those on shares
         of what training everything scores
 
-An experiment without one has the overview, its claims and all its runs.
+An experiment without a module has the overview, its claims, all its runs and
+the tables that its `tables.toml` describes; see `tables`.
 """
 
 import dataclasses
@@ -84,6 +85,7 @@ class Study:
         options: what the reader asks for.
         distinct: settings by which it differs from the experiment's other
             studies, in words; empty of the only one.
+        folder: with the experiments' claims and tables.
     """
 
     experiment: str
@@ -96,6 +98,7 @@ class Study:
     summary: dict[str, Any]
     options: Options = Options()
     distinct: str = ""
+    folder: str = "experiments"
 
     @functools.cached_property
     def epochs(self) -> pd.DataFrame:
@@ -139,7 +142,7 @@ def module_of(experiment: str) -> ModuleType | None:
     name = f"tf_transfer.reports.{experiment}"
     if experiment.isidentifier() and importlib.util.find_spec(name):
         module = importlib.import_module(name)
-        if hasattr(module, "tables"):
+        if hasattr(module, "notes"):
             return module
     return None
 
@@ -182,6 +185,7 @@ def collect(
                 summary,
                 options,
                 words if len(named) > 1 else "",
+                folder,
             )
             for (name, members), words in zip(named, distinct)
         ]

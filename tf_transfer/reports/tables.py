@@ -1,0 +1,670 @@
+"""An experiment's tables and figures as data: `tables.toml`, filled with runs.
+
+The file lies beside `claims.toml`. Each `[[table]]` or `[[figure]]` of it names
+
+    of: the runs that it is of, see `PARTS`; a table or a panel for each part
+    rows: what its rows or curves are, see `ROWS`
+    name, caption: texts with `{part}` and the words of a part in braces
+
+A column of a table is a list of its title, a measure (`MEASURES`,
+`setting:NAME` or `metric:NAME`), a format (`FORMATS`, with digits after the
+point), and what the caption says where it is shown; the last two may be
+missing. A measure with several named values makes a column of each; its title
+has `{}` in place of the name.
+
+    [[table]]
+    name = "scores_{part}"
+    caption = "{task}: {metric} on test, mean ± standard deviation"
+    of = "task"
+    rows = "groups"
+    columns = [["trains", "trains"], ["score", "score", "spread 1"]]
+
+    [[figure]]
+    name = "pooling"
+    caption = "Score against the time of training"
+    x = "seconds"
+    y = "score"
+    xlabel = "seconds"
+    colour = "setting:pooling"
+
+An experiment's module may have `MEASURES`, `ROWS` and `PARTS` of its own, which
+come before those here. The arguments of `_fill` and `_draw` are all the keys.
+"""
+
+import dataclasses
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import brief
+from tf_transfer.reports import claims
+from tf_transfer.reports import measures
+from tf_transfer.reports import overview
+from tf_transfer.reports import plots
+from tf_transfer.reports import sides
+from tf_transfer.reports import verdicts
+from tf_transfer.reports import wording
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import module_of
+from tf_transfer.reports.study import Study
+from tf_transfer.reports.study import Table
+from tf_transfer.utils.errors import UserError
+
+DID_NOT_TRAIN = (
+    "`Not above the majority baseline`: the runs do not show, at 5 %, that "
+    "they score more, or half of them give one answer only."
+)
+NAMES = "names"  # an x scale: words
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """Runs that a table or a panel is of.
+
+    Attributes:
+        study: theirs.
+        runs: see `frames.runs_frame`; with `text` and `trains`, unless the
+            experiment's module divides a study itself.
+        name: `{part}` of a table's name and caption, or "".
+        words: what else these have in braces.
+    """
+
+    study: Study
+    runs: pd.DataFrame
+    name: str = ""
+    words: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """What a row of a table, or a point or curve of a figure, is made from.
+
+    Attributes:
+        part: of the table or panel.
+        runs: what is measured; without any, `values` has all that is known.
+        row: of the overview, or None.
+        values: measures that are known already, by name; of a curve, `style`
+            too, see `plots.Curve`.
+    """
+
+    part: Part
+    runs: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
+    row: overview.Row | None = None
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def settings(self) -> claims.Group:
+        """The settings of its first run."""
+        return self.runs.settings.iloc[0]
+
+
+Measure = Callable[[Line], Any]
+Look = Callable[[str, str, Line], Any]  # for messages; a measure; its line
+
+
+# === What is known ===
+
+
+def seconds(runs: pd.DataFrame) -> list[float]:
+    """Training times that may be compared with others."""
+    return wording.known(runs[runs.timed].seconds)
+
+
+def count_examples(runs: pd.DataFrame) -> int:
+    """How many examples the first of some runs was trained on."""
+    return int(runs.sizes.iloc[0].get("train", 0))
+
+
+def describe_cache(settings: claims.Group) -> str:
+    """Whether and how the frozen blocks are cached, in words."""
+    if settings.get("frozen_prefix") != "cached":
+        return ""
+    dtype = settings.get("cache_dtype", "float16")
+    return "cached" if dtype == "float16" else f"cached as {dtype}"
+
+
+def describe_failure(runs: pd.DataFrame) -> str:
+    """`not above the majority baseline`, or nothing."""
+    return brief.FAILED if verdicts.did_not_train(runs) else ""
+
+
+def _of_row(name: str) -> Measure:
+    """An attribute of the overview's row, or else of the first run."""
+    return lambda line: (
+        getattr(line.row, name, "") if line.row else line.runs[name].iloc[0]
+    )
+
+
+def _of_runs(name: str) -> Measure:
+    """A column of the runs, see `frames.runs_frame`."""
+    return lambda line: line.runs[name]
+
+
+MEASURES: dict[str, Measure] = {
+    **{
+        name: _of_row(name)
+        for name in ("trains", "approach", "lr", "trained", "majority", "note")
+        + ("gain", "kept", "share", "epoch_share")
+    },
+    **{
+        name: _of_runs(name)
+        for name in ("score", "validation", "seconds_per_epoch", "memory")
+        + ("epochs_run", "trainable_parameters", "total_parameters")
+    },
+    "task": lambda line: line.row.task if line.row else line.runs.text.iloc[0],
+    "score_interval": lambda line: line.row.score if line.row else "",
+    "seconds_interval": lambda line: line.row.seconds if line.row else "",
+    "n": lambda line: len(line.runs),
+    "examples": lambda line: count_examples(line.runs),
+    "seconds": lambda line: seconds(line.runs),
+    "epochs": lambda line: (
+        wording.number(line.runs.epochs_run.mean(), 1)
+        + " (limit)" * bool(line.row and brief.is_cut_off(line.row))
+    ),
+    "prefix_seconds": lambda line: [
+        record["prefix_build_seconds"]
+        for record in line.runs[line.runs.cached].record
+    ],
+    "failed": lambda line: describe_failure(line.runs),
+}
+# Each shows one value or several. `spread` and `change` need several, one for
+# each run, `interval` an `overview.Ranged`; the others show a mean of several.
+FORMATS: dict[str, Callable[[Any, int], Any]] = {
+    "text": lambda value, digits: value,
+    "spread": wording.spread,
+    "change": lambda values, digits: wording.spread(values, digits, "+"),
+    "interval": wording.ranged,
+    "number": lambda value, digits: wording.number(_mean(value), digits),
+    "count": lambda value, digits: wording.whole(_mean(value)),
+    "rate": lambda value, digits: wording.rate(_mean(value)),
+}
+
+
+def _mean(value: Any) -> float:
+    return wording.mean(np.atleast_1d(np.asarray(value, float)))
+
+
+def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with `text`, the name of their task, and `trains`, in words.
+
+    What trains most comes first. Of runs that are not timed, times are nan.
+
+    Args:
+        runs: of a study, see `frames.runs_frame`.
+    """
+    runs = runs.copy()
+    runs["text"] = overview.name_texts(runs)  # as the overview calls them
+    runs["trains"] = [
+        overview.name_approach(approach, cached)
+        for approach, cached in zip(runs.approach, runs.cached)
+    ]
+    for _, alike in runs.groupby(["text", "trains"]):
+        words = overview.tell_apart(
+            [
+                {n: s[n] for n in overview.NAMED if n in s}
+                for s in alike.settings
+            ]
+        )
+        runs.loc[alike.index, "trains"] += words
+    runs.loc[~runs.timed, "seconds"] = np.nan
+    return runs.sort_values(
+        ["text", "cached", "trainable_parameters", "trains", "lr"],
+        ascending=[True, True, False, True, True],
+        kind="stable",
+    )
+
+
+def divide_by_task(study: Study) -> list[Part]:
+    """A part for each task; of several files of one, for each of these."""
+    return [
+        Part(
+            study,
+            runs,
+            str(text),
+            {"task": text, "metric": runs.metric.iloc[0]},
+        )
+        for text, runs in label_runs(study.runs).groupby("text", sort=False)
+    ]
+
+
+def list_groups(part: Part) -> list[Line]:
+    """A line for each group of runs that differ by seed alone."""
+    return [
+        Line(part, group) for _, group in part.runs.groupby("group", sort=False)
+    ]
+
+
+def list_rows(part: Part) -> list[Line]:
+    """A line for each row of the overview."""
+    return [
+        Line(part, row.runs, row)
+        for row in part.study.rows
+        if part.name in ("", row.task)
+    ]
+
+
+PARTS: dict[str, Callable[[Study], Iterable[Part]]] = {
+    "study": lambda study: [Part(study, label_runs(study.runs))],
+    "task": divide_by_task,
+}
+ROWS: dict[str, Callable[[Part], Iterable[Line]]] = {
+    "overview": list_rows,
+    "groups": list_groups,
+}
+
+
+# === Reading ===
+
+
+def fill_tables(study: Study) -> list[Table]:
+    """The tables of a study that have rows; none without a `tables.toml`.
+
+    Raises:
+        UserError: the file is wrong; the message names the table and the
+            column, and what is known.
+    """
+    entries = _read(study, "table", _fill)
+    return [t for where, entry in entries for t in _fill(study, where, **entry)]
+
+
+def draw_figures(study: Study, kind: str = "figure") -> list[Figure]:
+    """The figures of a study that show something; see `fill_tables`.
+
+    Args:
+        study: theirs.
+        kind: of the entries; `first_figure` stands at the top of the page.
+    """
+    entries = _read(study, kind, _draw)
+    return [f for where, entry in entries for f in _draw(study, where, **entry)]
+
+
+def _read(
+    study: Study, kind: str, make: Callable[..., object]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields (the file and the entry, for messages; the entry)."""
+    path = claims.find_file(study.folder, study.experiment, "tables.toml")
+    if path is None:
+        return
+    try:
+        with open(path, "rb") as file:
+            entries = tomllib.load(file).get(kind, [])
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}.") from None
+    for number, entry in enumerate(entries, 1):
+        where = f"{path}: {kind} {entry.get('name', number)}"
+        try:
+            inspect.signature(make).bind(study, where, **entry)
+        except TypeError as error:
+            raise UserError(f"{where}: {error}.") from None
+        yield where, entry
+
+
+def _list_known(study: Study, kind: str) -> dict[str, Any]:
+    """`MEASURES`, `ROWS` or `PARTS`, with those of the experiment's module."""
+    own = vars(module_of(study.experiment) or object)
+    return {**globals()[kind], **own.get(kind, {})}
+
+
+def _find(where: str, name: str, known: Mapping[str, Any]) -> Any:
+    if name not in known:
+        raise UserError(
+            f"{where}: {name!r} is not known. Known are {', '.join(known)}."
+        )
+    return known[name]
+
+
+def _list_lines(
+    study: Study, where: str, of: str, rows: str
+) -> Iterator[tuple[Part, list[Line], Look]]:
+    """Yields each part that has rows, these, and how to look up a measure."""
+    divide = _find(f"{where}: of", of, _list_known(study, "PARTS"))
+    list_rows = _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
+    for part in divide(study):
+        if lines := [*list_rows(part)]:
+            names = (name for line in lines for name in line.values)
+            known = {
+                **dict.fromkeys(names, lambda line: ""),
+                **_list_known(study, "MEASURES"),
+            }
+            yield part, lines, functools.partial(_look_up, known)
+
+
+def _word(where: str, text: str, part: Part) -> str:
+    """A text with its words in braces filled in."""
+    words = {"part": part.name, "study": part.study.name, **part.words}
+    try:
+        return text.format(**words)
+    except (LookupError, ValueError) as error:
+        raise UserError(
+            f"{where}: has no word {error}. Known are {', '.join(words)}."
+        ) from None
+
+
+# === Tables ===
+
+
+def _fill(
+    study: Study,
+    where: str,
+    name: str,
+    caption: str,
+    columns: Sequence[Sequence[str]],
+    of: str = "study",
+    rows: str = "overview",
+    optional: Collection[str] = (),
+    varying: Collection[str] = (),
+    unless_equal: Mapping[str, str] | None = None,
+    open: bool = False,
+) -> Iterator[Table]:
+    """The tables of an entry, one for each part that has rows.
+
+    Args:
+        study: theirs.
+        where: the file and the entry, for messages.
+        name, caption, columns, of, rows: see the module.
+        optional: titles of columns that are left out where they are empty;
+            `*` stands for all.
+        varying: titles of columns that are left out where all their cells are
+            the same.
+        unless_equal: titles of columns that are left out where they equal
+            another, and the title of that.
+        open: whether the page shows the table unfolded.
+    """
+    for part, lines, look_up in _list_lines(study, where, of, rows):
+        made = [
+            pd.DataFrame(
+                [_make_cells(where, column, line, look_up) for line in lines]
+            )
+            for column in columns
+        ]
+        frame = pd.concat(made, axis=1).fillna("")
+        filled = frame.apply(lambda cells: cells[cells != ""].nunique())
+        dropped = [
+            title
+            for title, count in filled.items()
+            if (count == 0 and {title, "*"} & {*optional})
+            or (count <= 1 and title in varying)
+        ]
+        for title, other in (unless_equal or {}).items():
+            dropped += [title] * frame[title].equals(frame[other])
+        frame = frame.drop(columns={*dropped})
+        said = [
+            f"`{column[0]}`: {column[3]}"
+            for column in columns
+            if column[0] in frame and column[3:]
+        ]
+        yield Table(
+            _word(where, name, part),
+            ". ".join([_word(where, caption, part), *said]),
+            frame,
+            open,
+        )
+
+
+def _make_cells(
+    where: str, column: Sequence[str], line: Line, look_up: Look
+) -> dict[str, Any]:
+    """The cells of a column, or of several, in a row; by title."""
+    title, measure, form = [*column, "text", "text"][:3]
+    where = f"{where}, column {title}"
+    form, _, digits = str(form).partition(" ")
+    is_text = all(isinstance(text, str) for text in column)
+    if not (is_text and 2 <= len(column) <= 4 and (digits or "2").isdigit()):
+        raise UserError(
+            f"{where}: give texts for a title, a measure and a format, such as "
+            "spread 2."
+        )
+    show = _find(f"{where}: format", form, FORMATS)
+    value = look_up(where, measure, line)
+    values = value if isinstance(value, Mapping) else {"": value}
+    try:
+        return {
+            title.format(key): (
+                one
+                if one is None or isinstance(one, str)
+                else show(one, int(digits or 2))
+            )
+            for key, one in values.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{where}: {measure} is nothing to show as {form}."
+        ) from error
+
+
+def _look_up(
+    known: Mapping[str, Measure], where: str, measure: str, line: Line
+) -> Any:
+    """A measure of a line: a value, one for each run, or several by name.
+
+    It is "" where neither the line's values nor its runs have it.
+
+    Raises:
+        UserError: it is not known; the message begins with `where`.
+    """
+    kind, _, name = measure.partition(":")
+    own: dict[str, Measure] = {
+        "setting": lambda line: claims.plain(line.settings.get(name, "")),
+        "metric": lambda line: measures.measure_runs(name, line.runs),
+    }
+    make = own.get(kind) or _find(f"{where}: measure", measure, known)
+    if measure in line.values or line.runs.empty:
+        return line.values.get(measure, "")
+    return make(line)
+
+
+# === Figures ===
+
+
+def _draw(
+    study: Study,
+    where: str,
+    name: str,
+    caption: str,
+    y: str,
+    xlabel: str,
+    x: str = "",
+    ylabel: str = "{metric} on test, points",
+    title: str = "{part}",
+    of: str = "task",
+    rows: str = "overview",
+    label: str = "trains",
+    colour: str = "",
+    marker: str = "",
+    dots: str = "",
+    levels: str = "",
+    bounds: str = "",
+    style: Mapping[str, Any] | None = None,
+    has_front: bool = False,
+    has_band: bool = False,
+    xscale: str = "",
+    height: float = 3.3,
+) -> Iterator[Figure]:
+    """The figure of an entry, with a panel for each part that has rows.
+
+    Args:
+        study: of the figure.
+        where: the file and the entry, for messages.
+        name, caption, of, rows: see the module; the words are those of the
+            first part.
+        x, y: measures of a point; of several values, their mean and standard
+            deviation. A y with named values is a whole curve by x.
+        xlabel, ylabel, title: of each panel, texts as the caption.
+        label: measure that names a curve: rows of one name are one curve.
+        colour, marker: measures by which curves look alike, the label if not
+            given; where they differ the legend shows both.
+        dots: measure of more points, {x: values}.
+        levels: measure of horizontal lines, by label.
+        bounds: measure of vertical lines, a list.
+        style: of all curves, see `plots.Curve`.
+        has_front: whether a line joins the points that none surpasses.
+        has_band: see `plots.Curve`.
+        xscale: `log`, `log2`, `whole` (numbers alone), `zero` (begins there)
+            or `names` (x is a word).
+        height: of a panel, in inches.
+    """
+    colours: dict[str, str] = {}
+    markers: dict[str, str] = {}
+    panels = []
+    parts = [*_list_lines(study, where, of, rows)]
+    for part, lines, look_up in parts:
+        at = functools.partial(look_up, where)
+        curves: dict[str, plots.Curve] = {}
+        level: dict[str, float] = {}
+        surpassed: list[tuple[float, float]] = []
+        texts = [
+            *dict.fromkeys(str(claims.plain(at(label, one))) for one in lines)
+        ]
+        names = [
+            *dict.fromkeys(at(x, line) for line in lines if xscale == NAMES)
+        ]
+        for line in lines:
+            text, shade, shape = (
+                str(claims.plain(at(key or label, line)))
+                for key in (label, colour, marker)
+            )
+            value = at(y, line)
+            if not isinstance(value, Mapping):
+                place = at(x, line)
+                if names:
+                    shift = texts.index(text) - (len(texts) - 1) / 2
+                    place = names.index(place) + 0.2 * shift
+                spot, value = _summarize(place), _summarize(value)
+                is_known = spot.is_known and value.is_known
+                if (
+                    has_front
+                    and is_known
+                    and not (line.row and line.row.failed)
+                ):
+                    surpassed.append((spot.value, value.value))
+                value = {spot: value} if is_known else {}
+            if not value:
+                continue
+            colours.setdefault(shade, plots.colour_of(shade, len(colours)))
+            markers.setdefault(shape, plots.MARKERS[len(markers) % 8])
+            is_cached = not line.runs.empty and bool(line.runs.cached.iloc[0])
+            look = {
+                "color": colours[shade],
+                "marker": markers[shape],
+                "linestyle": "--" if is_cached else "-",
+                "markerfacecolor": "white" if is_cached else colours[shade],
+                **(style or {}),
+                **line.values.get("style", {}),
+            }
+            before = curves.get(text, plots.Curve([], []))
+            curves[text] = plots.Curve(
+                [*before.x, *value],
+                [*before.y, *map(_summarize, value.values())],
+                look,
+                has_band,
+            )
+            more = at(dots, line) if dots else {}
+            curves[f"_{text}"] = plots.Curve(
+                [place for place, values in more.items() for _ in values],
+                [one for values in more.values() for one in values],
+                {
+                    "color": colours[shade],
+                    "linestyle": "none",
+                    "markersize": 3,
+                    "markeredgewidth": 0,
+                    "alpha": 0.5,
+                },
+            )
+            level |= at(levels, line) if levels else {}
+        if has_front:
+            curves["_front"] = plots.draw_front(surpassed)
+        shown = [
+            plots.Panel(
+                _word(where, title, part),
+                curves,
+                _word(where, ylabel, part),
+                level,
+                [
+                    b
+                    for line in lines
+                    for b in (at(bounds, line) if bounds else ())
+                ],
+                names,
+            )
+        ]
+        panels += shown if any(c.x for c in curves.values()) else []
+    if not panels:
+        return
+    looks = {
+        **{n: plots.make_handle(c, linewidth=4) for n, c in colours.items()},
+        **{
+            n: plots.make_handle(marker=m, linestyle="none")
+            for n, m in markers.items()
+        },
+    }
+    yield plots.draw_panels(
+        _word(where, name, parts[0][0]),
+        _word(where, caption, parts[0][0]),
+        panels,
+        _word(where, xlabel, parts[0][0]),
+        height,
+        _find(f"{where}: xscale", xscale, plots.SCALES),
+        looks if marker != colour else None,
+    )
+
+
+def _summarize(value: Any) -> Any:
+    """A value with its interval; of several, the mean and the deviation."""
+    if isinstance(value, overview.Ranged):
+        return value
+    return wording.deviation(np.atleast_1d(np.asarray(value, float)))
+
+
+# === Published rows, and notes ===
+
+
+def find_published(
+    runs: pd.DataFrame, paper: claims.Paper | None, row: claims.Group
+) -> pd.DataFrame:
+    """The runs at exactly the settings of a published row.
+
+    They are the paper's in all that the row does not name, and on its encoder
+    and data; see `claims.list_differences`.
+
+    Args:
+        runs: on one task.
+        paper: theirs.
+        row: settings by which it differs from the paper's usual ones.
+    """
+    if paper is None:
+        return runs.iloc[:0]
+    found = sides.select(runs, row)
+    names = set[str]().union(*found.settings) - set(row)
+    usual = {n: v for n, v in paper.settings.items() if n in names}
+    found = sides.select(found, usual)
+    if claims.list_differences(found, paper, row):
+        return runs.iloc[:0]
+    return found
+
+
+def explain_tables(study: Study) -> list[str]:
+    """Why times are blank, and what failed runs are, a sentence each."""
+    said = []
+    if count := int((~study.runs.timed).sum()):
+        were = "1 run was" if count == 1 else f"{count} runs were"
+        said.append(
+            f"{were} timed in another environment (machine since its start, "
+            "devices, threads, runs side by side, traced or warm) than most: "
+            "the scores count, the times are left blank. The time of an epoch "
+            "counts where only tracing differs, which is in a run's first "
+            "epoch."
+        )
+    groups = study.runs.groupby("group", sort=False)
+    if any(describe_failure(group) for _, group in groups):
+        said.append(DID_NOT_TRAIN)
+    return said
