@@ -5,6 +5,7 @@ import pytest
 from tests import own_data
 from tests import quick
 from tf_transfer import train
+from tf_transfer.reports import brief
 from tf_transfer.reports import depth
 from tf_transfer.reports import first_figure
 from tf_transfer.reports import study as study_lib
@@ -47,10 +48,12 @@ def test_a_probe_is_compared_with_training_everything(study):
 
 
 def test_its_star_is_in_the_first_figure(study):
-    figure = first_figure.draw_kept(study, study.rows)
-    assert "A star is the probe" in figure.caption
-    others = [row for row in study.rows if not row.is_probe]
-    assert "star" not in first_figure.draw_kept(study, others).caption
+    approaches = brief.group_alike(study.rows)
+    figure = first_figure.draw_costs(study, approaches)
+    assert "a star is the probe" in figure.caption
+    [axis] = figure.render.args[0].axes
+    assert "the probe" in [text.get_text() for text in axis.texts]
+    assert "*" in [line.get_marker() for line in axis.lines]
 
 
 def test_its_depth_profile_is_a_figure_and_a_table(study):

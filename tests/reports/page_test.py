@@ -71,6 +71,10 @@ def shorten(*groups, paper=PAPER):
     return " ".join(brief.write(study, overview.make_rows(study.runs)))
 
 
+def texts(advice):
+    return [line.text for line in advice]
+
+
 ALL = make_runs([80, 80.2, 79.8], "all")
 TWO = make_runs([79, 79.2, 78.8], "2", seconds=50.0)
 ONE = make_runs([60, 61, 59], "1", seconds=40.0)
@@ -185,7 +189,7 @@ def test_the_time_of_an_epoch_is_told_where_the_limit_ended_runs():
         shorten(*limited)
     )
     study = make_study(*limited)
-    advice = brief.suggest(study, overview.make_rows(study.runs))
+    advice = texts(brief.suggest(study, overview.make_rows(study.runs)))
     assert any(
         line.startswith("More epochs: in 2 of 2 rows") for line in advice
     )
@@ -209,7 +213,7 @@ def test_a_row_at_the_score_of_the_majority_baseline_is_not_compared():
     assert "1 of 3 rows are not shown to be above the majority baseline" in text
     assert any(
         "Another learning rate for last 3 on rte" in line
-        for line in brief.suggest(study, list(rows.values()))
+        for line in texts(brief.suggest(study, list(rows.values())))
     )
 
 
@@ -250,7 +254,7 @@ def test_an_encoder_stands_next_to_tfidf_on_the_same_texts():
         "On rte, last 2 scores 79.0 (77.8 to 80.2), the best of 2 rows; tfidf "
         "scores 61.0 (3 seeds)."
     )
-    assert not [advice for advice in part.advice if "seeds" in advice]
+    assert not [line for line in texts(part.advice) if "seeds" in line]
 
 
 def test_claims_are_counted_by_their_words():
@@ -351,12 +355,36 @@ def test_a_best_rate_at_an_end_asks_for_one_beyond(scores, advice):
     study = make_study(ALL, runs)
     advice_on_rates = [
         line
-        for line in brief.suggest(study, overview.make_rows(study.runs))
+        for line in texts(brief.suggest(study, overview.make_rows(study.runs)))
         if "learning rate for" in line
     ]
     assert [line.split(" that was")[0] for line in advice_on_rates] == (
         [advice] if advice else []
     )
+
+
+def test_advice_has_the_command_of_a_run_with_what_changes():
+    words = ["--task=rte", "--trainable_layers=2", "--lr=1e-3", "--seed=0"]
+    one = [{**run, "command": words} for run in make_runs([70], "2")]
+    study = make_study(ALL, one)
+    [line] = brief.suggest(study, study.rows)
+    assert line.text == "More seeds, 3 at least, for last 2 on rte."
+    assert line.command == (
+        "for seed in 1 2; do python -m tf_transfer.paper --task=rte "
+        "--trainable_layers=2 --lr=1e-3 --seed=$seed; done"
+    )
+    [row] = [row for row in study.rows if not row.is_base]
+    assert brief.make_command(study, row, lr=0.1, max_epochs=6) == (
+        "python -m tf_transfer.paper --task=rte --trainable_layers=2 --seed=0 "
+        "--lr=0.1 --max_epochs=6"
+    )
+    html = page_lib.to_html(page_lib.make_page([study], study.summary))
+    assert '<code class="command">for seed in 1 2; do python' in html
+    unknown = make_study(ALL, make_runs([70], "2"))
+    [line] = brief.suggest(unknown, unknown.rows)
+    assert not line.command
+    html = page_lib.to_html(page_lib.make_page([unknown], unknown.summary))
+    assert "Copy</button>" not in html
 
 
 # === The page ===

@@ -5,10 +5,13 @@ place of the first ones.
 """
 
 import collections
+import dataclasses
 import math
 import os
+import shlex
 from collections.abc import Iterable
 from collections.abc import Sequence
+from typing import Any
 
 from tf_transfer.reports import estimates
 from tf_transfer.reports import overview
@@ -87,9 +90,9 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     sentences = [
         f"The probe, against training everything: {_describe_loss(members)}"
         f"{_how_sure(members)}."
-        for members in _group_alike([row for row in rows if row.is_probe])
+        for members in group_alike([row for row in rows if row.is_probe])
     ]
-    approaches = _group_alike([row for row in rows if not row.is_probe])
+    approaches = group_alike([row for row in rows if not row.is_probe])
     if not approaches:
         return sentences
     approaches.sort(key=_cost)
@@ -102,13 +105,13 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
         chosen = enough[0]
         sentences.append(
             f"Train {_describe(study, chosen)}{_how_sure(chosen)}. The loss is "
-            f"shown to be less than {_points(margin)}."
+            f"shown to be less than {describe_points(margin)}."
         )
     else:
-        chosen = max(approaches, key=lambda some: _loss_of(some).value)
+        chosen = max(approaches, key=lambda some: loss_of(some).value)
         sentences.append(
             "Train everything: nothing cheaper is shown to lose less than "
-            f"{_points(margin)}. {_begin(_describe(study, chosen))}"
+            f"{describe_points(margin)}. {_begin(_describe(study, chosen))}"
             f"{_how_sure(chosen)}{_describe_needed(chosen, margin)}."
         )
     cheaper = [
@@ -123,18 +126,18 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
 
 def _cost(members: Sequence[Row]) -> tuple[float, float, int]:
     """Time against everything, or none; then what trains, and fewer seeds."""
-    share = _share_of_time(members)[0]
+    share = share_of_time(members)[0]
     time = share.value if share.is_known else math.inf
     return time, members[0].trained, -count_seeds(members)
 
 
 def _is_cheaper(members: Sequence[Row]) -> bool:
     """Whether it takes less time than everything, or trains fewer weights."""
-    share = _share_of_time(members)[0]
+    share = share_of_time(members)[0]
     return (share.value if share.is_known else members[0].trained) < 100
 
 
-def _loss_of(members: Sequence[Row]) -> Ranged:
+def loss_of(members: Sequence[Row]) -> Ranged:
     return overview.compare_with_base(members, "score", "difference")
 
 
@@ -154,7 +157,7 @@ def _shown_to_lose_less(
 def _describe(study: Study, members: Sequence[Row]) -> str:
     """An approach, its loss and its time: a clause."""
     name = _name_approach(study, members)
-    share, whole = _share_of_time(members)
+    share, whole = share_of_time(members)
     cost = f", in {percent(share, 0)} of {whole}" if share.is_known else ""
     return f"{name}: {_describe_loss(members)}{cost}"
 
@@ -165,7 +168,7 @@ def _begin(sentence: str) -> str:
 
 def _describe_loss(members: Sequence[Row]) -> str:
     """`1.2 points worse (0.4 to 2.0)`, against training everything."""
-    loss = _loss_of(members)
+    loss = loss_of(members)
     if not loss.has_interval:
         return f"{loss.value:+.1f} points"
     if loss.low <= 0 <= loss.high:
@@ -192,11 +195,12 @@ def _describe_needed(members: Sequence[Row], margin: float) -> str:
     return f"; about {seeds} seeds would decide"
 
 
-def _points(margin: float) -> str:
+def describe_points(margin: float) -> str:
+    """`1 point`, `0.5 points`."""
     return "1 point" if margin == 1 else f"{margin:g} points"
 
 
-def _group_alike(rows: Sequence[Row]) -> list[list[Row]]:
+def group_alike(rows: Sequence[Row]) -> list[list[Row]]:
     """Rows that are compared, of one approach on all tasks that it has.
 
     Where some approaches have fewer tasks than others, only those with the
@@ -225,7 +229,7 @@ def _name_approach(study: Study, members: Sequence[Row]) -> str:
     return f"the {name}" if name.startswith("last ") else name
 
 
-def _share_of_time(members: Sequence[Row]) -> tuple[Ranged, str]:
+def share_of_time(members: Sequence[Row]) -> tuple[Ranged, str]:
     """Percent of the time of training everything, and of which time."""
     bases = [row.base for row in members if row.base is not None]
     if any(is_cut_off(row) for row in (*members, *bases)):
@@ -377,52 +381,113 @@ def main_reason(judged: Iterable[Verdict]) -> str:
 # === What to do next ===
 
 
-def suggest(study: Study, rows: Sequence[Row]) -> list[str]:
+@dataclasses.dataclass(frozen=True)
+class Advice:
+    """What to run next.
+
+    Attributes:
+        text: a sentence.
+        command: that does it, for the first row that it is about; empty where
+            the runs do not say how they were started.
+    """
+
+    text: str
+    command: str = ""
+
+
+def suggest(study: Study, rows: Sequence[Row]) -> list[Advice]:
     """What to run next, the most needed first."""
-    advice = []
-    failed = [row for row in rows if row.failed and row.blocks != 0]
+    advice: list[Advice] = []
+
+    def add(text: str, row: Row, **changes: Any) -> None:
+        advice.append(Advice(text, make_command(study, row, **changes)))
+
+    failed = [
+        row
+        for row in rows
+        if row.failed and row.blocks != 0 and row.lr  # a baseline has no rate
+    ]
     if failed:
-        advice.append(
+        add(
             f"Another learning rate for {name_rows(failed)}: what is not above "
-            "the majority baseline says nothing."
+            "the majority baseline says nothing.",
+            failed[0],
+            lr=f"{failed[0].lr / 3:.2g}",
         )
     compared = [row for row in rows if row.is_base or row.kept.is_known]
     drawn = [row for row in compared or rows if row.has_encoder]
-    for word, end in (("lower", "lowest"), ("higher", "highest")):
+    ends = ("lower", "lowest", 1 / 3), ("higher", "highest", 3)
+    for word, end, factor in ends:
         at_end = [row for row in rows if end_of_rates(row) == end]
         if at_end:
-            advice.append(
+            add(
                 f"A {word} learning rate for {name_rows(at_end)}: the {end} "
-                "that was tried is the best."
+                "that was tried is the best.",
+                at_end[0],
+                lr=f"{factor * at_end[0].lr:.2g}",
             )
-    few = [row for row in drawn if row.n < FEWEST_SEEDS]
+    few = [row for row in drawn if row.n < FEWEST_SEEDS and not row.is_probe]
     if few:
-        advice.append(
-            f"More seeds, {FEWEST_SEEDS} at least, for {name_rows(few)}."
+        seeds = map(str, range(FEWEST_SEEDS))
+        known = {*map(str, few[0].runs.seed)}
+        add(
+            f"More seeds, {FEWEST_SEEDS} at least, for {name_rows(few)}.",
+            few[0],
+            seed=[seed for seed in seeds if seed not in known],
         )
-    cut_off = sum(is_cut_off(row) for row in rows)
+    cut_off = [row for row in rows if is_cut_off(row)]
     if cut_off:
-        advice.append(
-            f"More epochs: in {cut_off} of {len(rows)} rows --max_epochs came "
-            "before the patience ended, so their times to the stopping point "
-            "say little."
+        add(
+            f"More epochs: in {len(cut_off)} of {len(rows)} rows --max_epochs "
+            "came before the patience ended, so their times to the stopping "
+            "point say little.",
+            cut_off[0],
+            max_epochs=2 * int(cut_off[0].runs.epochs_run.max()),
         )
     unlike = [row for row in rows if row.note]
     if unlike:
-        advice.append(
+        add(
             "The same rates for both sides, where a row is not compared: "
-            f"{name_rows(unlike)} ({unlike[0].note})."
+            f"{name_rows(unlike)} ({unlike[0].note}).",
+            unlike[0],
         )
     tasks = {row.task for row in rows}
     without = sorted(
         tasks - {row.task for row in rows if row.is_base and row.n}
     )
-    if without and any(row.blocks is not None for row in rows):
-        advice.append(
+    trained = [row for row in rows if row.blocks is not None]
+    if without and trained:
+        add(
             f"Runs with --trainable_layers=all on {join(without)}: nothing is "
-            "there to compare with."
+            "there to compare with.",
+            next((row for row in trained if row.task in without), trained[0]),
+            trainable_layers="all",
         )
     return advice
+
+
+def make_command(study: Study, row: Row, **changes: Any) -> str:
+    """The command of a row's first run, with other flags; or an empty text.
+
+    Args:
+        study: its study.
+        row: whose run it is.
+        changes: flags and their values; of a list, a loop has each of them.
+    """
+    words = row.runs.record.iloc[0].get("command")
+    if not words:
+        return ""
+    prefixes = tuple(f"--{name}=" for name in changes)
+    kept = [word for word in words if not word.startswith(prefixes or ("\n",))]
+    command = shlex.join(
+        ["python", "-m", f"tf_transfer.{study.experiment}", *kept]
+    )
+    for name, value in changes.items():
+        if isinstance(value, list):
+            loop = f"for {name} in {' '.join(value)}; do"
+            return f"{loop} {command} --{name}=${name}; done"
+        command += f" --{name}={value}"
+    return command
 
 
 def end_of_rates(row: Row) -> str:

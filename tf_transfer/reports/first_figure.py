@@ -1,9 +1,12 @@
-"""The figure at the top of a study: score kept against blocks trained."""
+"""The figure at the top of a study: score against cost."""
 
+import math
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
+from tf_transfer.reports import brief
 from tf_transfer.reports import overview
 from tf_transfer.reports import plots
 from tf_transfer.reports import tables
@@ -11,10 +14,10 @@ from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
 
-FEWEST_POINTS = 3  # of a line
+FEWEST_POINTS = 2  # beside training everything
+MOST_POINTS = 14  # that have room for a name
 MOST_ROWS = 20
-PROBE_AT = -0.5  # trained blocks: left of the head alone
-MARKERS = "os^Dv<>p"
+NEAR_THE_END = 80  # percent, from which on names stand on the left
 
 
 def draw(study: Study, rows: Sequence[Row]) -> Figure | None:
@@ -25,79 +28,101 @@ def draw(study: Study, rows: Sequence[Row]) -> Figure | None:
     if own := tables.draw_figures(study, "first_figure"):
         return own[0]
     rows = overview.keep_largest(rows)
-    places = [
-        (row.task, row.cached, row.blocks) for row in rows if row.kept.is_known
-    ]
-    is_curve = len({*places}) == len(places)  # no rates side by side
-    if is_curve and len({place[2] for place in places}) >= FEWEST_POINTS:
-        return draw_kept(study, rows)
+    approaches = brief.group_alike(rows)
+    if FEWEST_POINTS <= len(approaches) <= MOST_POINTS:
+        return draw_costs(study, approaches)
     if len([row for row in rows if row.score.is_known]) > 1:
         return draw_scores(rows)
     return None
 
 
-def draw_kept(study: Study, rows: Sequence[Row]) -> Figure:
-    """Percent of the score of training everything, a line for each task."""
+def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
+    """Difference to training everything against cost, a point an approach.
+
+    Args:
+        study: theirs.
+        approaches: rows of each, see `brief.group_alike`.
+    """
+    shares = {
+        rows[0].trains: brief.share_of_time(rows)[0].value
+        for rows in approaches
+    }
+    # The probe traces nothing, so its time is often not comparable.
+    is_timed = not any(
+        math.isnan(shares[rows[0].trains])
+        for rows in approaches
+        if not rows[0].is_probe
+    )
     figure, [axis] = plots.make_panels(1)
     figure.set_size_inches(5.4, 3.9)
-    axis.axhline(100, color="#7F7F7F", linewidth=1, linestyle=":")
-    tasks = sorted({row.task for row in rows if row.kept.is_known})
-    handles: plots.Handles = {}
-    for number, task in enumerate(tasks):
-        colour = plots.PALETTE[(number + 2) % len(plots.PALETTE)]
-        for cached in (False, True):
-            points = [
-                (row.blocks, row.kept)
-                for row in rows
-                if row.task == task
-                and row.cached == cached
-                and row.blocks is not None
-                and row.kept.is_known
-            ]  # the rows come in the order of their blocks
-            if not points:
-                continue
-            shift = (number - (len(tasks) - 1) / 2) * 0.06
-            line = axis.errorbar(
-                [blocks + shift for blocks, _ in points],
-                [kept.value for _, kept in points],
-                yerr=plots.reaches([kept for _, kept in points]),
-                color=colour,
-                marker=MARKERS[number % len(MARKERS)],
-                markersize=5,
-                markerfacecolor="white" if cached else colour,
-                linestyle="--" if cached else "-",
-                capsize=2,
-                elinewidth=1,
-            )
-            handles[f"{task}{' (cached)' if cached else ''}"] = line
-        for row in rows:
-            if row.is_probe and row.task == task and row.kept.is_known:
-                [handles[f"{task}, the probe"]] = axis.plot(
-                    PROBE_AT,
-                    row.kept.value,
-                    "*",
-                    markersize=9,
-                    color=colour,
-                    linestyle="none",
-                )
-    has_probe = any(label.endswith("the probe") for label in handles)
-    plots.use_whole_numbers(axis)
-    axis.set_ylim(bottom=max(axis.get_ylim()[0], -20), top=None)
+    margin = study.options.margin
+    axis.axhline(0, color="#7F7F7F", linewidth=1, linestyle=":")
+    axis.axhline(-margin, color="#D55E00", linewidth=1, linestyle="--")
+    _mark(axis, 100, overview.Ranged(0), overview.EVERYTHING, "#000000")
+    for number, rows in enumerate(approaches):
+        first, cost = rows[0], shares[rows[0].trains]
+        if not is_timed or math.isnan(cost):
+            cost = first.trained
+        colour = plots.colour_of(first.approach)
+        loss = brief.loss_of(rows)
+        _mark(
+            axis,
+            cost,
+            loss,
+            first.trains,
+            colour,
+            5 if number % 2 else -11,
+            marker="*" if first.is_probe else "o",
+            markersize=9 if first.is_probe else 5,
+            markerfacecolor="white" if first.cached else colour,
+        )
+    axis.margins(x=0.12)
+    label = "time, %" if is_timed else "trained weights, %"
     plots.add_frame(
-        axis,
-        "score, % of everything's",
-        f"trained blocks of {study.blocks}",
+        axis, "score less everything's, points", f"{label} of everything's"
     )
+    tasks = sorted({row.task for rows in approaches for row in rows})
+    every_row = [row for rows in approaches for row in rows]
     return plots.finish(
         figure,
-        handles,
-        "kept",
-        f"{overview.name_split(rows)} score above the majority baseline as "
-        "percent of that of training everything (the dotted line), with 95 % "
-        f"intervals over {overview.name_parts(rows)}. Rows "
-        "that are not above the majority baseline are left out."
-        + " A star is the probe, for which nothing trains."
-        * has_probe,
+        {},
+        "costs",
+        f"{overview.name_split(every_row)} score less that of training "
+        f"everything, mean over {brief.join(tasks)}, with 95 % intervals over "
+        f"{overview.name_parts(every_row)}; the dashed line is a loss of "
+        f"{brief.describe_points(margin)}. A hollow point has a "
+        "cached prefix, a star is the probe, for which nothing trains.",
+    )
+
+
+def _mark(
+    axis: plots.Axes,
+    cost: float,
+    loss: overview.Ranged,
+    name: str,
+    colour: str,
+    above: float = 5,
+    **style: Any,
+) -> None:
+    """A point with its interval and name."""
+    axis.errorbar(
+        cost,
+        loss.value,
+        yerr=plots.reaches([loss]),
+        capsize=2,
+        elinewidth=1,
+        color=colour,
+        **{"marker": "o", **style},
+    )
+    is_right = cost > NEAR_THE_END
+    axis.annotate(
+        name,
+        (cost, loss.value),
+        (-5 if is_right else 5, above),
+        textcoords="offset points",
+        ha="right" if is_right else "left",
+        fontsize=8,
+        color=colour,
     )
 
 

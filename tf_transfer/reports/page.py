@@ -87,7 +87,7 @@ class Part:
     id: str
     title: str
     short: list[str]
-    advice: list[str]
+    advice: list[brief.Advice]
     figure: Figure | None
     judged: list[Claim]
     local: list[Claim]

@@ -277,6 +277,7 @@ def _make_record(
         "seed": result["seed"],
         "key": key,
         "max_epochs": config["settings"]["max_epochs"],
+        "command": config.get("command", [])[1:],
         "model": config["settings"]["model"],
         "data": config["settings"]["data"],
         "parts": config["parts"],

@@ -45,10 +45,16 @@ function download(button) {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
+function copy(button) {
+  getSelection().selectAllChildren(button.previousElementSibling);
+  document.execCommand("copy"); // the clipboard's own API asks, or is missing
+  button.textContent = "Copied";
+}
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (!button) return;
   if (button.dataset.csv) download(button);
+  else if ("copy" in button.dataset) copy(button);
   else sortBy(button.closest("th"));
 });
 document.addEventListener("input", (event) => {
