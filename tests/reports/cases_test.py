@@ -457,3 +457,15 @@ def test_intervals_are_over_test_texts_where_predictions_are_stored():
     assert f"{estimates.REALISTIC} seeds" in verdict.reason or (
         "seeds would decide" in verdict.reason
     )
+
+
+def test_sides_that_were_scored_on_other_texts_are_not_comparable():
+    paper = made_up.make_paper({"sign": -1})
+    runs = [
+        {**record, "texts": texts}
+        for group, m, texts in ((TWO, 70, "a"), (ALL, 80, "b"))
+        for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m])
+    ]
+    [verdict] = made_up.judge(paper, runs).values()
+    assert verdict.word == "not comparable"
+    assert "scored on other texts" in verdict.reason

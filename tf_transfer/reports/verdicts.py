@@ -511,6 +511,9 @@ def _find_incomparable(
                 )
         if _mixes_folds(comparison):
             yield f"on {comparison.task}, {MIXED}"
+        texts = {cell.texts for cell in comparison.cells} - {None}
+        if len(texts) > 1:
+            yield f"on {comparison.task}, the sides were scored on other texts"
     seen = {
         (model, task)
         for comparison in comparisons
