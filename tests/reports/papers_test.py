@@ -1,7 +1,10 @@
 """The claims of each paper: its settings, its figures, its grids."""
 
+import configparser
+import glob
 import math
 import os
+import sys
 
 import pytest
 
@@ -184,3 +187,31 @@ def test_a_setting_without_one_origin_is_refused(tables, tmp_path):
     path.write_text(f'paper = "x"\nencoders = []\n{tables}\n')
     with pytest.raises(UserError, match=r"claims\.toml: lr: its origin"):
         claims.read(str(path))
+
+
+def test_an_installed_package_finds_what_it_was_installed_with(
+    monkeypatch, tmp_path
+):
+    folder = tmp_path / "share" / "tf_transfer" / "experiments" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "claims.toml").write_text("")
+    assert claims.find_file("nowhere", "mine") is None
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert claims.find_file("nowhere", "mine") == str(folder / "claims.toml")
+
+
+def test_everything_that_reports_read_is_installed():
+    parser = configparser.ConfigParser()
+    parser.read(os.path.join(commands.ROOT, "setup.cfg"))
+    installed = {
+        path
+        for patterns in parser["options.data_files"].values()
+        for pattern in patterns.split()
+        for path in glob.glob(pattern, root_dir=commands.ROOT)
+    }
+    read = ("claims.toml", "tables.toml", "published.json")
+    assert installed == {
+        path
+        for name in read
+        for path in glob.glob(f"experiments/*/{name}", root_dir=commands.ROOT)
+    }

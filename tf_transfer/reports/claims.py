@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 import os
+import sys
 import tomllib
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -258,13 +259,15 @@ def find_file(
 
     Args:
         folder: where `<experiment>/<name>` is looked for first; then, in the
-            folder `experiments` beside the package.
+            folder `experiments` beside the package, and where an installed
+            package has its data.
         experiment: such as `glue`.
         name: of the file.
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     beside = os.path.join(os.path.dirname(package), "experiments")
-    for parent in (folder, beside):
+    installed = os.path.join(sys.prefix, "share", "tf_transfer", "experiments")
+    for parent in (folder, beside, installed):
         path = os.path.join(parent, experiment, name)
         if os.path.isfile(path):
             return path
