@@ -62,6 +62,7 @@ class Scenario:
         of_tasks: standard deviation of the true difference over tasks.
         in_folds: whether both sides were tested in the same folds.
         drift: percent by which times change over a task's runs.
+        noise: standard deviation of the times of both sides, in percent.
         apart: whether the sides were timed one after the other.
         family: judge so many claims together, and count sets with a false one.
         seeds: numbers of seeds to try.
@@ -81,6 +82,7 @@ class Scenario:
     of_tasks: float = 0.0
     in_folds: bool = False
     drift: float = 0.0
+    noise: tuple[float, float] = (1.0, 1.0)
     apart: bool = False
     family: int = 1
     seeds: tuple[int, ...] = (3, 5, 10)
@@ -91,6 +93,12 @@ SIGN = {"sign": -1}
 EQUAL = {"kind": "equal", "margin": MARGIN}
 TREND = {"kind": "trend", "sign": 1}
 SPREAD = {"kind": "spread", "margin": 1.0, "second": ()}
+SAME_TIME = {
+    "kind": "equal",
+    "margin": 10.0,
+    "measure": ("seconds", "seconds"),
+    "relative": True,
+}
 TIME = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
 BOTH = (verdicts.AGREES, verdicts.IN_SIGN, verdicts.CONTRADICTS)
 AGREE = (verdicts.AGREES, verdicts.IN_SIGN)
@@ -206,6 +214,15 @@ SCENARIOS = (
         deviations=(0.3, 0.3),
     ),
     Scenario("times alike, in turn", TIME, BOTH),
+    Scenario(
+        "times alike, deviations 1 and 10 %", TIME, BOTH, noise=(1.0, 10.0)
+    ),
+    Scenario(
+        "times within 10 % claimed, they are 50 % apart",
+        SAME_TIME,
+        AGREE,
+        -50.0,
+    ),
     Scenario("times alike, in turn, drift of 5 %", TIME, BOTH, drift=5.0),
     Scenario(
         "times alike, one side later, drift of 5 %",
@@ -294,9 +311,11 @@ def make_runs(
                     "approach": layers,
                     "metric": "accuracy",
                     "folds": draw_folds(scenario, random),
-                    "texts": task,
+                    "test": test / 100,
+                    "sizes": {"test": TEXTS},
                 }
                 if scenario.texts:
+                    record["texts"] = task
                     record["resampled"] = resampling.encode(resampled)
                 rows.append(
                     (task, layers, rate, seed, test + shift, validation)
@@ -310,6 +329,8 @@ def make_runs(
     spans = runs.groupby("task").started.transform("max")
     gains = np.where(runs.layers == "2", scenario.difference, 0.0)
     changes = gains + scenario.drift * runs.started / spans
+    noise = runs.layers.map(dict(zip(("2", "all"), scenario.noise))).fillna(1)
+    changes += noise * random.normal(0, 1, len(runs))
     return runs.assign(
         path=runs.index.map(str),
         group=runs.groupby([runs.task, runs.layers, runs.lr]).ngroup(),
@@ -324,7 +345,7 @@ def make_runs(
             }
             for task in runs.task
         ],
-        seconds=100 * np.exp((changes + random.normal(0, 1, len(runs))) / 100),
+        seconds=100 * np.exp(changes / 100),
         environment="",
         traced="",
         mixed=False,

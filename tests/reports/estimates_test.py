@@ -137,7 +137,7 @@ def test_a_baseline_has_no_luck_of_seeds():
 def test_where_no_run_differs_nothing_is_shown():
     found = estimate(cell(80, 80, 80), cell(70, 70, 70))
     assert (found.error, found.p_above()) == (0, 1)
-    assert found.interval() == (10, 10)
+    assert np.isnan(found.interval()).all()
 
 
 def test_times_are_corrected_for_what_they_drift_by():

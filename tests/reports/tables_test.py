@@ -102,7 +102,7 @@ def test_rows_of_the_overview_have_their_intervals(runs, tmp_path):
     """
     [table] = tables.fill_tables(collect(runs, tmp_path, text))
     assert table.open and list(table.frame.task) == ["rte", "rte"]
-    assert table.frame["share of time"].tolist() == ["", "25 (25 to 25)"]
+    assert table.frame["share of time"].tolist() == ["", "25"]
     assert table.frame.points[1].startswith("-8.5 (")
 
 

@@ -214,6 +214,7 @@ def test_each_pair_is_timed_in_the_environment_that_it_shares():
                     **made_up.ENVIRONMENT,
                     "machine": machine,
                 },
+                started=1000.0 * (seed % 3),
             )
             for seed in seeds
         ]

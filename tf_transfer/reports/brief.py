@@ -83,7 +83,8 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
 
     Its loss to training everything is below the margin, after Holm's correction
     over all approaches. Without such a one: everything, and how many seeds
-    would decide for the best of the others.
+    would decide for the best of the others. Where something is shown to be
+    better than everything, the best is named, too.
     """
     margin = study.options.margin
     rows = overview.keep_largest(rows)
@@ -92,7 +93,8 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
         f"{_how_sure(members)}."
         for members in group_alike([row for row in rows if row.is_probe])
     ]
-    approaches = group_alike([row for row in rows if not row.is_probe])
+    trained = [row for row in rows if not row.is_probe]
+    approaches = group_alike(trained)
     if not approaches:
         return sentences
     approaches.sort(key=_cost)
@@ -101,26 +103,45 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
         for some in _shown_to_lose_less(approaches, margin)
         if _is_cheaper(some)
     ]
+    best = max(approaches, key=lambda some: loss_of(some).value)
+    chosen = enough[0] if enough else best
+    named = f"{_describe(study, chosen)}{_how_sure(chosen)}"
     if enough:
-        chosen = enough[0]
         sentences.append(
-            f"Train {_describe(study, chosen)}{_how_sure(chosen)}. The loss is "
-            f"shown to be less than {describe_points(margin)}."
+            f"Train {named}. The loss is shown to be less than "
+            f"{describe_points(margin)}."
+        )
+    elif _shown_to_lose_less([best], 0.0):
+        sentences.append(
+            f"Train {named}. Nothing cheaper is shown to be enough."
         )
     else:
-        chosen = max(approaches, key=lambda some: loss_of(some).value)
         sentences.append(
             "Train everything: nothing cheaper is shown to lose less than "
-            f"{describe_points(margin)}. {_begin(_describe(study, chosen))}"
-            f"{_how_sure(chosen)}{_describe_needed(chosen, margin)}."
+            f"{describe_points(margin)}. {_begin(named)}"
+            f"{_describe_needed(chosen, margin)}."
         )
-    cheaper = [
+    others = [best] if enough and _shown_to_lose_less([best], 0.0) else []
+    others += [
         some
         for some in approaches[: approaches.index(chosen)]
         if some[0].cached == chosen[0].cached
+    ][-1:]
+    sentences += [
+        f"{_begin(_describe(study, some))}."
+        for some in others
+        if some is not chosen
     ]
-    if cheaper:
-        sentences.append(f"{_begin(_describe(study, cheaper[-1]))}.")
+    compared = {some[0].trains for some in approaches}
+    open_ones = [
+        f"{row.trains} ({_describe_loss([row])} on {row.task})"
+        for row in trained
+        if row.trains not in compared and row.gain.high >= -margin
+    ]
+    if open_ones:
+        sentences.append(
+            f"Not on all tasks, so not among these: {join(open_ones)}."
+        )
     return sentences
 
 
@@ -147,7 +168,11 @@ def _shown_to_lose_less(
     """Those whose loss is below the margin, by Holm's correction."""
     losses = [overview.estimate_loss(some) for some in approaches]
     p_values = estimates.adjust_for_many(
-        [1.0 if loss is None else loss.p_above(-margin) for loss in losses]
+        # Twice: 5 % where the 95 % interval ends at the margin.
+        [
+            1.0 if loss is None else min(1.0, 2 * loss.p_above(-margin))
+            for loss in losses
+        ]
     )
     return [
         some for some, p in zip(approaches, p_values) if p <= verdicts.ALPHA
@@ -186,10 +211,9 @@ def _describe_needed(members: Sequence[Row], margin: float) -> str:
     loss = overview.estimate_loss(members)
     if loss is None or not loss.error:
         return ""
-    room = loss.value + margin
-    if room <= 0:
+    if loss.interval()[1] < -margin:
         return "; more seeds would not change that"
-    seeds = loss.seeds_needed(room, count_seeds(members))
+    seeds = loss.seeds_needed(abs(loss.value + margin), count_seeds(members))
     if seeds is None:
         return f"; {estimates.REALISTIC} seeds would not decide it"
     return f"; about {seeds} seeds would decide"
@@ -244,8 +268,9 @@ def _how_sure(rows: Sequence[Row]) -> str:
     where = tasks[0] if len(tasks) == 1 else f"mean of {join(tasks)}"
     seeds = count_seeds(rows)
     not_sure = ": not sure" if seeds < FEWEST_SEEDS else ""
-    texts = sum(row.runs.sizes.iloc[0].get("test", 0) for row in rows)
-    tested = f", {count(texts, 'test text')}" if texts else ""
+    texts = sum(verdicts.count_texts(row.runs) for row in rows)
+    kind = overview.name_split(rows).lower()
+    tested = f", {count(texts, f'{kind} text')}" if texts > 1 else ""
     return f" ({where}; {count(seeds, 'seed')}{tested}{not_sure})"
 
 
@@ -357,10 +382,10 @@ def neutral_word(verdict: Verdict) -> str:
         is_so = verdict.outcome != verdicts.CONTRADICTS
         if claim.kind == "spread":
             word = "within the margin" if is_so else "beyond the margin"
-        elif claim.kind == "equal" and is_so:
-            word = "no difference beyond the margin"
         elif verdict.parts:
             word = "shown" if is_so else "the opposite is shown"
+        elif claim.kind == "equal" and is_so:
+            word = "no difference beyond the margin"
         else:
             word = "higher" if verdict.value > 0 else "lower"
     return f"{word}: {verdict.parts}" if verdict.parts else word

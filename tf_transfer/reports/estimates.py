@@ -51,14 +51,18 @@ class Drift:
     Attributes:
         slope: of the common line, per second.
         centre: where the lines are not corrected, in seconds.
-        variance: of the slope.
-        pool: variance of the runs around their lines.
+        variance, freedom: of the slope.
+        groups: how many lines there are.
+        pool: variance of the runs around their lines; None where the
+            approaches do not share one.
     """
 
     slope: float
     centre: float
     variance: float
-    pool: Pool
+    freedom: float
+    groups: int
+    pool: Pool | None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,6 +72,7 @@ class Cell:
     Attributes:
         values: float64 [runs], or [folds].
         pool: of the variance; unset, it is the cell's own.
+        task: what the cells of a task have in common.
         texts: names the texts of `resampled`.
         resampled: float64 [runs, resamples], each run's value on samples of the
             texts, less its value; None where it is not known.
@@ -75,28 +80,38 @@ class Cell:
         is_trained: whether a seed could change it.
         drift: of times, by whose line `values` are corrected.
         start: mean start of the runs in seconds.
+        in_turn: of times, whether they were measured in turn with others.
     """
 
     values: np.ndarray
     pool: Pool | None = None
+    task: Hashable = None
     texts: Hashable = None
     resampled: np.ndarray | None = None
     fold_share: float = 0.0
     is_trained: bool = True
     drift: Drift | None = None
     start: float = 0.0
+    in_turn: bool = False
 
     @property
     def variance(self) -> Pool:
         """Of one run over seeds."""
         if not self.is_trained:
             return Pool(0.0, math.inf)
-        own = float(np.var(self.values, ddof=1)) if len(self.values) > 1 else 0
+        freedom = len(self.values) - 1
+        own = float(np.var(self.values, ddof=1)) if freedom else 0.0
         if self.drift is not None:
-            return self.drift.pool
-        if self.pool is None:
-            return Pool(own, len(self.values) - 1)
-        return Pool(max(own, self.pool.variance), self.pool.freedom)
+            # The line took up a part of what the runs vary by.
+            own *= freedom / (freedom - 1 / self.drift.groups)
+        if self.shared is None:
+            return Pool(own, freedom)
+        return Pool(max(own, self.shared.variance), self.shared.freedom)
+
+    @property
+    def shared(self) -> Pool | None:
+        """The variance that it shares with others, if there is one."""
+        return self.pool if self.drift is None else self.drift.pool
 
 
 def pool_variances(groups: Iterable[np.ndarray]) -> Pool | None:
@@ -136,9 +151,18 @@ def fit_drift(
     if freedom < 1 or not spread:
         return None
     slope = float((times * starts).sum()) / spread
-    variance = float(((times - slope * starts) ** 2).sum()) / freedom
-    centre = float(np.concatenate([pair[1] for pair in groups]).mean())
-    return Drift(slope, centre, variance / spread, Pool(variance, freedom))
+    rest = times - slope * starts
+    variance = float((rest**2).sum()) / freedom
+    ends = np.cumsum([len(pair[0]) for pair in groups])[:-1]
+    shared = pool_variances(np.split(rest, ends))
+    return Drift(
+        slope,
+        float(np.concatenate([pair[1] for pair in groups]).mean()),
+        variance / spread,
+        freedom,
+        len(groups),
+        Pool(variance, freedom) if shared else None,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,24 +259,26 @@ def _seeds(weights: Weights) -> Iterable[Part]:
         if cell.fold_share:
             continue
         pool = cell.variance
-        shared = cell.pool or (cell.drift and cell.drift.pool) or cell
-        sums = pools.setdefault(shared, [0.0, pool.freedom])
+        sums = pools.setdefault(cell.shared or cell, [0.0, pool.freedom])
         sums[0] += weight**2 * pool.variance / len(cell.values)
     for source, (variance, freedom) in pools.items():
         yield Part("seeds", variance, freedom, source)
 
 
 def _texts(weights: Weights) -> Iterable[Part]:
-    totals: dict[Hashable, np.ndarray | float] = {}
-    counted = 0.0
+    by_texts: dict[Hashable, list[tuple[Cell, float]]] = {}
+    unknown = {c.task for c in weights if c.resampled is None}
     for cell, weight in weights.items():
-        if cell.resampled is None:
-            return  # of some texts alone it would say too little
-        mean_of_runs = weight * cell.resampled.mean(axis=0)
-        totals[cell.texts] = totals.get(cell.texts, 0.0) + mean_of_runs
-        counted += weight**2 * _interaction(cell.resampled) / len(cell.values)
-    for texts, total in totals.items():
-        variance = float(np.var(total, ddof=1)) - counted / len(totals)
+        if cell.task not in unknown:  # a side alone would not be paired
+            by_texts.setdefault(cell.texts, []).append((cell, weight))
+    for texts, members in by_texts.items():
+        total, counted = 0.0, 0.0
+        for cell, weight in members:
+            assert cell.resampled is not None
+            total = total + weight * cell.resampled.mean(axis=0)
+            runs = len(cell.resampled)
+            counted += weight**2 * _interaction(cell.resampled) / runs
+        variance = float(np.var(total, ddof=1)) - counted
         yield Part("texts", variance, np.size(total) - 1, ("texts", texts))
 
 
@@ -283,7 +309,7 @@ def _drift(weights: Weights) -> Iterable[Part]:
             apart[cell.drift] = apart.get(cell.drift, 0.0) + weight * cell.start
     for drift, start in apart.items():
         variance = start**2 * drift.variance
-        yield Part("drift", variance, drift.pool.freedom, drift.pool)
+        yield Part("drift", variance, drift.freedom, drift.pool or drift)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,9 +329,9 @@ class Estimate:
     parts: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Both ends of the confidence interval."""
+        """Both ends of the confidence interval; nan where nothing is known."""
         if not self.error:
-            return self.value, self.value
+            return math.nan, math.nan
         reach = self.error * scipy.stats.t.ppf((1 + level) / 2, self.freedom)
         return self.value - reach, self.value + reach
 
@@ -323,20 +349,26 @@ class Estimate:
         """One-sided p-value of "it is not below the bound"."""
         return Estimate(-self.value, self.error, self.freedom).p_above(-bound)
 
-    def p_within(self, margin: float) -> float:
-        """p-value of two one-sided tests: it is outside of +- the margin."""
-        return max(self.p_above(-margin), self.p_below(margin))
+    def p_within(self, low: float, high: float) -> float:
+        """p-value of two one-sided tests: it is not between two bounds.
 
-    def p_outside(self, margin: float) -> float:
-        """p-value of "it is within +- the margin", on both sides."""
-        return min(1.0, 2 * min(self.p_above(margin), self.p_below(-margin)))
+        It is doubled, so that it is 5 % where the 95 % interval ends at one.
+        """
+        return min(1.0, 2 * max(self.p_above(low), self.p_below(high)))
 
-    def seeds_needed(self, room: float, runs: int) -> int | None:
+    def p_outside(self, low: float, high: float) -> float:
+        """p-value of "it is between two bounds", on both sides."""
+        return min(1.0, 2 * min(self.p_above(high), self.p_below(low)))
+
+    def seeds_needed(
+        self, room: float, runs: int, level: float = LEVEL
+    ) -> int | None:
         """About how many seeds would make the interval reach no further.
 
         Args:
             room: how far it may reach.
             runs: that the estimate is from.
+            level: of the interval.
 
         Returns:
             None if more than `REALISTIC` are needed: the other parts of the
@@ -344,11 +376,14 @@ class Estimate:
         """
         if not self.error or room <= 0:
             return None
-        seeds = self.parts.get("seeds", self.error) ** 2
+        unknown = 0.0 if self.parts else self.error
+        seeds = self.parts.get("seeds", unknown) ** 2
+        if not seeds:
+            return None
         rest = self.error**2 - seeds
         for count in range(runs + 1, REALISTIC + 1):
             freedom = self.freedom * (count - 1) / max(runs - 1, 1)
-            reach = scipy.stats.t.ppf((1 + LEVEL) / 2, freedom)
+            reach = scipy.stats.t.ppf((1 + level) / 2, freedom)
             if reach * math.sqrt(seeds * runs / count + rest) <= room:
                 return count
         return None

@@ -1,8 +1,10 @@
 """What is measured of the runs of a group: a number for each run."""
 
 import collections
+import functools
 import itertools
 import math
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,31 +89,79 @@ class Cells:
             without_tracing = {*names} == {"seconds_per_epoch"}
             sides = _take_timed_alike(sides, without_tracing)
         if {*names} <= {*DURATIONS}:
-            return _measure_durations(names, sides, logarithms)
+            return self._measure_durations(names, sides, logarithms, peers)
         seconds = math.nan
         if "score_within" in names:
             seconds = at * _first_epoch(sides[-1])
         cells = []
         for name, side in zip(names, sides):
-            key = (name, seconds, tuple(side.path))
-            if key not in self._known:
-                pool = self._pool(name, peers, seconds)
-                self._known[key] = _make_cell(name, side, seconds, pool)
-            cells.append(self._known[key])
+            pool = self._pool(name, peers, seconds)
+            make = functools.partial(_make_cell, name, side, seconds, pool)
+            cells.append(self._once((name, seconds, *side.path), make))
         return tuple(cells)
+
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """What a function returns, called once for a key."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
 
     def _pool(
         self, name: str, peers: Sequence[pd.DataFrame], seconds: float
     ) -> estimates.Pool | None:
-        """The variance that some peers share, made once."""
-        paths = tuple(peer.path.iloc[0] for peer in peers if len(peer))
-        key = ("pool", name, seconds, paths)
-        if key not in self._known:
-            self._known[key] = estimates.pool_variances(
+        """The variance that some peers share."""
+        paths = [path for peer in peers for path in peer.path]
+        return self._once(
+            ("pool", name, seconds, *paths),
+            lambda: estimates.pool_variances(
                 np.array(_known(_measure_all(name, peer, seconds)))
                 for peer in peers
-            )
-        return self._known[key]
+            ),
+        )
+
+    def _measure_durations(
+        self,
+        names: Sequence[str],
+        sides: Sequence[pd.DataFrame],
+        logarithms: bool,
+        peers: Sequence[pd.DataFrame],
+    ) -> tuple[Cell, ...]:
+        """Cells of times, less their drift where they were taken in turn."""
+        drift, in_turn = None, are_interleaved(sides)
+        if in_turn:
+            drift = self._fit_drift(names[0], sides, logarithms, peers)
+        cells = []
+        for name, side in zip(names, sides):
+            timed = _time(name, side, logarithms)
+            make = functools.partial(_make_duration, *timed, drift, in_turn)
+            key = (name, logarithms, id(drift), in_turn, *side.path)
+            cells.append(self._once(key, make))
+        return tuple(cells)
+
+    def _fit_drift(
+        self,
+        name: str,
+        sides: Sequence[pd.DataFrame],
+        logarithms: bool,
+        peers: Sequence[pd.DataFrame],
+    ) -> estimates.Drift | None:
+        """A line through all peers that were timed where the sides were."""
+        where = {*zip(sides[0].environment, sides[0].traced)}
+        groups, paths = [], []
+        for peer in peers or sides:
+            alike = [
+                pair in where for pair in zip(peer.environment, peer.traced)
+            ]
+            times, starts = _time(name, peer[alike], logarithms)
+            if len(times) > 1 and not np.isnan(starts).any():
+                groups.append((times, starts))
+                paths += [*peer.path]
+        if not groups:
+            return None
+        return self._once(
+            ("drift", name, logarithms, *sorted(paths)),
+            functools.partial(estimates.fit_drift, groups),
+        )
 
 
 def _make_cell(
@@ -127,37 +177,45 @@ def _make_cell(
         sizes = side.sizes.iloc[0]
         share = sizes["test"] / sizes["train"]
         return Cell(values, fold_share=share, is_trained=is_trained)
-    resampled = None
-    if name in ("score", *side.metric.iloc[:1]):
-        known = [record.get("resampled") for record in side.record]
-        if known and None not in known:
-            resampled = np.stack([*map(resampling.decode, known)])
-    texts = side.record.iloc[0].get("texts") if len(side) else None
-    return Cell(values, pool, texts, resampled, is_trained=is_trained)
+    first = side.iloc[0] if len(side) else None
+    if first is None or name not in ("score", first.metric):
+        return Cell(values, pool, is_trained=is_trained)
+    known = [r for r in side.record if r.get("resampled")]
+    return Cell(
+        values,
+        pool,
+        (first.task, first.data_identity),
+        next((r["texts"] for r in side.record if r.get("texts")), None),
+        np.stack([resampling.decode(r["resampled"]) for r in known])
+        if known
+        else None,
+        is_trained=is_trained,
+    )
 
 
-def _measure_durations(
-    names: Sequence[str], sides: Sequence[pd.DataFrame], logarithms: bool
-) -> tuple[Cell, ...]:
-    """Cells of times; where the sides were timed in turn, less their drift."""
-    groups = []
-    for name, side in zip(names, sides):
-        times = np.array(_measure_all(name, side, math.nan), float)
-        is_known = ~np.isnan(times)
-        times = np.log(times[is_known]) if logarithms else times[is_known]
-        groups.append((times, side.started.to_numpy()[is_known]))
-    drift = None
-    if are_interleaved(sides) and all(len(times) > 1 for times, _ in groups):
-        drift = estimates.fit_drift(groups)
+def _time(
+    name: str, side: pd.DataFrame, logarithms: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """(times or their logarithms, starts) of the runs whose time is known."""
+    times = np.array(_measure_all(name, side, math.nan), float)
+    is_known = ~np.isnan(times)
+    times = np.log(times[is_known]) if logarithms else times[is_known]
+    return times, side.started.to_numpy()[is_known]
+
+
+def _make_duration(
+    times: np.ndarray,
+    starts: np.ndarray,
+    drift: estimates.Drift | None,
+    in_turn: bool,
+) -> Cell:
     if drift is None:
-        return tuple(Cell(times) for times, _ in groups)
-    return tuple(
-        Cell(
-            times - drift.slope * (starts - drift.centre),
-            drift=drift,
-            start=float(starts.mean() - drift.centre),
-        )
-        for times, starts in groups
+        return Cell(times, in_turn=in_turn)
+    return Cell(
+        times - drift.slope * (starts - drift.centre),
+        drift=drift,
+        start=float(starts.mean() - drift.centre),
+        in_turn=in_turn,
     )
 
 

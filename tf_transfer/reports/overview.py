@@ -462,8 +462,6 @@ def _ranged(
     if any(len(cell.values) < 2 and cell.is_trained for cell in cells):
         return Ranged(show(contrast.value))
     estimate = contrast.estimate()
-    if not estimate.error and not all(len(cell.values) > 1 for cell in cells):
-        return Ranged(show(contrast.value))
     low, high = map(show, estimate.interval())
     return Ranged(show(estimate.value), low, high, estimate.parts)
 
@@ -506,11 +504,7 @@ def compare_with_base(
             contrasts.append(first - second)
     average = estimates.mean(contrasts)
     ranged = _ranged(average, [c for pair in pairs for c in pair], is_time)
-    if is_time and not all(
-        row.base is not None
-        and measures.are_interleaved([row.runs, row.base.runs])
-        for row in rows
-    ):
+    if is_time and not all(c.in_turn for pair in pairs for c in pair):
         return Ranged(ranged.value)
     return ranged
 

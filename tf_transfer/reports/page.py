@@ -290,7 +290,7 @@ def describe_ours(verdict: Verdict) -> str:
     value = overview.Ranged(verdict.value, verdict.low, verdict.high)
     text = f"{verdict.value:{sign}.2f} {verdict.claim.unit}"
     if verdict.claim.factor not in (0, 1):
-        text += f" above {100 * verdict.claim.factor:g} % of it"
+        text += f" against {100 * verdict.claim.factor:g} % of it"
     if value.has_interval:
         text += f" ({value.low:{sign}.2f} to {value.high:{sign}.2f})"
     if len(verdict.variance) > 1:

@@ -83,7 +83,11 @@ class Verdict:
         variance: standard errors of the value by part, see `estimates`.
         p: of the test that the word rests on; nan where none was made.
         outcome: what the word would be if `p` is small enough.
-        needed: what would decide it if `p` is not, a clause.
+        p_of_half: of the test that any difference is below half of the
+            published one; nan where none is.
+        estimate: of the value, on the scale of the test.
+        room: how far its interval may reach to decide.
+        needed: what would decide it, a clause, if not the number of seeds.
         reading: settings in words, if it is another than the claim's own; see
             `Claim.readings`.
         tasks: those that the value is of, where the claim is on more.
@@ -106,6 +110,9 @@ class Verdict:
     variance: Mapping[str, float] = dataclasses.field(default_factory=dict)
     p: float = math.nan
     outcome: str = ""
+    p_of_half: float = math.nan
+    estimate: estimates.Estimate | None = None
+    room: float = math.nan
     needed: str = ""
     reading: str = ""
     tasks: tuple[str, ...] = ()
@@ -165,26 +172,43 @@ def conclude_local(verdicts: Sequence[Verdict]) -> list[Verdict]:
 def _correct(
     verdicts: Sequence[Verdict], is_member: Callable[[Verdict], bool]
 ) -> list[Verdict]:
-    members = [v for v in verdicts if is_member(v)]
-    p_values = estimates.adjust_for_many([v.p for v in members])
-    adjusted = {id(v): p for v, p in zip(members, p_values)}
+    # The sign of a difference and a size below half of the published one are
+    # never both false: they need no correction for each other. Baselines that
+    # stand in several studies are judged once.
+    least = {
+        (v.claim.id, v.p): np.fmin(v.p, v.p_of_half)
+        for v in verdicts
+        if is_member(v)
+    }
+    p_values = [*least.values()]
+    adjusted = dict(zip(least, estimates.adjust_for_many(p_values)))
     return [
-        _conclude(verdict, adjusted[id(verdict)])
-        if id(verdict) in adjusted
-        else verdict
-        for verdict in verdicts
+        _conclude(v, adjusted[key] / least[key] if least[key] else 1.0)
+        if is_member(v) and (key := (v.claim.id, v.p))
+        else v
+        for v in verdicts
     ]
 
 
-def _conclude(verdict: Verdict, p: float) -> Verdict:
+def _conclude(verdict: Verdict, factor: float) -> Verdict:
+    """The verdict with its p-value times the factor of Holm's correction."""
+    p = min(1.0, verdict.p * factor)
     if verdict.word == NOT_COMPARABLE:
         return dataclasses.replace(verdict, p=p)
     if p <= ALPHA:
         return dataclasses.replace(verdict, word=verdict.outcome, p=p)
+    if verdict.p_of_half * factor <= ALPHA:
+        return dataclasses.replace(
+            verdict,
+            word=CONTRADICTS,
+            reason="any difference is below half of the published one",
+            p=verdict.p_of_half * factor,
+        )
     reason = "nothing is shown"
     if verdict.p <= ALPHA:
         reason = "not significant after Holm's correction"
-    reason = "; ".join(filter(None, [reason, verdict.parts, verdict.needed]))
+    needed = _describe_needed(verdict, 1 - ALPHA / max(factor, 1.0))
+    reason = "; ".join(filter(None, [reason, verdict.parts, needed]))
     return dataclasses.replace(verdict, word=INCONCLUSIVE, reason=reason, p=p)
 
 
@@ -209,8 +233,16 @@ class Comparison:
 
     @property
     def fewest(self) -> int:
-        """Known values of the side that has fewer."""
-        return min(len(cell.values) for cell in self.cells)
+        """Known values of the side that has fewer.
+
+        What no seed could change has enough.
+        """
+        counts = [
+            len(cell.values)
+            for cell in self.cells
+            if cell.is_trained or cell.fold_share or not len(cell.values)
+        ]
+        return min(counts, default=FEWEST_SEEDS)
 
 
 TaskRuns = tuple[pd.DataFrame, list[Repeats]]
@@ -482,7 +514,7 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
         )
     if {*measures.DURATIONS} & {*claim.measure}:
         for comparison in comparisons:
-            if not measures.are_interleaved(comparison.sides):
+            if not all(cell.in_turn for cell in comparison.cells):
                 return (
                     f"the runs on {comparison.task} are not known to have been "
                     "timed in turn"
@@ -554,9 +586,8 @@ def did_not_train(side: pd.DataFrame) -> bool:
         return False
     errors = [record.get("lead_error") for record in side.record]
     if None in errors:
-        sizes = side.sizes.iloc[0]
-        count = sizes.get("test") or sizes.get("validation") or math.inf
-        share = majority / 100
+        count = count_texts(side)
+        share = np.clip(majority / 100, 1 / count, 1 - 1 / count)
         is_correlation = side.metric.iloc[0] in CORRELATIONS
         texts = 1e4 * (1 if is_correlation else share * (1 - share)) / count
     else:
@@ -570,6 +601,13 @@ def did_not_train(side: pd.DataFrame) -> bool:
         score.mean() - majority, math.sqrt(total), freedom
     )
     return above.error > 0 and above.p_above() > ALPHA
+
+
+def count_texts(side: pd.DataFrame) -> int:
+    """Texts that the runs of a side are scored on, of all folds together."""
+    first = side.record.iloc[0]
+    kind = "validation" if first["test"] is None else "test"
+    return max(first["sizes"].get(kind, 0), 1) * len(first["folds"] or [0])
 
 
 # === Tests ===
@@ -634,16 +672,19 @@ def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
     for comparison in comparisons:
         names = tuple(tuple(side.path) for side in comparison.sides)
         by_runs.setdefault((comparison.task, names), []).append(comparison)
+    known: dict[tuple[Cell, ...], Cell] = {}
+
+    def join(of_side: tuple[Cell, ...]) -> Cell:
+        if of_side not in known:  # a side of several is the same cell
+            values = np.mean([cell.values for cell in of_side], axis=0)
+            known[of_side] = dataclasses.replace(of_side[0], values=values)
+        return known[of_side]
+
     return [
         dataclasses.replace(
-            several[0],
-            cells=tuple(
-                Cell(np.mean([cell.values for cell in of_side], axis=0))
-                for of_side in zip(*(c.cells for c in several))
-            ),
+            several[0], cells=tuple(map(join, zip(*(c.cells for c in several))))
         )
-        if len(several) > 1
-        and len({tuple(map(_count, c.cells)) for c in several}) == 1
+        if len({tuple(map(_count, c.cells)) for c in several}) == 1
         else several[0]
         for several in by_runs.values()
     ]
@@ -655,7 +696,7 @@ def _count(cell: Cell) -> int:
 
 def _is_known(claim: Claim, comparison: Comparison) -> bool:
     """Whether there are two values of each side, and no share of nothing."""
-    if any(len(cell.values) < 2 for cell in comparison.cells):
+    if comparison.fewest < 2:
         return False
     if not claim.relative or _takes_logarithms(claim):
         return True
@@ -669,9 +710,18 @@ def _contrast(claim: Claim, comparison: Comparison) -> Contrast:
     if not others:
         return first
     [second] = others
-    if claim.relative and not _takes_logarithms(claim):
-        return (first / second + -1) * 100
+    if _takes_logarithms(claim):
+        return first - second + -math.log(claim.factor)
+    if claim.relative:
+        return (first / second * (1 / claim.factor) + -1) * 100
     return first - second * claim.factor
+
+
+def _margin_of(claim: Claim) -> tuple[float, float]:
+    """What counts as no difference, on the scale of the contrast."""
+    if _takes_logarithms(claim):
+        return _to_logarithm(-claim.margin), _to_logarithm(claim.margin)
+    return -claim.margin, claim.margin
 
 
 def _train_size(comparison: Comparison) -> int:
@@ -687,14 +737,20 @@ def _test_trend(
     The tasks differ in more than their size: only how far they lie from the
     line says how well it is known.
     """
-    sizes = [*map(_train_size, comparisons)]
+    by_task: dict[str, list[Comparison]] = {}
+    for comparison in comparisons:
+        by_task.setdefault(comparison.task, []).append(comparison)
+    sizes = [_train_size(of_task[0]) for of_task in by_task.values()]
     if len({*sizes}) < FEWEST_POINTS:
         return dataclasses.replace(
             verdict,
             reason=f"{len({*sizes})} sizes of training sets; "
             f"{FEWEST_POINTS} are needed",
         )
-    values = [_contrast(claim, comparison).value for comparison in comparisons]
+    values = [
+        np.mean([_contrast(claim, one).value for one in of_task])
+        for of_task in by_task.values()
+    ]
     line = scipy.stats.linregress(np.log10(sizes), values)
     estimate = estimates.Estimate(
         float(line.slope), float(line.stderr), len(sizes) - 2
@@ -703,30 +759,31 @@ def _test_trend(
     verdict = dataclasses.replace(
         verdict, value=estimate.value, low=low, high=high
     )
-    verdict = _conclude_on_mean(claim, estimate, verdict)
-    needed = f"{len(sizes)} tasks do not decide it, nor would more seeds"
-    return dataclasses.replace(verdict, needed=needed)
+    return dataclasses.replace(
+        _conclude_on_mean(claim, estimate, verdict),
+        needed=f"{len(sizes)} tasks do not decide it, nor would more seeds",
+    )
 
 
 def _conclude_on_mean(
     claim: Claim, estimate: estimates.Estimate, verdict: Verdict
 ) -> Verdict:
-    value, runs = estimate.value, verdict.runs
+    value = estimate.value
     if claim.kind == "equal":
-        within = estimate.p_within(claim.margin)
-        outside = estimate.p_outside(claim.margin)
+        bounds = _margin_of(claim)
+        within, outside = (
+            estimate.p_within(*bounds),
+            estimate.p_outside(*bounds),
+        )
         p, outcome = min((within, AGREES), (outside, CONTRADICTS))
-        reason = f"within {claim.margin:g} {claim.unit}"
-        if outcome == CONTRADICTS:
-            reason = f"not within {claim.margin:g} {claim.unit}"
+        words = f"within {claim.margin:g} {claim.unit}"
         return dataclasses.replace(
             verdict,
             p=p,
             outcome=outcome,
-            reason=reason,
-            needed=_describe_needed(
-                estimate, abs(claim.margin - abs(value)), runs
-            ),
+            reason=words if outcome == AGREES else f"not {words}",
+            estimate=estimate,
+            room=min(abs(value - bound) for bound in bounds),
         )
     direction = claim.direction
     p = min(1.0, 2 * min(estimate.p_above(), estimate.p_below()))
@@ -737,27 +794,19 @@ def _conclude_on_mean(
         outcome, reason = _judge_size(
             (verdict.low, verdict.high), claim.published
         )
-    verdict = dataclasses.replace(
+    half = claim.published / 2
+    if half and _takes_logarithms(claim):
+        half = _to_logarithm(half)
+    below = estimate.p_below if direction > 0 else estimate.p_above
+    return dataclasses.replace(
         verdict,
         p=p,
         outcome=outcome,
         reason=reason,
-        needed=_describe_needed(estimate, abs(value), runs),
+        p_of_half=min(1.0, 2 * below(half)) if half else math.nan,
+        estimate=estimate,
+        room=abs(value),
     )
-    if claim.published and p > ALPHA:
-        half = claim.published / 2
-        if _takes_logarithms(claim):
-            half = _to_logarithm(half)
-        below = estimate.p_below if direction > 0 else estimate.p_above
-        if below(half) <= ALPHA / 2:
-            # Both signs, but nothing near the published size.
-            return dataclasses.replace(
-                verdict,
-                p=2 * below(half),
-                outcome=CONTRADICTS,
-                reason="any difference is below half of the published one",
-            )
-    return verdict
 
 
 def _judge_size(
@@ -776,20 +825,21 @@ def _judge_size(
     return IN_SIGN, "the size is open"
 
 
-def _describe_needed(
-    estimate: estimates.Estimate, room: float, runs: int
-) -> str:
+def _describe_needed(verdict: Verdict, level: float) -> str:
     """About how many seeds would decide a claim, a clause.
 
     Args:
-        estimate: of its value.
-        room: how far its interval may reach to decide.
-        runs: seeds of a side.
+        verdict: on it.
+        level: of the interval that decides.
     """
-    seeds = estimate.seeds_needed(room, runs)
+    if verdict.estimate is None or verdict.needed:
+        return verdict.needed
+    seeds = verdict.estimate.seeds_needed(verdict.room, verdict.runs, level)
     if seeds is not None:
         return f"about {seeds} seeds would decide"
-    return f"{estimates.REALISTIC} seeds would not decide it"
+    if "seeds" in verdict.estimate.parts:
+        return f"{estimates.REALISTIC} seeds would not decide it"
+    return "more seeds would not decide it"
 
 
 def _conclude_on_parts(
@@ -800,9 +850,10 @@ def _conclude_on_parts(
 ) -> Verdict:
     """Of each, most or some of several comparisons; told which do not agree."""
     if claim.kind == "equal":
-        right = [part.p_within(claim.margin) for part in parts]
-        wrong = [part.p_outside(claim.margin) for part in parts]
-        agree = [abs(part.value) <= claim.margin for part in parts]
+        low, high = _margin_of(claim)
+        right = [part.p_within(low, high) for part in parts]
+        wrong = [part.p_outside(low, high) for part in parts]
+        agree = [low <= part.value <= high for part in parts]
         word = f"within {claim.margin:g} {claim.unit}"
     else:
         right = [_p_of_sign(part, claim.direction) for part in parts]
@@ -891,6 +942,8 @@ def _tell_beside(
     cells: measures.Cells,
 ) -> Verdict:
     """The verdict with the value by the claim's other measure."""
+    plain = dataclasses.replace(claim, measure=(claim.beside, claim.beside))
+    logarithms = _takes_logarithms(plain)
     others = [
         dataclasses.replace(
             comparison,
@@ -898,14 +951,17 @@ def _tell_beside(
                 (claim.beside,) * len(comparison.sides),
                 comparison.sides,
                 comparison.at,
+                logarithms,
             ),
         )
         for comparison in comparisons
     ]
-    if not all(_is_known(claim, other) for other in others):
+    if not all(_is_known(plain, other) for other in others):
         return verdict
-    value = estimates.mean([_contrast(claim, other) for other in others]).value
-    return dataclasses.replace(verdict, beside=value)
+    value = estimates.mean([_contrast(plain, other) for other in others]).value
+    return dataclasses.replace(
+        verdict, beside=_to_percent(value) if logarithms else value
+    )
 
 
 def _test_spread(
