@@ -210,7 +210,6 @@ MEASURES: dict[str, tables.Measure] = {
     "lower": _compare_rate,
     "scores_and_seconds": _show_epochs,
     "scores_by_seconds": _measure_epochs,
-    "rate": lambda line: f"lr {line.runs.lr.iloc[0]:g}",
 }
 ROWS = {"rates": _list_rates, "budgets": _list_budgets}
 PARTS = {"task": _divide}
