@@ -72,10 +72,10 @@ def _measure_saving(line: tables.Line) -> float:
 
 def _find_published_saving(line: tables.Line) -> str:
     """The saving that the paper names for the task of a row at its settings."""
-    saved = line.part.study.published.get("time_saved", {})
     first = line.runs.iloc[0]
     if first.cached or not table_number(line.part.study, line.runs):
         return ""
+    saved = line.part.study.published.get("time_saved", {})
     return saved.get(first.task, {}).get(first.approach, "")
 
 
@@ -111,35 +111,30 @@ def _compare_rate(line: tables.Line) -> str:
     best = selection.best_on_validation(
         {r: [*zip(some.seed, some.validation)] for r, some in rates.items()}
     )
+    if first.lr == best:
+        return "better"
     means = selection.means_over_seeds(
         {r: [*zip(rates[r].seed, rates[r].score)] for r in (first.lr, best)}
     )
-    lower = (
-        f"{100 * (1 - means[first.lr] / means[best]):.1f}"
-        if means[best]
-        else ""
-    )
-    return "better" if first.lr == best else lower
+    share = means[first.lr] / means[best] if means[best] else np.nan
+    return wording.number(100 * (1 - share), 1)
 
 
 # === Epochs, and fixed times ===
 
 
-def _show_epochs(line: tables.Line) -> dict[int, str]:
+def _show_epochs(line: tables.Line) -> dict[object, str]:
     """`68.00 ± 0.71 / 256 (1)` after each epoch: of one run of several."""
     epochs = frames.epochs_frame(line.runs)
     timed = epochs.path.isin(line.runs.path[line.runs.timed])
-    epochs.loc[~timed, "seconds"] = np.nan
+    epochs["seconds"] = epochs.seconds.where(timed)
     cells = {}
     for number, runs in epochs.groupby("epoch"):
         seconds = wording.number(runs.seconds.mean(), 0)
-        few = (
-            f" ({runs.test.count()})"
-            if runs.test.count() < len(line.runs)
-            else ""
-        )
+        count = int(runs.test.count())
+        few = f" ({count})" * (count < len(line.runs))
         both = " / ".join(filter(None, [wording.spread(runs.test), seconds]))
-        cells[int(str(number))] = both + few if runs.test.count() else ""
+        cells[number] = (both + few) * (count > 0)
     return cells
 
 
@@ -163,28 +158,25 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     ]
     if len(timed) < 2:
         return
-    published = {}
-    if any(table_number(study, row.runs) for row in timed):
-        times = study.published.get("fixed_times", {})
-        published = dict(times.get(part.runs.task.iloc[0], ()))
+    times = study.published.get("fixed_times", {})
+    is_papers = any(table_number(study, row.runs) for row in timed)
+    published = dict(times.get(part.runs.task.iloc[0], ())) if is_papers else {}
     longest = max(max(tables.seconds(row.runs)) for row in timed)
     asked = study.options.budgets or [q * longest for q in QUARTERS]
     for budget in sorted({*asked, *published}):
-        scores = {
-            row.trains: measures.measure_runs("score_within", row.runs, budget)
-            for row in timed
-        }  # none where one run has none
-        scores = {n: [] if None in v else v for n, v in scores.items()}
-        means = {name: wording.mean(values) for name, values in scores.items()}
-        best = np.nanmax([*means.values(), -np.inf])
+        # By name; none where one run has none.
+        scores: dict[str, measures.Values] = {}
+        for row in timed:
+            found = measures.measure_runs("score_within", row.runs, budget)
+            scores[row.trains] = [] if None in found else found
+        means = pd.Series({name: wording.mean(v) for name, v in scores.items()})
+        best = means.index[means == means.max()]
         yield tables.Line(
             part,
             values={
                 "within": f"{budget:,.0f} s",
                 "reached": scores,
-                "best": ", ".join(
-                    n for n, mean in means.items() if mean == best
-                ),
+                "best": ", ".join(best),
                 "published": wording.number(
                     published.get(budget, np.nan), 2, "+"
                 ),
@@ -220,23 +212,19 @@ PARTS = {"task": _divide}
 
 def notes(study: Study) -> list[str]:
     """What a reader must know of these tables, a sentence each."""
-    said = []
-    numbers = {
-        table_number(study, members)
-        for _, members in study.runs.groupby(["task", "data_identity"])
-    }
-    if numbers & {3, 4, 9}:
-        said.append(
-            "The numbers of the paper's tables 3, 4 and 9 are inferred from "
-            "the order of its tasks."
-        )
-    if study.runs.cached.any():
-        said.append(
-            "Cached runs have no dropout in their frozen blocks. They are rows "
-            "of their own, never averaged with live ones."
-        )
+    groups = study.runs.groupby(["task", "data_identity"])
+    numbers = {table_number(study, members) for _, members in groups}
+    inferred = (
+        "The numbers of the paper's tables 3, 4 and 9 are inferred from the "
+        "order of its tasks."
+    )
+    cached = (
+        "Cached runs have no dropout in their frozen blocks. They are rows of "
+        "their own, never averaged with live ones."
+    )
     return [
-        *said,
+        *[inferred] * bool(numbers & {3, 4, 9}),
+        *[cached] * bool(study.runs.cached.any()),
         *tables.explain_tables(study),
         "Settings on which the paper is silent, and what we chose: "
         "docs/glue.md.",
