@@ -105,17 +105,25 @@ def _kind(settings: Settings) -> str:
 
 def _combination(settings: Settings) -> str:
     """How the tasks' losses are combined."""
-    combine, before = settings["combine"], settings["head_combine"]
-    words = COMBINES.get(combine, str(combine))
-    if "alpha" in settings:
-        first, last = settings["alpha"], settings["last_alpha"]
-        words += f" by size^{first:g}" + f" to size^{last:g}" * (last != first)
-    if settings["loss_weights"]:
-        words += f", weights {settings['loss_weights']}"
-    if settings["train"] == "head_then_all" and before != "in_turn":
-        other = f", output layers {COMBINES.get(before, before)}"
-        words += " in both phases" if before == combine else other
-    return words
+    combine, before = (
+        COMBINES.get(settings[name], str(settings[name]))
+        for name in ("combine", "head_combine")
+    )
+    first, last = (
+        claims.plain(settings.get(name)) for name in ("alpha", "last_alpha")
+    )
+    sizes = f" by size^{first}" + f" to size^{last}" * (last != first)
+    heads = (
+        " in both phases" if before == combine else f", output layers {before}"
+    )
+    is_apart = settings["head_combine"] != "in_turn"
+    return (
+        combine
+        + sizes * (first is not None)
+        + f", weights {settings['loss_weights']}"
+        * bool(settings["loss_weights"])
+        + heads * (is_apart and settings["train"] == "head_then_all")
+    )
 
 
 def _order(settings: Settings) -> str:
@@ -126,13 +134,16 @@ def _order(settings: Settings) -> str:
 
 def _amount(settings: Settings) -> str:
     """At what rate and for how long: `lr 1e-05 after 0.001; 20 epochs`."""
-    rate, epochs = f"lr {settings['lr']:g}", settings["max_epochs"]
-    count = wording.count(epochs, "epoch")
-    if settings["train"] == "head_then_all":
-        before = settings["head_epochs"]
-        rate += f" after {settings['head_lr']:g}"
-        count += f" after {before}" * (before != epochs)
-    return tables.join(rate, count, _order(settings), mark="; ")
+    has_two = settings["train"] == "head_then_all"
+    epochs, before = settings["max_epochs"], settings.get("head_epochs")
+    return tables.join(
+        f"lr {settings['lr']:g}"
+        + f" after {claims.plain(settings.get('head_lr'))}" * has_two,
+        wording.count(epochs, "epoch")
+        + f" after {before}" * (has_two and before != epochs),
+        _order(settings),
+        mark="; ",
+    )
 
 
 # === Rows of tables ===
@@ -146,12 +157,17 @@ def _divide(study: Study) -> Iterator[tables.Part]:
         ordered = runs.assign(mean=-means).sort_values(
             ["mean", "group", "seed"], kind="stable"
         )
-        first = ordered.iloc[0]
-        own = ("overall", *first.record["metrics"])
-        titles = {name: name.replace("_", " ") for name in own}
-        words = {"metrics": SCORES if first.task == "cs224n" else titles}
-        name = study.name + f"_{number}" * (number > 1)
-        yield tables.Part(study, ordered, name, words)
+        own = {
+            name: name.replace("_", " ")
+            for name in ("overall", *ordered.record.iloc[0]["metrics"])
+        }
+        is_papers = ordered.task.iloc[0] == "cs224n"
+        yield tables.Part(
+            study,
+            ordered,
+            study.name + f"_{number}" * (number > 1),
+            {"metrics": SCORES if is_papers else own},
+        )
 
 
 def _divide_by_table(study: Study) -> list[tables.Part]:
@@ -166,19 +182,19 @@ def _divide_by_table(study: Study) -> list[tables.Part]:
 def _divide_by_recipe(study: Study) -> Iterator[tables.Part]:
     """Runs that differ in how the tasks are combined, where any do."""
     for part in _divide(study):
-        rest = [
-            frames.dump({n: v for n, v in s.items() if n not in COMBINATION})
-            for s in part.runs.settings
-        ]
-        several = part.runs.groupby(rest).group.transform("nunique") > 1
-        alike = part.runs[several].groupby(
-            pd.Series(rest, part.runs.index), sort=False
+        rest = part.runs.settings.map(
+            lambda s: frames.dump(
+                {n: v for n, v in s.items() if n not in COMBINATION}
+            )
         )
+        several = part.runs.groupby(rest).group.transform("nunique") > 1
+        alike = part.runs[several].groupby(rest, sort=False)
         for number, (_, runs) in enumerate(alike, 1):
             first = _list_combinations(dataclasses.replace(part, runs=runs))[0]
-            usual = {"recipe": recipe({**first.settings, **USUAL})}
-            name, words = f"{part.name}_{number}", {**part.words, **usual}
-            yield tables.Part(study, runs, name, words)
+            words = {"recipe": recipe({**first.settings, **USUAL})}
+            yield tables.Part(
+                study, runs, f"{part.name}_{number}", {**part.words, **words}
+            )
 
 
 def _list_published(part: tables.Part) -> list[tables.Line]:
@@ -228,14 +244,7 @@ def _list_combinations(part: tables.Part) -> list[tables.Line]:
     return [
         first,
         *(
-            dataclasses.replace(
-                line,
-                values={
-                    "against_first": wording.difference(
-                        line.runs.score, first.runs.score
-                    )
-                },
-            )
+            dataclasses.replace(line, values={"first": first.runs.score})
             for line in others
         ),
     ]
@@ -336,7 +345,9 @@ MEASURES: dict[str, tables.Measure] = {
     ),
     "amount": lambda line: _amount(line.settings),
     "recipe": lambda line: recipe(line.settings),
-    "against_first": lambda line: "",
+    "against_first": lambda line: wording.difference(
+        line.runs.score, line.values.get("first", ())
+    ),
     "last_phase": _time_last_phase,
     "combination": lambda line: tables.join(
         _combination(line.settings), _order(line.settings)

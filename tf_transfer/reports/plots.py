@@ -17,6 +17,7 @@ import matplotlib.figure
 import matplotlib.ticker
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from tf_transfer.reports import study
@@ -101,13 +102,12 @@ def make_panels(
     Args:
         count: of panels.
         height: of each, in inches.
-        has_names: whether ticks at the side are words: their width has to be
-            measured, which takes as long as drawing.
+        has_names: whether ticks at the side are words; no longer read.
     """
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)
     figure = matplotlib.figure.Figure(
-        layout="constrained" if has_names else None,
+        layout="constrained",
         figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
     )
     axes = figure.subplots(rows, columns, squeeze=False)
@@ -203,10 +203,13 @@ def _draw_curve(axis: Axes, curve: Curve) -> Any:
     x, y = zip(*curve.points)
     places, values = ([v.value for v in ends] for ends in (x, y))
     style = {**STYLE, **curve.style}
-    across, along = reaches(x), reaches(y)
     if not curve.has_band:
+        across, along = (
+            reaches(ends) if any(v.has_interval for v in ends) else None
+            for ends in (x, y)
+        )
         return axis.errorbar(places, values, along, across, **style)
-    below, above = np.nan_to_num(along)
+    below, above = np.nan_to_num(reaches(y))
     band = np.subtract(values, below), np.add(values, above)
     axis.fill_between(places, *band, color=style["color"], alpha=0.15, lw=0)
     return axis.errorbar(places, values, **style)
@@ -244,7 +247,6 @@ def finish(
     handles: Handles,
     name: str,
     caption: str,
-    below: float = 0.0,
 ) -> study.Figure:
     """The part of the report, with a legend below the panels.
 
@@ -252,55 +254,27 @@ def finish(
         figure: from `make_panels`.
         handles: what the legend shows.
         name, caption: see `study.Figure`.
-        below: inches between panels and what is below them, for tall ticks.
     """
     for axis in figure.axes:
         for artist in (*axis.lines, *axis.collections):
             artist.set_in_layout(False)  # inside its panel; hundreds take long
-    rows = 0
-    layout = figure.get_layout_engine()
     if handles:
         entry = max(1.8, 0.7 + 0.075 * max(map(len, handles)))  # inches
         columns = max(1, int(figure.get_figwidth() // entry))
         rows = -(-len(handles) // columns)
+        more = LEGEND_ROW * max(rows - MOST_LEGEND_ROWS, 0)
+        figure.set_figheight(figure.get_figheight() + more)
         figure.legend(
             handles.values(),
             handles.keys(),
-            loc="outside lower center" if layout else "lower center",
+            loc="outside lower center",
             ncols=min(len(handles), columns),
             frameon=False,
         )
-    if layout is None:
-        more = LEGEND_ROW * max(rows - MOST_LEGEND_ROWS, 0)
-        figure.set_figheight(figure.get_figheight() + more)
-        _set_margins(figure, rows, below)
-    else:
-        # Once; `savefig` would do it for every file, and draw it for nothing.
-        layout.execute(figure)
-        figure.set_layout_engine(None)
+    # Once; `savefig` would do it for every file, and draw it for nothing.
+    ConstrainedLayoutEngine().execute(figure)
+    figure.set_layout_engine("none")
     return study.Figure(name, caption, functools.partial(_render, figure, name))
-
-
-def _set_margins(
-    figure: matplotlib.figure.Figure, legend_rows: int, below: float
-) -> None:
-    """Room for ticks, labels and titles, the same around every panel."""
-    width, height = figure.get_size_inches()
-    grid = figure.axes[0].get_gridspec()
-    assert grid is not None
-    rows, columns = grid.get_geometry()
-    bottom = 0.65 + below + LEGEND_ROW * legend_rows
-    gap = 0.95 + below
-    inner = (height - 0.4 - bottom - gap * (rows - 1)) / rows
-    across = (width - 0.9 - 0.8 * (columns - 1)) / columns
-    figure.subplots_adjust(
-        left=0.75 / width,
-        right=1 - 0.15 / width,
-        bottom=bottom / height,
-        top=1 - 0.4 / height,
-        hspace=gap / inner,
-        wspace=0.8 / across,
-    )
 
 
 def _render(figure: matplotlib.figure.Figure, name: str, ending: str) -> bytes:
