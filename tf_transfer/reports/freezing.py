@@ -44,8 +44,8 @@ MISMATCHED = "mismatched_accuracy"
 SWEEP_UNIT = 1e-5  # of the rates of the authors' sweep
 NEVER = "never"  # no number of trained blocks is enough
 COMMON, LEFT_OUT = "all but CoLA", "cola"
-MODES = {False: "live", True: "cached"}
 FULL = {"levels": {"_full": 0.0}}  # training everything, in a figure
+DOTTED = {"color": "#000000", "linestyle": ":", "marker": ""}
 DOTS = {  # every trial in a figure
     "linestyle": "none",
     "marker": "o",
@@ -73,11 +73,12 @@ def list_curves(study: Study) -> list[tables.Part]:
 
     Returns:
         The words of each: `task`, `metric`, `lr`, `mode`, `untrained` (`but`
-        in a caption), `file`, `blocks` of the encoder; `runs` and `trials`,
-        scores in points, by `all` and by falling number of trained blocks;
-        `majority` in points or nan; `published` scores by number of trained
-        blocks, {} where the runs are not at the paper's settings, encoder and
-        data, or are the authors' own; `published_rate`, nan likewise.
+        in a caption), `label`, `file`, `blocks` of the encoder; `runs` and
+        `trials`, scores in points, by `all` and by falling number of trained
+        blocks; `majority` in points or nan; `published` scores by number of
+        trained blocks, {} where the runs are not at the paper's settings,
+        encoder and data, or are the authors' own; `published_rate`, nan
+        likewise.
     """
     labelled = tables.label_runs(study.runs)
     found: list[dict[Blocks, pd.DataFrame]] = [
@@ -126,7 +127,12 @@ def _make_curves(
         rates: how many each task has.
     """
     joined = pd.concat(runs.values())
-    first, mode = joined.iloc[0], MODES[joined.cached.iloc[-1]]
+    first = joined.iloc[0]
+    label = tables.join(
+        "cached" if joined.cached.iloc[-1] else "live",
+        f"lr {first.lr:g}" * (rates[first.task] > 1),
+        f"untrained {first.untrained}" * bool(first.untrained),
+    )
     published = _find_published(study, joined)
     has_both = all(MISMATCHED in known for known in joined.metrics)
     both = ("", first.metric), (", mismatched", MISMATCHED)
@@ -138,14 +144,13 @@ def _make_curves(
             "task": first.task,
             "metric": metric,
             "lr": first.lr,
-            "mode": mode,
+            "mode": label.partition(",")[0],
+            "label": label,
             "untrained": first.untrained,
             "but": ". Untrained where everything else trains: "
             f"{first.untrained}" * bool(first.untrained),
-            "file": f"{name.replace(', ', '_')}_{mode}"
-            + f"_lr_{first.lr:g}" * (rates[first.task] > 1)
-            + f"_untrained_{first.untrained.replace(',', '_')}"
-            * bool(first.untrained),
+            "file": name.replace(", ", "_")
+            + re.sub("[, ]+", "_", f", {label}"),
             "blocks": int(first.blocks),
             "runs": runs,
             "trials": {
@@ -242,11 +247,8 @@ def _compare(
 
 def _show_published(curve: tables.Part, blocks: Blocks) -> str:
     """The authors' mean and deviation at a number of trained blocks."""
-    known = curve.words["published"].get(str(blocks))
-    if known is None:
-        return ""
-    mean, _, deviation, *_ = known
-    return f"{mean:.2f}" + (f" ± {deviation:.2f}" if deviation else "")
+    known = curve.words["published"].get(str(blocks), ())[:3:2]
+    return " ± ".join(f"{value:.2f}" for value in known if value is not None)
 
 
 def _list_points(part: tables.Part) -> Iterator[tables.Line]:
@@ -299,8 +301,9 @@ def _find_point(
     """An operating point's line."""
     trials = curve.words["trials"]
     point, authors, theirs = _find_points(curve, quality)
-    label = _name_quality([curve], quality)
-    line = _describe_blocks(curve, label, point, authors)
+    line = _describe_blocks(
+        curve, _name_quality([curve], quality), point, authors
+    )
     published = _show_published(curve, theirs)
     other = f" with {theirs}" * bool(published and theirs != point)
     below = operating.list_untried(trials, point) if point else ()
@@ -415,45 +418,38 @@ def _measure_curve(curve: tables.Part, unit: float = 1.0) -> dict[float, Any]:
 def published_curve(curve: tables.Part) -> dict[int, float]:
     """Relative score by frozen blocks, by the authors' averaging."""
     published = curve.words["published"]
-    frozen = {
-        curve.words["blocks"] - int(blocks): known[0] - published[ALL][0]
-        for blocks, known in published.items()
-        if blocks != ALL
+    tried = sorted((n for n in published if n != ALL), key=int, reverse=True)
+    return {
+        curve.words["blocks"] - int(n): published[n][0] - published[ALL][0]
+        for n in tried
     }
-    return dict(sorted(frozen.items()))
 
 
 def _list_curves(part: tables.Part) -> Iterator[tables.Line]:
     """The curves of a task and the scores of all trials; the published one."""
     curves = [c for c in list_curves(part.study) if c.name == part.name]
-    several = len({curve.words["lr"] for curve in curves}) > 1
     for curve in curves:
-        trials, words = curve.words["trials"], curve.words
-        label = (
-            words["mode"]
-            + f", lr {words['lr']:g}" * several
-            + f", untrained {words['untrained']}" * bool(words["untrained"])
-        )
+        words, trials = curve.words, curve.words["trials"]
         full = operating.plain_mean(trials[ALL])
-        *_, fewest = words["runs"].values()
         dots = {
             words["blocks"] - number - 0.15 - 0.01 * trial: score - full
             for number, scores in trials.items()
             for trial, score in enumerate(scores)
             if number != ALL
         }
-        for name, shown, style in (
-            (label, _measure_curve(curve), {}),
-            (f"_{label}", dots, DOTS),
+        *_, fewest = words["runs"].values()
+        for label, shown, style in (
+            (words["label"], _measure_curve(curve), {}),
+            (f"_{words['label']}", dots, DOTS),
         ):
-            values = {"label": name, "curve": shown, "style": style}
-            values["colour"] = label
-            yield tables.Line(curve, fewest, values=values)
-    if curves and curves[0].words["published"]:
-        style = {"color": "#000000", "linestyle": ":", "marker": ""}
-        values = {"curve": published_curve(curves[0]), "style": style}
+            values = {"label": label, "curve": shown, "style": style}
+            yield tables.Line(
+                curve, fewest, values={"colour": words["label"], **values}
+            )
+    for curve in curves[:1]:
+        values = {"curve": published_curve(curve), "style": DOTTED}
         values |= dict.fromkeys(("label", "colour"), "published")
-        yield tables.Line(curves[0], values=values)
+        yield tables.Line(curve, values=values)
 
 
 def _divide_by_encoder(study: Study) -> list[tables.Part]:
@@ -480,25 +476,10 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
     ]
 
 
-def _list_encoders(part: tables.Part) -> list[tables.Line]:
-    return [
-        tables.Line(
-            curve,
-            values={
-                "label": model + curve.words["but"].replace(". U", ", u"),
-                "model": model,
-                "curve": _measure_curve(curve, 100 / curve.words["blocks"]),
-            },
-        )
-        for model, curve in part.words["curves"]
-        if curve.name == part.name
-    ]
-
-
 def _divide_by_task(study: Study) -> list[tables.Part]:
     """A part for each task and metric that has a curve."""
-    words = {**FULL, "blocks": study.blocks}
     names = dict.fromkeys(curve.name for curve in list_curves(study))
+    words = {**FULL, "blocks": study.blocks}
     return [tables.Part(study, study.runs, name, words) for name in names]
 
 
@@ -534,7 +515,18 @@ ROWS = {
     ],
     "parameters": _list_parameters,
     "curves": _list_curves,
-    "encoders": _list_encoders,
+    "encoders": lambda part: [
+        tables.Line(
+            curve,
+            values={
+                "label": model + curve.words["but"].replace(". U", ", u"),
+                "model": model,
+                "curve": _measure_curve(curve, 100 / curve.words["blocks"]),
+            },
+        )
+        for model, curve in part.words["curves"]
+        if curve.name == part.name
+    ],
 }
 PARTS = {
     "search": lambda study: [_take_whole(study)] * has_search_alone(study),

@@ -353,31 +353,33 @@ def _divide_phases(study: Study) -> Iterator[tables.Part]:
     with a big head, and of those of the one that is best on validation.
     """
     for part in _divide(study):
-        groups = _groups(_with_most_examples(part.runs), **STACKED)
-        group = max(
-            (group for group in groups if group.record.iloc[0]["curve"]),
+        groups = [
+            group
+            for group in _groups(_with_most_examples(part.runs), **STACKED)
+            if group.record.iloc[0]["curve"]
+        ]
+        groups.sort(
             key=lambda group: (
                 len(group),
                 group.settings.iloc[0]["head"] != "dense",
                 group.validation.mean(),
-            ),
-            default=None,
+            )
         )
-        if group is not None:
+        for group in groups[-1:]:
             run = group.sort_values("seed").iloc[0]
-            title = f"{run.task}: {_head(run.settings)}, seed {run.seed}\n"
             phases = [
                 f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
                 for phase in run.record["phases"]
             ]
-            curve = pd.DataFrame(run.record["curve"])
-            curve.index += 1  # epochs
-            begins = curve.groupby("phase").apply(len).cumsum()
+            epochs = pd.RangeIndex(1, len(run.record["curve"]) + 1)
+            curve = pd.DataFrame(run.record["curve"], epochs)
+            ends = curve.groupby("phase").size().cumsum()
             yield tables.Part(
                 study,
                 group,
-                title + ", then ".join(phases),
-                {"run": run, "curve": curve, "bounds": begins[:-1]},
+                f"{run.task}: {_head(run.settings)}, seed {run.seed}\n"
+                + ", then ".join(phases),
+                {"run": run, "curve": curve, "bounds": ends[:-1]},
             )
 
 
@@ -403,21 +405,20 @@ def _divide_lengths(study: Study) -> Iterator[tables.Part]:
             for settings in stacked.settings
         ]
         for _, runs in stacked.groupby(rest, sort=False):
-            settings = runs.settings.iloc[0]
-            examples = tables.count_examples(runs)
-            few = examples != tables.count_examples(part.runs)
-            title = tables.join(
-                f"{part.words['task']}: {_head(settings)}",
-                f"{settings['head_lr']:g} first",
-                f"then {settings['lr']:g} for {settings['max_epochs']}",
-                f"{examples:,} examples" * few,
-                tables.describe_cache(settings),
-            )
-            base = _base_of(runs, part.runs)
-            level = {} if base is runs else {"finetune-only": base.score.mean()}
             if runs.settings.str["phase_one_epochs"].nunique() > 1:
-                words = {**part.words, "levels": level}
-                yield tables.Part(study, runs, title, words)
+                first, base = runs.settings.iloc[0], _base_of(runs, part.runs)
+                examples = tables.count_examples(runs)
+                few = examples != tables.count_examples(part.runs)
+                title = tables.join(
+                    f"{part.words['task']}: {_head(first)}",
+                    f"{first['head_lr']:g} first",
+                    f"then {first['lr']:g} for {first['max_epochs']}",
+                    f"{examples:,} examples" * few,
+                    tables.describe_cache(first),
+                )
+                level = {"finetune-only": base.score.mean()}
+                words = {"levels": {} if base is runs else level}
+                yield tables.Part(study, runs, title, {**part.words, **words})
 
 
 def _list_lengths(part: tables.Part) -> list[tables.Line]:
@@ -536,30 +537,30 @@ def sum_up(study: Study, rows: object) -> list[str]:
             for head in sorted(heads - {"dense", stacking_ensembles.HEAD})
             if (pair := _choose(whole, study.paper, {"head": head, **STACKED}))
         ]
-        if not pairs:
-            continue
-        best = _best_of([first for first, _ in pairs])
-        [base] = [second for first, second in pairs if first is best]
-        both = {best.approach.iloc[0]: best, "finetune-only": base}
-        failed = [
-            n for n, runs in both.items() if tables.describe_failure(runs)
-        ]
-        if failed:
-            are = "is" if len(failed) == 1 else "are"
-            found = (
-                f"{' and '.join(failed)} {are} {verdicts.FAILED}, so nothing "
-                "is compared."
-            )
-        else:
-            share, n = _share(best, base), min(len(best), len(base))
-            found = (
-                f"{best.approach.iloc[0]}, is {_compare(best, base)} points "
-                "against finetune-only"
-                + f", in {share} of its time" * bool(share)
-                + f" ({wording.count(n, 'seed')})."
-            )
-        sentences.append(f"On {part.words['task']}, {found}")
+        if pairs:
+            best = _best_of([first for first, _ in pairs])
+            [base] = [second for first, second in pairs if first is best]
+            found = _describe_gain(best, base)
+            sentences.append(f"On {part.words['task']}, {found}")
     return sentences
+
+
+def _describe_gain(best: pd.DataFrame, base: pd.DataFrame) -> str:
+    name = best.approach.iloc[0]
+    both = {name: best, "finetune-only": base}
+    failed = [n for n, runs in both.items() if tables.describe_failure(runs)]
+    if failed:
+        are = "is" if len(failed) == 1 else "are"
+        return (
+            f"{' and '.join(failed)} {are} {verdicts.FAILED}, so nothing is "
+            "compared."
+        )
+    share, n = _share(best, base), min(len(best), len(base))
+    return (
+        f"{name}, is {_compare(best, base)} points against finetune-only"
+        + f", in {share} of its time" * bool(share)
+        + f" ({wording.count(n, 'seed')})."
+    )
 
 
 def notes(study: Study) -> list[str]:
