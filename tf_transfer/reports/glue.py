@@ -92,32 +92,28 @@ def _is_on_front(line: tables.Line) -> str:
     return "yes" if is_on and len(known) > 1 else ""
 
 
-def _list_rates(part: tables.Part) -> list[tables.Line]:
-    """The groups of every approach that was run at several rates."""
-    several = part.runs.groupby(["text", "trains"]).lr.transform("nunique") > 1
-    runs = part.runs[several]
-    return tables.list_groups(dataclasses.replace(part, runs=runs))
+def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
+    """The groups of every approach that was run at several rates.
 
-
-def _compare_rate(line: tables.Line) -> str:
-    """`better`, or in percent how much lower than at the better rate."""
-    of_all, first = line.part.runs, line.runs.iloc[0]
-    alike = of_all[
-        (of_all.text == first.text) & (of_all.trains == first.trains)
-    ]
-    if alike.validation.isna().any():
-        return ""  # nothing chooses
-    rates = dict(iter(alike.groupby("lr")))
-    best = selection.best_on_validation(
-        {r: [*zip(some.seed, some.validation)] for r, some in rates.items()}
-    )
-    if first.lr == best:
-        return "better"
-    means = selection.means_over_seeds(
-        {r: [*zip(rates[r].seed, rates[r].score)] for r in (first.lr, best)}
-    )
-    share = means[first.lr] / means[best] if means[best] else np.nan
-    return wording.number(100 * (1 - share), 1)
+    `lower` is in percent how much lower a rate scores than the better one, over
+    the seeds that all have; nothing where nothing validates.
+    """
+    for _, alike in part.runs.groupby(["text", "trains"], sort=False):
+        validated, tested = (
+            {r: [*zip(g.seed, g[name])] for r, g in alike.groupby("lr")}
+            for name in ("validation", "score")
+        )
+        if len(validated) > 1:
+            best = selection.best_on_validation(validated)
+            means = pd.Series(selection.means_over_seeds(tested))
+            lower = (100 - 100 * means / means[best]).map("{:.1f}".format)
+            lower[best] = "better"
+            lower *= int(alike.validation.notna().all())
+            for line in tables.list_groups(
+                dataclasses.replace(part, runs=alike)
+            ):
+                values = {"lower": lower[line.runs.lr.iloc[0]]}
+                yield dataclasses.replace(line, values=values)
 
 
 # === Epochs, and fixed times ===
@@ -164,11 +160,11 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     longest = max(max(tables.seconds(row.runs)) for row in timed)
     asked = study.options.budgets or [q * longest for q in QUARTERS]
     for budget in sorted({*asked, *published}):
-        # By name; none where one run has none.
-        scores: dict[str, measures.Values] = {}
-        for row in timed:
-            found = measures.measure_runs("score_within", row.runs, budget)
-            scores[row.trains] = [] if None in found else found
+        found = {
+            row.trains: measures.measure_runs("score_within", row.runs, budget)
+            for row in timed
+        }  # none where one run has none
+        scores = {n: [] if None in v else v for n, v in found.items()}
         means = pd.Series({name: wording.mean(v) for name, v in scores.items()})
         best = means.index[means == means.max()]
         yield tables.Line(
@@ -199,7 +195,6 @@ MEASURES: dict[str, tables.Measure] = {
         for name in line.runs.metrics.iloc[0]
         if name != line.runs.metric.iloc[0]
     },
-    "lower": _compare_rate,
     "scores_and_seconds": _show_epochs,
     "scores_by_seconds": _measure_epochs,
 }

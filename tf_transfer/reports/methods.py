@@ -35,12 +35,15 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
         None where nothing is compared with training everything on all tasks.
     """
     rows = overview.keep_largest(rows)
-    by_name: dict[str, list[Row]] = collections.defaultdict(list)
-    for row in rows:
-        if not row.failed and (row.is_base or row.kept.is_known):
-            by_name[row.trains].append(row)
+    compared = [
+        row
+        for row in rows
+        if not row.failed and (row.is_base or row.kept.is_known)
+    ]
     tasks = sorted({row.task for row in rows})
-    groups = [group for group in by_name.values() if len(group) == len(tasks)]
+    names = dict.fromkeys(row.trains for row in compared)
+    named = [[row for row in compared if row.trains == n] for n in names]
+    groups = [group for group in named if len(group) == len(tasks)]
     if all(group[0].is_base for group in groups):
         return None
     measured = [row.task for row in rows if row.runs.memory.notna().any()]

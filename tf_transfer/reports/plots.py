@@ -110,10 +110,8 @@ def make_panels(
         layout="constrained",
         figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
     )
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for spare in axes.flat[count:]:
-        spare.set_visible(False)
-    return figure, list(axes.flat[:count])
+    places = range(1, count + 1)
+    return figure, [figure.add_subplot(rows, columns, n) for n in places]
 
 
 def add_frame(

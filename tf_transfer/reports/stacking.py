@@ -94,8 +94,7 @@ def _head(settings: Settings) -> str:
 
 
 def _adaptation(settings: Settings) -> str:
-    name = str(settings["adaptation"])
-    return ADAPTATIONS.get(name, name.replace("_", "-"))
+    return ADAPTATIONS[settings["adaptation"]]
 
 
 def amount(settings: Settings) -> str:
@@ -160,12 +159,12 @@ def _divide(study: Study) -> Iterator[tables.Part]:
 def _divide_ensembles(study: Study) -> Iterator[tables.Part]:
     """The ensembles of each data set, both methods of those trained alike."""
     for part in _divide(study):
-        joined = part.runs[part.runs.is_ensemble]
-        alike = joined.groupby("rates")
+        alone = part.runs[~part.runs.is_ensemble]
+        alike = part.runs.drop(alone.index).groupby("rates")
         for number, (words, runs) in enumerate(alike, 1):
             yield tables.Part(
                 study,
-                pd.concat([part.runs.drop(joined.index), runs]),
+                pd.concat([alone, runs]),
                 f"{part.name}_{number}",
                 {**part.words, "amount": words},
             )
@@ -272,12 +271,11 @@ def _list_members(part: tables.Part) -> list[tables.Line]:
         by_path.loc[[*paths]] for paths in zip(*first.record.str["members"])
     ]
     best = max(members, key=lambda group: group.validation.mean())
+    pairs = [(member, member) for member in members]
+    pairs += [(method, best) for method in methods]
     return [
         tables.Line(part, group, values={"base": members[0], "best": other})
-        for group, other in (
-            *((member, member) for member in members),
-            *((method, best) for method in methods),
-        )
+        for group, other in pairs
     ]
 
 
@@ -304,10 +302,9 @@ def _seconds_to_base(line: tables.Line) -> str:
     if pd.isna(target) or not any(record["epochs"] for record in records):
         return ""
     times = [measures.seconds_to_score(record, target) for record in records]
-    reached = wording.known(times)
-    few = f" ({len(reached)} of {len(times)} runs)"
-    few *= 0 < len(reached) < len(times)
-    return wording.spread(reached, 1) + few or "never"
+    count = len(wording.known(times))
+    few = f" ({count} of {len(times)} runs)" * (0 < count < len(times))
+    return (wording.spread(times, 1) or "never") + few
 
 
 def _seconds_by_phase(line: tables.Line) -> dict[str, list[float]]:

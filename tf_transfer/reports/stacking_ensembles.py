@@ -140,16 +140,18 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
     """
     alike: dict[str, dict[str, dict[tuple[str, str], Record]]]
     alike = collections.defaultdict(lambda: collections.defaultdict(dict))
-    for record in records:
-        if record["experiment"] != "stacking" or record["task"] != "text":
-            continue
-        key = record["key"]
+    texts = (
+        record
+        for record in records
+        if record["experiment"] == "stacking" and record["task"] == "text"
+    )
+    for record in texts:
+        key = {**record["key"], "max_epochs": record["max_epochs"]}
         model = key["head"], key["adaptation"]
         is_usual = all(key.get(n, usual) == usual for n, usual in USUAL.items())
         if is_usual and model in (BASE, *STACKED):
             own = {*OF_STACKED, *USUAL}
             shared = {n: v for n, v in key.items() if n not in own}
-            shared["max_epochs"] = record["max_epochs"]
             stacked_as = [
                 key.get(name) for name in OF_STACKED[2:] if model != BASE
             ]

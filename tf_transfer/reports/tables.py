@@ -34,6 +34,7 @@ come before those here. The arguments of `_fill` and `_draw` are all the keys.
 import dataclasses
 import functools
 import inspect
+import operator
 import tomllib
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -138,14 +139,7 @@ def join(*words: str, mark: str = ", ") -> str:
 
 def _of_row(name: str) -> Measure:
     """An attribute of the overview's row, or else of the first run."""
-    return lambda line: (
-        getattr(line.row, name, "") if line.row else line.runs[name].iloc[0]
-    )
-
-
-def _of_runs(name: str) -> Measure:
-    """A column of the runs, see `frames.runs_frame`."""
-    return lambda line: line.runs[name]
+    return lambda line: getattr(line.row or line.runs.iloc[0], name)
 
 
 MEASURES: dict[str, Measure] = {
@@ -155,7 +149,7 @@ MEASURES: dict[str, Measure] = {
         + ("gain", "kept", "share", "epoch_share")
     },
     **{
-        name: _of_runs(name)
+        name: operator.attrgetter(f"runs.{name}")
         for name in ("score", "validation", "seconds_per_epoch", "memory")
         + ("epochs_run", "trainable_parameters", "total_parameters")
     },

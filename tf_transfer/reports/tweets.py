@@ -52,17 +52,17 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(approach: str, settings: claims.Group) -> str:
+    is_frozen = settings.get("pooler") == "frozen"
+    loaded = settings.get("load_blocks", "all")
+    blocks = "nothing" if loaded == "none" else f"blocks {loaded}"
     if approach.startswith("probe"):
         return "the probe (ours)"
     if "features" in settings:
         return approach + " of raw words" * (
             settings["preprocessing"] == "none"
         )
-    is_frozen = settings.get("pooler") == "frozen"
     if approach == "last_0":
         return "frozen" if is_frozen else "pooler trained"
-    loaded = settings.get("load_blocks", "all")
-    blocks = "nothing" if loaded == "none" else f"blocks {loaded}"
     return (
         NAMES.get(approach, approach.replace("_", " "))
         + f", {blocks} loaded" * (loaded != "all")
@@ -255,12 +255,16 @@ def _choose_boxes(part: tables.Part) -> dict[str, tables.Line]:
         fewest = min(line.runs.examples.iloc[0] for line in lines)  # negative
         lines = [x for x in lines if x.runs.examples.iloc[0] == fewest]
         lines = [x for x in lines if x.runs.lr.iloc[0] == rate] or lines
-    labelled = {}
-    for line in lines[:MOST_BOXES]:
-        first, size = line.runs.iloc[0], line.settings.get("max_train_examples")
-        examples = f"{size:,} examples" if size else ""
-        labelled[tables.join(first.label, first.rate, examples)] = line
-    return labelled
+    return {
+        tables.join(
+            line.runs.label.iloc[0],
+            line.runs.rate.iloc[0],
+            f"{size:,} examples"
+            if (size := line.settings.get("max_train_examples"))
+            else "",
+        ): line
+        for line in lines[:MOST_BOXES]
+    }
 
 
 def _draw_boxes(part: tables.Part, boxes: Mapping[str, tables.Line]) -> Figure:
