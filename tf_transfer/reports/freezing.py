@@ -140,36 +140,40 @@ def _make_curves(
         title = PUBLISHED_TASKS.get(first.task + suffix, "")
         known = first.record["majorities"].get(metric, math.nan)
         name = first.text + suffix
-        words = {
-            "task": first.task,
-            "metric": metric,
-            "lr": first.lr,
-            "mode": label.partition(",")[0],
-            "label": label,
-            "untrained": first.untrained,
-            "but": ". Untrained where everything else trains: "
-            f"{first.untrained}" * bool(first.untrained),
-            "file": name.replace(", ", "_")
-            + re.sub("[, ]+", "_", f", {label}"),
-            "blocks": int(first.blocks),
-            "runs": runs,
-            "trials": {
-                blocks: list(
-                    members.score
-                    if metric == first.metric
-                    else members.metrics.str[metric]
-                )
-                for blocks, members in runs.items()
+        yield tables.Part(
+            study,
+            joined,
+            name,
+            {
+                "task": first.task,
+                "metric": metric,
+                "lr": first.lr,
+                "mode": label.partition(",")[0],
+                "label": label,
+                "untrained": first.untrained,
+                "but": ". Untrained where everything else trains: "
+                f"{first.untrained}" * bool(first.untrained),
+                "file": name.replace(", ", "_")
+                + re.sub("[, ]+", "_", f", {label}"),
+                "blocks": int(first.blocks),
+                "runs": runs,
+                "trials": {
+                    blocks: list(
+                        members.score
+                        if metric == first.metric
+                        else members.metrics.str[metric]
+                    )
+                    for blocks, members in runs.items()
+                },
+                "majority": 100 * known,
+                "baseline": ""
+                if math.isnan(known)
+                else f"The majority baseline scores {100 * known:.2f}. ",
+                "published": published.get("scores", {}).get(title, {}),
+                "published_rate": SWEEP_UNIT
+                * published.get("rates", {}).get(title, math.nan),
             },
-            "majority": 100 * known,
-            "baseline": ""
-            if math.isnan(known)
-            else f"The majority baseline scores {100 * known:.2f}. ",
-            "published": published.get("scores", {}).get(title, {}),
-            "published_rate": SWEEP_UNIT
-            * published.get("rates", {}).get(title, math.nan),
-        }
-        yield tables.Part(study, joined, name, words)
+        )
 
 
 def _find_published(
@@ -189,9 +193,10 @@ def _find_published(
         or claims.list_differences(runs, study.paper, ignored)
     ):
         return {}
-    name = PUBLISHED_NAMES.get(first.model, "")
     return {
-        kind: study.published.get(kind, {}).get(name, {})
+        kind: study.published.get(kind, {}).get(
+            PUBLISHED_NAMES.get(first.model, ""), {}
+        )
         for kind in ("scores", "rates", "rate_sweep")
     }
 
@@ -226,8 +231,9 @@ def _describe_blocks(
         **_compare(trials, blocks, operating.plain_mean),
         "score": trials.get(blocks, ""),
     }
-    runs = words["runs"].get(blocks, curve.runs.iloc[:0])
-    return tables.Line(curve, runs, values=values)
+    return tables.Line(
+        curve, words["runs"].get(blocks, curve.runs.iloc[:0]), values=values
+    )
 
 
 def _name_blocks(blocks: Blocks) -> str:
@@ -313,8 +319,9 @@ def _find_point(
         "untried": ", ".join(map(str, below)),
     }
     if min(map(len, trials.values())) > 1:
-        ends = operating.interval(trials, quality, level)
-        values["interval"] = " to ".join(map(_name_blocks, ends))
+        values["interval"] = " to ".join(
+            map(_name_blocks, operating.interval(trials, quality, level))
+        )
     return dataclasses.replace(line, values=values)
 
 
@@ -326,17 +333,19 @@ def _find_common_point(
         NEVER if None in points else str(max(points))
         for points in zip(*(_find_points(curve, quality) for curve in curves))
     )
-    is_published = all(curve.words["published"] for curve in curves)
-    values = {
-        "name": COMMON,
-        "mode": curves[0].words["mode"],
-        "untrained": curves[0].words["untrained"],
-        "quality": _name_quality(curves, quality),
-        "trained": plain,
-        "authors_trained": authors,
-        "published": f"with {theirs}" * is_published,
-    }
-    return tables.Line(curves[0], values=values)
+    return tables.Line(
+        curves[0],
+        values={
+            "name": COMMON,
+            "mode": curves[0].words["mode"],
+            "untrained": curves[0].words["untrained"],
+            "quality": _name_quality(curves, quality),
+            "trained": plain,
+            "authors_trained": authors,
+            "published": f"with {theirs}"
+            * all(curve.words["published"] for curve in curves),
+        },
+    )
 
 
 def _list_parameters(part: tables.Part) -> list[tables.Line]:
@@ -460,10 +469,9 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
     """
     found = []
     for model, members in study.all_runs.groupby("model"):
-        names = members.study.value_counts().index
         studies = (
             dataclasses.replace(study, runs=members[members.study == name])
-            for name in names
+            for name in members.study.value_counts().index
         )
         curves = next(filter(None, map(list_curves, studies)), [])
         live = [c for c in curves if c.words["mode"] == "live"]
@@ -479,17 +487,22 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
 def _divide_by_task(study: Study) -> list[tables.Part]:
     """A part for each task and metric that has a curve."""
     names = dict.fromkeys(curve.name for curve in list_curves(study))
-    words = {**FULL, "blocks": study.blocks}
-    return [tables.Part(study, study.runs, name, words) for name in names]
+    return [
+        tables.Part(study, study.runs, name, {**FULL, "blocks": study.blocks})
+        for name in names
+    ]
 
 
 def _take_whole(study: Study) -> tables.Part:
-    words = {
-        "model": study.model,
-        "blocks": study.blocks,
-        "level": f"{100 * study.options.level:g}",
-    }
-    return tables.Part(study, tables.label_runs(study.runs), words=words)
+    return tables.Part(
+        study,
+        tables.label_runs(study.runs),
+        words={
+            "model": study.model,
+            "blocks": study.blocks,
+            "level": f"{100 * study.options.level:g}",
+        },
+    )
 
 
 MEASURES: dict[str, tables.Measure] = {
@@ -548,17 +561,14 @@ def notes(study: Study) -> list[str]:
     tried = [{*curve.words["trials"]} - {ALL} for curve in curves]
     has_holes = any(max(t) - min(t) + 1 > len(t) for t in tried)
     recorded_by = study.runs.settings.iloc[0].get("recorded_by", "")
-    recorded = (
+    notes = {
         f"These runs are records of {recorded_by}, not ours. What they do not "
-        "have, such as times and predictions, is empty."
-    )
-    assumed = (
+        "have, such as times and predictions, is empty.": bool(recorded_by),
         "Between numbers that were not tried we assume that more trained "
-        "blocks are never worse."
-    )
+        "blocks are never worse.": has_holes,
+    }
     return [
-        *[recorded] * bool(recorded_by),
-        *[assumed] * has_holes,
+        *tables.select_notes(notes),
         *_describe_savings(curves),
         *tables.explain_tables(study),
         "Where the paper is silent, and what we chose: docs/freezing.md.",

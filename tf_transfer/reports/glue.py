@@ -48,12 +48,20 @@ def table_number(study: Study, runs: pd.DataFrame) -> int | None:
     return TABLE_NUMBERS.get(str(runs.task.iloc[0]))
 
 
-def _divide(study: Study) -> Iterator[tables.Part]:
+def _divide(study: Study) -> list[tables.Part]:
     """A part for each task, which knows the number of the paper's table."""
-    for part in tables.divide_by_task(study):
-        number = table_number(study, part.runs)
-        words = f" (the paper's table {number})" if number else ""
-        yield dataclasses.replace(part, words={**part.words, "number": words})
+    return [
+        dataclasses.replace(
+            part,
+            words={
+                **part.words,
+                "number": f" (the paper's table {number})"
+                if (number := table_number(study, part.runs))
+                else "",
+            },
+        )
+        for part in tables.divide_by_task(study)
+    ]
 
 
 # === Costs and rates ===
@@ -89,7 +97,7 @@ def _is_on_front(line: tables.Line) -> str:
     ]
     front = plots.find_front([(r.seconds.value, r.score.value) for r in known])
     is_on = any(r is line.row and is_on for r, is_on in zip(known, front))
-    return "yes" if is_on and len(known) > 1 else ""
+    return "yes" * (is_on and len(known) > 1)
 
 
 def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
@@ -112,8 +120,9 @@ def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
             for line in tables.list_groups(
                 dataclasses.replace(part, runs=alike)
             ):
-                values = {"lower": lower[line.runs.lr.iloc[0]]}
-                yield dataclasses.replace(line, values=values)
+                yield dataclasses.replace(
+                    line, values={"lower": lower[line.runs.lr.iloc[0]]}
+                )
 
 
 # === Epochs, and fixed times ===
@@ -166,13 +175,12 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
         }  # none where one run has none
         scores = {n: [] if None in v else v for n, v in found.items()}
         means = pd.Series({name: wording.mean(v) for name, v in scores.items()})
-        best = means.index[means == means.max()]
         yield tables.Line(
             part,
             values={
                 "within": f"{budget:,.0f} s",
                 "reached": scores,
-                "best": ", ".join(best),
+                "best": ", ".join(means.index[means == means.max()]),
                 "published": wording.number(
                     published.get(budget, np.nan), 2, "+"
                 ),
@@ -207,19 +215,19 @@ PARTS = {"task": _divide}
 
 def notes(study: Study) -> list[str]:
     """What a reader must know of these tables, a sentence each."""
-    groups = study.runs.groupby(["task", "data_identity"])
-    numbers = {table_number(study, members) for _, members in groups}
-    inferred = (
+    numbers = {
+        table_number(study, members)
+        for _, members in study.runs.groupby(["task", "data_identity"])
+    }
+    notes = {
         "The numbers of the paper's tables 3, 4 and 9 are inferred from the "
-        "order of its tasks."
-    )
-    cached = (
+        "order of its tasks.": bool(numbers & {3, 4, 9}),
         "Cached runs have no dropout in their frozen blocks. They are rows of "
-        "their own, never averaged with live ones."
-    )
+        "their own, never averaged with live "
+        "ones.": bool(study.runs.cached.any()),
+    }
     return [
-        *[inferred] * bool(numbers & {3, 4, 9}),
-        *[cached] * bool(study.runs.cached.any()),
+        *tables.select_notes(notes),
         *tables.explain_tables(study),
         "Settings on which the paper is silent, and what we chose: "
         "docs/glue.md.",

@@ -59,7 +59,6 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
         [memory] = [_memory(row.runs) for row in group if row.task == task]
         checkpoint = _checkpoint(pd.concat([row.runs for row in group]))
         size = "" if math.isnan(checkpoint) else f"{checkpoint / MB:,.2f}"
-        ends = [row.task for row in group if brief.end_of_rates(row)]
         lines.append(
             {
                 "trains": group[0].trains,
@@ -68,7 +67,9 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
                 "checkpoint, MB": size,
                 f"memory on {task}, MB": wording.whole(memory),
                 "trained, %": _share(group[0]),
-                "rate at an end": ", ".join(ends),
+                "rate at an end": ", ".join(
+                    [row.task for row in group if brief.end_of_rates(row)]
+                ),
             }
         )
     left = len({row.trains for row in rows}) - len(groups)

@@ -70,8 +70,6 @@ METRICS = {  # of the paper's tasks
 }
 LABELS = dict(zip(METRICS, ("SST accuracy", "Quora accuracy", "STS r")))
 
-Settings = claims.Group
-
 
 # === Words for a recipe ===
 
@@ -81,13 +79,17 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(approach=runs.settings.map(_kind))
 
 
-def recipe(settings: Settings) -> str:
+def recipe(settings: claims.Group) -> str:
     """All that tells a group from others: `everything; mean; lr 1e-05; ...`."""
-    cache = tables.describe_cache(settings)
-    return tables.join(_kind(settings), _amount(settings), cache, mark="; ")
+    return tables.join(
+        _kind(settings),
+        _amount(settings),
+        tables.describe_cache(settings),
+        mark="; ",
+    )
 
 
-def _kind(settings: Settings) -> str:
+def _kind(settings: claims.Group) -> str:
     """What trains, and how: `everything; mean; decay 0.95`."""
     pairs, decay = settings["pairs"], settings["layer_decay"]
     in_turn = settings["combine"] == "in_turn"
@@ -103,7 +105,7 @@ def _kind(settings: Settings) -> str:
     )
 
 
-def _combination(settings: Settings) -> str:
+def _combination(settings: claims.Group) -> str:
     """How the tasks' losses are combined."""
     combine, before = (
         COMBINES.get(settings[name], str(settings[name]))
@@ -126,13 +128,13 @@ def _combination(settings: Settings) -> str:
     )
 
 
-def _order(settings: Settings) -> str:
+def _order(settings: claims.Group) -> str:
     """The order of the tasks, where it is not the usual one."""
     order = settings["order"]
     return f"order {order.replace(',', ', ')}" * (order != ORDER)
 
 
-def _amount(settings: Settings) -> str:
+def _amount(settings: claims.Group) -> str:
     """At what rate and for how long: `lr 1e-05 after 0.001; 20 epochs`."""
     has_two = settings["train"] == "head_then_all"
     epochs, before = settings["max_epochs"], settings.get("head_epochs")
@@ -151,8 +153,9 @@ def _amount(settings: Settings) -> str:
 
 def _divide(study: Study) -> Iterator[tables.Part]:
     """Runs by their files, the best group first."""
-    groups = study.runs.groupby("data_identity", sort=False)
-    for number, (_, runs) in enumerate(groups, 1):
+    for number, (_, runs) in enumerate(
+        study.runs.groupby("data_identity", sort=False), 1
+    ):
         means = runs.groupby("group").score.transform("mean")
         ordered = runs.assign(mean=-means).sort_values(
             ["mean", "group", "seed"], kind="stable"
@@ -191,17 +194,24 @@ def _divide_by_recipe(study: Study) -> Iterator[tables.Part]:
         alike = part.runs[several].groupby(rest, sort=False)
         for number, (_, runs) in enumerate(alike, 1):
             first = _list_combinations(dataclasses.replace(part, runs=runs))[0]
-            words = {"recipe": recipe({**first.settings, **USUAL})}
             yield tables.Part(
-                study, runs, f"{part.name}_{number}", {**part.words, **words}
+                study,
+                runs,
+                f"{part.name}_{number}",
+                {
+                    **part.words,
+                    "recipe": recipe({**first.settings, **USUAL}),
+                },
             )
 
 
 def _list_published(part: tables.Part) -> list[tables.Line]:
     """The rows of the paper's table, ours beside its figures, if any is run."""
-    paper = part.study.paper
     rows = [
-        (row, tables.find_published(part.runs, paper, row["settings"]))
+        (
+            row,
+            tables.find_published(part.runs, part.study.paper, row["settings"]),
+        )
         for row in part.words["rows"]
     ]
     return [
@@ -286,13 +296,17 @@ def _choose_passes(study: Study) -> Iterator[tables.Part]:
         )
         if runs is not None:
             first = runs.sort_values("seed").iloc[0]
-            words = {
-                "data": part.name,
-                "recipe": recipe(first.settings),
-                "seed": first.seed,
-                "passes": first.record["passes"],
-            }
-            yield tables.Part(study, runs, part.name, words)
+            yield tables.Part(
+                study,
+                runs,
+                part.name,
+                {
+                    "data": part.name,
+                    "recipe": recipe(first.settings),
+                    "seed": first.seed,
+                    "passes": first.record["passes"],
+                },
+            )
 
 
 def _divide_by_task(study: Study) -> list[tables.Part]:
@@ -332,7 +346,7 @@ def _list_scores(part: tables.Part) -> list[tables.Line]:
 
 def _time_last_phase(line: tables.Line) -> list[float]:
     """Seconds of an epoch of the last, expensive phase."""
-    phases = [record["phases"] for record in line.runs.record[line.runs.timed]]
+    phases = line.runs.record[line.runs.timed].str["phases"]
     return [p[-1]["seconds"] / p[-1]["epochs"] for p in phases if p]
 
 
@@ -371,13 +385,13 @@ PARTS = {
 
 def notes(study: Study) -> list[str]:
     """What to know of the tables and of the times."""
-    missing = (
-        "No runs here have the settings, the data and the encoder of a row of "
-        "the paper's: its tables are not shown."
-    )
     shown = [*map(_list_published, _divide_by_table(study))]
-    is_missing = bool(study.published) and not any(shown)
-    return [*tables.explain_tables(study), *[missing] * is_missing]
+    notes = {
+        "No runs here have the settings, the data and the encoder of a row of "
+        "the paper's: its tables are not shown.": bool(study.published)
+        and not any(shown),
+    }
+    return tables.explain_tables(study) + tables.select_notes(notes)
 
 
 # === Figures ===
@@ -417,8 +431,10 @@ def _draw_heat_map(part: tables.Part) -> Figure:
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     figure.colorbar(picture, label="change, points")
-    caption = (
+    return plots.finish(
+        figure,
+        {},
+        f"forgetting_{part.name}",
         "Change of each task's score on dev during a pass over one task, mean "
-        f"in points: {part.words['recipe']}"
+        f"in points: {part.words['recipe']}",
     )
-    return plots.finish(figure, {}, f"forgetting_{part.name}", caption)

@@ -110,8 +110,9 @@ def make_panels(
         layout="constrained",
         figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
     )
-    places = range(1, count + 1)
-    return figure, [figure.add_subplot(rows, columns, n) for n in places]
+    return figure, [
+        figure.add_subplot(rows, columns, n) for n in range(1, count + 1)
+    ]
 
 
 def add_frame(
@@ -193,8 +194,12 @@ def draw_panels(
             axis.axvline(bound, color=GREY, linewidth=1, linestyle=":")
         dress(axis)
         add_frame(axis, panel.ylabel, xlabel, panel.title)
-    legend = {n: artist for n, artist in shown.items() if n[:1] != "_"}
-    return finish(figure, handles or legend, name, caption)
+    return finish(
+        figure,
+        handles or {n: artist for n, artist in shown.items() if n[:1] != "_"},
+        name,
+        caption,
+    )
 
 
 def _draw_curve(axis: Axes, curve: Curve) -> Any:

@@ -61,8 +61,6 @@ RING = {
 THIN = {"linewidth": 1, "alpha": 0.55, "marker": "."}
 END = {"linestyle": "none", "markersize": 7}
 
-Settings = claims.Group
-
 ensembles = stacking_ensembles.join_predictions  # see `summary`
 
 
@@ -76,10 +74,9 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _head(settings: Settings) -> str:
+def _head(settings: claims.Group) -> str:
     """A head in words, with what is not usual of it."""
     is_dense = settings["head"] == "dense"
-    usual_sizes = stacking_ensembles.USUAL_SIZES
     return tables.join(
         HEADS.get(settings["head"], str(settings["head"])),
         "[CLS] without the pooler"
@@ -87,26 +84,28 @@ def _head(settings: Settings) -> str:
         "each text by itself" * (is_dense and settings.get("pairs") == "sbert"),
         *(
             f"{name} {settings[name]}"
-            for name, usual in usual_sizes.items()
+            for name, usual in stacking_ensembles.USUAL_SIZES.items()
             if settings.get(name, usual) != usual
         ),
     )
 
 
-def _adaptation(settings: Settings) -> str:
+def _adaptation(settings: claims.Group) -> str:
     return ADAPTATIONS[settings["adaptation"]]
 
 
-def amount(settings: Settings) -> str:
+def amount(settings: claims.Group) -> str:
     """Rate and epochs of each phase: `0.001 for 1, then 2e-05 for 3`."""
     first = phase_one(settings)
     last = f"{settings['lr']:g} for {settings['max_epochs']}"
     last += _gap(settings) * (not first)
-    phases = ", then ".join(filter(None, [first, last]))
-    return tables.join(phases, tables.describe_cache(settings))
+    return tables.join(
+        ", then ".join(filter(None, [first, last])),
+        tables.describe_cache(settings),
+    )
 
 
-def phase_one(settings: Settings) -> str:
+def phase_one(settings: claims.Group) -> str:
     """Rate and epochs of the first of two phases: `0.001 for 1`, or nothing."""
     if "phase_one_epochs" not in settings:
         return ""
@@ -114,7 +113,7 @@ def phase_one(settings: Settings) -> str:
     return f"{rate:g} for {epochs}{_gap(settings)}"
 
 
-def _gap(settings: Settings) -> str:
+def _gap(settings: claims.Group) -> str:
     """By which gap a phase on the frozen encoder is left: ` (gap 0.01)`."""
     gap = settings.get("phase_one_gap", -1)
     return f" (gap {gap:g})" * (gap >= 0)
@@ -134,26 +133,32 @@ def _divide(study: Study) -> Iterator[tables.Part]:
         is_ensemble=["members" in record for record in study.runs.record],
     ).sort_values(["task", "examples", "head", "adaptation", "rates", "seed"])
     for task, of_task in runs.groupby("task"):
-        sets = of_task.groupby("data_identity", sort=False)
-        for number, (_, members) in enumerate(sets, 1):
+        for number, (_, members) in enumerate(
+            of_task.groupby("data_identity", sort=False), 1
+        ):
             first = members.iloc[0]
-            words = {
-                "task": task,
-                "data": os.path.basename(first.data.rstrip("/")),
-                "metric": METRICS[first.task].get(first.metric, first.metric),
-                "metrics": {
-                    name: title
-                    for name, title in METRICS[first.task].items()
-                    if all(name in metrics for metrics in members.metrics)
+            yield tables.Part(
+                study,
+                members,
+                f"{study.name}_{task}" + f"_{number}" * (number > 1),
+                {
+                    "task": task,
+                    "data": os.path.basename(first.data.rstrip("/")),
+                    "metric": METRICS[first.task].get(
+                        first.metric, first.metric
+                    ),
+                    "metrics": {
+                        name: title
+                        for name, title in METRICS[first.task].items()
+                        if all(name in metrics for metrics in members.metrics)
+                    },
+                    "types": {
+                        name: name.removeprefix("f1_")
+                        for name in first.metrics
+                        if task == "ner" and name.startswith("f1_")
+                    },
                 },
-                "types": {
-                    name: name.removeprefix("f1_")
-                    for name in first.metrics
-                    if task == "ner" and name.startswith("f1_")
-                },
-            }
-            name = f"{study.name}_{task}" + f"_{number}" * (number > 1)
-            yield tables.Part(study, members, name, words)
+            )
 
 
 def _divide_ensembles(study: Study) -> Iterator[tables.Part]:
@@ -199,8 +204,10 @@ def _base_of(group: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     usual, as far as there is such a one; of several rates it has the one that
     is best on validation. Without any it is the group itself.
     """
-    same_size = runs[runs.examples == group.examples.iloc[0]]
-    bases = _groups(same_size, adaptation="finetune_only")
+    bases = _groups(
+        runs[runs.examples == group.examples.iloc[0]],
+        adaptation="finetune_only",
+    )
     epochs = group.settings.iloc[0]["max_epochs"]
     usual = {**stacking_ensembles.USUAL, "max_epochs": epochs}
     for name, value in usual.items():
@@ -212,7 +219,7 @@ def _base_of(group: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _choose(
-    runs: pd.DataFrame, paper: claims.Paper | None, wanted: Settings
+    runs: pd.DataFrame, paper: claims.Paper | None, wanted: claims.Group
 ) -> list[pd.DataFrame]:
     """Runs with some settings and finetune-only, as sides of a claim.
 
@@ -227,8 +234,9 @@ def _choose(
     if paper is None:
         return []
     try:
-        repeats = sides.list_repeats(runs)
-        chosen = sides.choose_sides(repeats, paper, [wanted, base])
+        chosen = sides.choose_sides(
+            sides.list_repeats(runs), paper, [wanted, base]
+        )
     except sides.NotFound:
         return []
     return [sides.take_rows(runs, side) for side in chosen]
@@ -259,8 +267,14 @@ def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
         chosen = _choose(part.runs, paper, wanted[runs.index[0]])
         if len(rates) > 1 and chosen:
             best, base = chosen
-            values = {"rates": ", ".join(map("{:g}".format, rates))}
-            yield tables.Line(part, best, values={**values, "base": base})
+            yield tables.Line(
+                part,
+                best,
+                values={
+                    "rates": ", ".join(map("{:g}".format, rates)),
+                    "base": base,
+                },
+            )
 
 
 def _list_members(part: tables.Part) -> list[tables.Line]:
@@ -388,8 +402,14 @@ def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
         yield tables.Line(part, values={"split": split, "curve": points})
     begins = [0, *part.words["bounds"]]
     ends = [n + kept_epoch(record, i) for i, n in enumerate(begins, 1)]
-    values = {"split": "kept epoch", "curve": {n: points[n] for n in ends}}
-    yield tables.Line(part, values={**values, "style": RING})
+    yield tables.Line(
+        part,
+        values={
+            "split": "kept epoch",
+            "curve": {n: points[n] for n in ends},
+            "style": RING,
+        },
+    )
 
 
 def _divide_lengths(study: Study) -> Iterator[tables.Part]:
@@ -397,10 +417,9 @@ def _divide_lengths(study: Study) -> Iterator[tables.Part]:
     own = {"phase_one_epochs", "phase_one_gap"}
     for part in _divide(study):
         stacked = part.runs[part.runs.settings.map(phase_one) != ""]
-        rest = [
-            frames.dump({n: v for n, v in settings.items() if n not in own})
-            for settings in stacked.settings
-        ]
+        rest = stacked.settings.map(
+            lambda s: frames.dump({n: v for n, v in s.items() if n not in own})
+        )
         for _, runs in stacked.groupby(rest, sort=False):
             if runs.settings.str["phase_one_epochs"].nunique() > 1:
                 first, base = runs.settings.iloc[0], _base_of(runs, part.runs)
@@ -448,8 +467,11 @@ def _list_best_groups(part: tables.Part) -> list[tables.Line]:
             (dict(zip(epochs.seconds, epochs.test)), THIN),
             (dict([end]), END),
         ):
-            label = f"{name}, {style}"
-            values = {"curve_name": label, "curve": curve, "style": style}
+            values = {
+                "curve_name": f"{name}, {style}",
+                "curve": curve,
+                "style": style,
+            }
             lines.append(tables.Line(part, group, values=values))
     return lines if len(lines) > 2 else []
 
@@ -537,8 +559,9 @@ def sum_up(study: Study, rows: object) -> list[str]:
         if pairs:
             best = _best_of([first for first, _ in pairs])
             [base] = [second for first, second in pairs if first is best]
-            found = _describe_gain(best, base)
-            sentences.append(f"On {part.words['task']}, {found}")
+            sentences.append(
+                f"On {part.words['task']}, {_describe_gain(best, base)}"
+            )
     return sentences
 
 
@@ -562,15 +585,12 @@ def _describe_gain(best: pd.DataFrame, base: pd.DataFrame) -> str:
 
 def notes(study: Study) -> list[str]:
     """What to know of the times, of failed runs, and of the sample."""
-    joint = (
+    adaptations = {settings["adaptation"] for settings in study.runs.settings}
+    notes = {
         "`joint` trains the large head and everything else from the first "
         "step. It is ours, unless the paper's finetune-only on entities has "
-        "the BiLSTM, which its text leaves open."
-    )
-    sample = "`sample` is a few examples to try the command with."
-    has_joint = "joint" in {s["adaptation"] for s in study.runs.settings}
-    return [
-        *tables.explain_tables(study),
-        *[joint] * has_joint,
-        *[sample] * ("sample" in {*study.runs.data}),
-    ]
+        "the BiLSTM, which its text leaves open.": "joint" in adaptations,
+        "`sample` is a few examples to try the command with.": "sample"
+        in {*study.runs.data},
+    }
+    return tables.explain_tables(study) + tables.select_notes(notes)

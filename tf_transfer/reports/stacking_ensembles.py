@@ -183,8 +183,9 @@ def make_record(
     builds = [m["prefix_build_seconds"] for m in members if m["cached"]]
     environments = [member["timing_environment"] for member in members]
     memory = [member["memory"] for member in members]
-    names = [name for name in base["metrics"] if name in metrics.METRICS]
-    scores = metrics.measure(names, *tested)
+    scores = metrics.measure(
+        [name for name in base["metrics"] if name in metrics.METRICS], *tested
+    )
     return {
         **base,
         "path": f"{method} of " + " + ".join(m["path"] for m in members),

@@ -254,13 +254,17 @@ def describe_majority(part: Part) -> Line:
     Its name is a value of the measure `name_or_failure`.
     """
     known = part.runs.record.iloc[0]["majorities"]
-    scores = {
-        title: [100 * known[name]]
-        for name, title in part.words["metrics"].items()
-        if name in known
-    }
-    values = {"name_or_failure": "the majority baseline", "scores": scores}
-    return Line(part, values=values)
+    return Line(
+        part,
+        values={
+            "name_or_failure": "the majority baseline",
+            "scores": {
+                title: [100 * known[name]]
+                for name, title in part.words["metrics"].items()
+                if name in known
+            },
+        },
+    )
 
 
 PARTS: dict[str, Callable[[study_lib.Study], Iterable[Part]]] = {
@@ -637,7 +641,7 @@ def find_published(
     names = set[str]().union(*found.settings) - set(row)
     usual = {n: v for n, v in paper.settings.items() if n in names}
     found = sides.select(found, usual)
-    differs = bool(claims.list_differences(found, paper, row))
+    differs = claims.list_differences(found, paper, row)
     return runs.iloc[:0] if differs else found
 
 
@@ -645,13 +649,19 @@ def explain_tables(study: study_lib.Study) -> list[str]:
     """Why times are blank, and what failed runs are, a sentence each."""
     count = int((~study.runs.timed).sum())
     were = "was" if count == 1 else "were"
-    untimed = (
-        f"{wording.count(count, 'run')} {were} timed in another environment "
-        "(machine since its start, devices, threads, runs side by side, traced "
-        "or warm) than most: the scores count, the times are left blank. The "
-        "time of an epoch counts where only tracing differs, which is in a "
-        "run's first epoch."
-    )
     groups = study.runs.groupby("group", sort=False)
-    has_failed = any(describe_failure(group) for _, group in groups)
-    return [untimed] * (count > 0) + [DID_NOT_TRAIN] * has_failed
+    return select_notes(
+        {
+            f"{wording.count(count, 'run')} {were} timed in another "
+            "environment (machine since its start, devices, threads, runs side "
+            "by side, traced or warm) than most: the scores count, the times "
+            "are left blank. The time of an epoch counts where only tracing "
+            "differs, which is in a run's first epoch.": count > 0,
+            DID_NOT_TRAIN: any(describe_failure(g) for _, g in groups),
+        }
+    )
+
+
+def select_notes(notes: Mapping[str, bool]) -> list[str]:
+    """The sentences that hold, of some and whether they do."""
+    return [sentence for sentence, holds in notes.items() if holds]

@@ -29,18 +29,18 @@ MOST_BOXES = 8
 
 def notes(study: Study) -> list[str]:
     """What to know of the times, of failed runs, and of the paper's F1."""
-    by_texts = study.runs.groupby(["task", "data_identity"])
     has_paper_texts = study.paper is not None and any(
         task in study.paper.sizes
         and not claims.unlike_sizes(members.sizes, study.paper.sizes[task])
-        for (task, _), members in by_texts
+        for (task, _), members in study.runs.groupby(["task", "data_identity"])
     )
-    f1 = (
+    notes = {
         "The paper's F1 of its encoders is no F1 of one label, and two rows of "
         "its table 2 are exchanged: published figures stand beside the runs "
-        "that they come from, the standard F1 of the same runs in brackets."
-    )
-    return [*tables.explain_tables(study), *[f1] * has_paper_texts]
+        "that they come from, the standard F1 of the same runs in "
+        "brackets.": has_paper_texts,
+    }
+    return tables.explain_tables(study) + tables.select_notes(notes)
 
 
 # === Names ===
@@ -80,10 +80,9 @@ def _divide(study: Study) -> Iterator[tables.Part]:
     come first, baselines last.
     """
     caches = map(tables.describe_cache, study.runs.settings)
-    rates = study.runs.lr.map("{:g}".format)
     runs = study.runs.assign(
         label=[*map(tables.join, study.runs.approach, caches)],
-        rate=rates.where(~study.runs.baseline, ""),
+        rate=study.runs.lr.map("{:g}".format).where(~study.runs.baseline, ""),
         trained=-study.runs.trainable_parameters.where(~study.runs.baseline, 0),
         examples=[-sizes.get("train", 0) for sizes in study.runs.sizes],
         in_folds=[bool(record["folds"]) for record in study.runs.record],
@@ -105,14 +104,17 @@ def _divide(study: Study) -> Iterator[tables.Part]:
                 for name in F1
                 if all(name in metrics for metrics in members.metrics)
             ]
-            words = {
-                "title": f"{first.task}, {texts}",
-                "majority": wording.number(majority, 1) or "not known",
-                "in_folds": in_folds,
-                "metrics": {name: F1[name] for name in shared[:1]},
-            }
-            name = f"{study.name}_{first.task}" + f"_{number}" * (number > 1)
-            yield tables.Part(study, members, name, words)
+            yield tables.Part(
+                study,
+                members,
+                f"{study.name}_{first.task}" + f"_{number}" * (number > 1),
+                {
+                    "title": f"{first.task}, {texts}",
+                    "majority": wording.number(majority, 1) or "not known",
+                    "in_folds": in_folds,
+                    "metrics": {name: F1[name] for name in shared[:1]},
+                },
+            )
 
 
 PARTS: dict[str, Callable[[Study], list[tables.Part]]] = {
@@ -191,8 +193,11 @@ def _list_rates(part: tables.Part) -> list[tables.Line]:
 
 def _find_sizes(part: tables.Part) -> pd.DataFrame:
     """Accuracies by examples, of each rate and what trains with several."""
-    names = map(tables.join, part.runs.label, part.runs.rate)
-    curves = _pivot(part.runs, -part.runs.examples, names)
+    curves = _pivot(
+        part.runs,
+        -part.runs.examples,
+        map(tables.join, part.runs.label, part.runs.rate),
+    )
     return curves.loc[:, (curves.map(len) > 0).sum() > 1]
 
 
@@ -287,8 +292,10 @@ def _draw_boxes(part: tables.Part, boxes: Mapping[str, tables.Line]) -> Figure:
         )
         axis.invert_yaxis()
         plots.add_frame(axis, "", f"{title}, points")
-    caption = (
+    return plots.finish(
+        figure,
+        {},
+        f"{over}_{part.name}",
         f"{part.words['title']}: accuracy and F1 over {over}, as in the "
-        f"paper's figure {number}" + ", but for its F1" * (number == 2)
+        f"paper's figure {number}" + ", but for its F1" * (number == 2),
     )
-    return plots.finish(figure, {}, f"{over}_{part.name}", caption)
