@@ -13,6 +13,7 @@ from tf_transfer.reports import claims
 from tf_transfer.reports import glue
 from tf_transfer.reports import plots
 from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports.overview import Ranged
 
 PAPER = claims.read(
     os.path.join(commands.ROOT, "experiments", "glue", "claims.toml")
@@ -108,7 +109,9 @@ def test_points_of_a_front():
     assert find([(1, 5), (2, 4), (3, 6)]) == [True, False, True]
     assert find([(1, 5), (1, 5)]) == [True, True]  # a tie
     assert find([(1, 5), (1, 6)]) == [False, True]
-    assert plots.draw_front([(3, 6), (1, 5), (2, 4)]).x == [1, 3]
+    points = [(Ranged(x), Ranged(y)) for x, y in ((3, 6), (1, 5), (2, 4))]
+    front = plots.draw_front(points).points
+    assert [place.value for place, _ in front] == [1, 3]
 
 
 def test_a_row_that_did_not_train_is_on_no_front():
@@ -336,7 +339,7 @@ def test_a_seed_that_has_ended_no_epoch_leaves_the_cell_empty():
 def test_rates_are_drawn_where_there_are_several():
     both = write(FINALS), write({"all": 40, "4": 50}, lr=5e-4)
     drawn = {f.name: f for f in tables_lib.draw_figures(collect(*both))}
-    assert b"lr 0.0005" in drawn["rates"].svg
+    assert b"learning rate" in drawn["rates"].svg
     assert drawn["rates"].render("png").startswith(b"\x89PNG")
 
 

@@ -445,9 +445,13 @@ def test_the_score_in_the_end_is_drawn_against_epochs_of_the_first_phase():
     [part] = stacking.PARTS["lengths"](study)
     assert part.name == "ner: BiLSTM, 0.001 first, then 2e-05 for 3"
     assert part.words["metric"] == "entity F1"
-    assert part.words["level"] == {"finetune-only": pytest.approx(80)}
+    assert part.words["levels"] == {"finetune-only": pytest.approx(80)}
     assert [
-        (x.values["gap"], x.values["kept_epochs"], x.runs.score.mean())
+        (
+            stacking.MEASURES["gap"](x),
+            stacking.MEASURES["kept_epochs"](x),
+            x.runs.score.mean(),
+        )
         for x in stacking.ROWS["lengths"](part)
     ] == [
         ("no gap", 1, pytest.approx(85.5)),

@@ -19,11 +19,8 @@ def profiles_of(runs: pd.DataFrame) -> Profiles:
     Args:
         runs: see `frames.runs_frame`.
     """
-    profiles: dict[str, Any] = {}
-    for task, record in zip(runs.task, runs.record):
-        if record.get("profile"):
-            profiles.setdefault(task, record["profile"])
-    return profiles
+    profiles = runs.set_index("task").record.str.get("profile").dropna()
+    return profiles.groupby(level=0).first().to_dict()
 
 
 def draw(profiles: Profiles) -> Figure | None:
@@ -32,18 +29,17 @@ def draw(profiles: Profiles) -> Figure | None:
         return None
     curves = {
         f"{task}, {profile['metric']}": plots.Curve(
-            [line["block"] for line in profile["blocks"]],
             [
-                Ranged(score, score - error, score + error)
+                (
+                    Ranged(line["block"]),
+                    Ranged(score, score - error, score + error),
+                )
                 for line in profile["blocks"]
                 for score, error in [
                     (100 * line["score"], 100 * line["standard_error"])
                 ]
             ],
-            {
-                "color": plots.PALETTE[(number + 2) % len(plots.PALETTE)],
-                "linestyle": "-",
-            },
+            {"color": plots.PALETTE[(number + 2) % len(plots.PALETTE)]},
         )
         for number, (task, profile) in enumerate(sorted(profiles.items()))
     }

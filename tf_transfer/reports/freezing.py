@@ -8,9 +8,10 @@ blocks live or cached; see `list_curves`.
 
 import collections
 import dataclasses
-import itertools
+import math
 import re
 from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -43,6 +44,16 @@ MISMATCHED = "mismatched_accuracy"
 SWEEP_UNIT = 1e-5  # of the rates of the authors' sweep
 NEVER = "never"  # no number of trained blocks is enough
 COMMON, LEFT_OUT = "all but CoLA", "cola"
+FULL = {"levels": {"_full": 0.0}}  # training everything, in a figure
+DOTTED = {"color": "#000000", "linestyle": ":", "marker": ""}
+DOTS = {  # every trial in a figure
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 3,
+    "alpha": 0.5,
+    "markeredgewidth": 0,
+    "markerfacecolor": None,
+}
 ALL = operating.ALL
 Blocks = (
     int | str | None
@@ -61,52 +72,26 @@ def list_curves(study: Study) -> list[tables.Part]:
     curve, with the same frozen runs: these do not read it.
 
     Returns:
-        The words of each: `task`, `metric`, `lr`, `mode`, `untrained`,
-        `blocks` of the encoder; `runs` and `trials`, scores in points, by `all`
-        and by falling number of trained blocks; `majority` in points or nan;
-        `published` scores by number of trained blocks, {} where the runs are
-        not at the paper's settings, encoder and data, or are the authors' own;
-        `published_rate`, nan likewise.
+        The words of each: `task`, `metric`, `lr`, `mode`, `untrained` (`but`
+        in a caption), `label`, `file`, `blocks` of the encoder; `runs` and
+        `trials`, scores in points, by `all` and by falling number of trained
+        blocks; `majority` in points or nan; `published` scores by number of
+        trained blocks, {} where the runs are not at the paper's settings,
+        encoder and data, or are the authors' own; `published_rate`, nan
+        likewise.
     """
-    curves: list[tables.Part] = []
     labelled = tables.label_runs(study.runs)
-    for (text, lr), members in labelled.groupby(["text", "lr"], sort=False):
-        full = _take_full(members)
-        for untrained, cached in itertools.product(
-            sorted({*full.untrained}), (False, True)
-        ):
-            runs: dict[int | str, pd.DataFrame] = {
-                ALL: full[full.untrained == untrained]
-            }
-            runs |= _find_frozen(members[members.cached == cached])
-            if len(runs) > 1:
-                words = {
-                    "lr": lr,
-                    "mode": "cached" if cached else "live",
-                    "untrained": untrained,
-                    "but": ". Untrained where everything else trains: "
-                    f"{untrained}" * bool(untrained),
-                    "runs": runs,
-                }
-                curves += _make_curves(
-                    tables.Part(study, members, str(text), words)
-                )
-    rates = {(c.words["task"], c.words["lr"]) for c in curves}
-    counts = collections.Counter(task for task, _ in rates)
-    return [
-        dataclasses.replace(
-            curve,
-            words={
-                **curve.words,
-                "file": f"{curve.name.replace(', ', '_')}_{curve.words['mode']}"
-                + f"_lr_{curve.words['lr']:g}"
-                * (counts[curve.words["task"]] > 1)
-                + f"_untrained_{curve.words['untrained'].replace(',', '_')}"
-                * bool(curve.words["untrained"]),
-            },
-        )
-        for curve in sorted(curves, key=lambda c: (c.words["task"], c.name))
+    found: list[dict[Blocks, pd.DataFrame]] = [
+        {ALL: full, **frozen}
+        for _, members in labelled.groupby(["text", "lr"], sort=False)
+        for _, full in _take_full(members).groupby("untrained")
+        for cached in (False, True)
+        if (frozen := _find_frozen(members[members.cached == cached]))
     ]
+    rates = {(runs[ALL].task.iloc[0], runs[ALL].lr.iloc[0]) for runs in found}
+    counts = collections.Counter(task for task, _ in rates)
+    curves = [c for runs in found for c in _make_curves(study, runs, counts)]
+    return sorted(curves, key=lambda c: (c.words["task"], c.name))
 
 
 def _take_full(runs: pd.DataFrame) -> pd.DataFrame:
@@ -117,7 +102,7 @@ def _take_full(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _find_frozen(runs: pd.DataFrame) -> dict[int | str, pd.DataFrame]:
+def _find_frozen(runs: pd.DataFrame) -> dict[Blocks, pd.DataFrame]:
     """Runs of one mode by falling number of trained blocks."""
     dtypes = runs.settings.map(lambda s: str(s.get("cache_dtype", "")))
     # Seeds in two precisions are not so many seeds: the commonest counts.
@@ -131,49 +116,89 @@ def _find_frozen(runs: pd.DataFrame) -> dict[int | str, pd.DataFrame]:
     return dict(sorted(frozen.items(), reverse=True))
 
 
-def _make_curves(part: tables.Part) -> Iterator[tables.Part]:
-    """The curve of each metric, with scores and what is published."""
-    study, runs = part.study, part.words["runs"]
+def _make_curves(
+    study: Study, runs: dict[Blocks, pd.DataFrame], rates: Mapping[str, int]
+) -> Iterator[tables.Part]:
+    """The curve of each metric, with scores and what is published.
+
+    Args:
+        study: theirs.
+        runs: by `all` and by falling number of trained blocks.
+        rates: how many each task has.
+    """
     joined = pd.concat(runs.values())
     first = joined.iloc[0]
-    model = PUBLISHED_NAMES.get(str(first.model), "")
-    is_papers = (
-        study.paper is not None
-        and "recorded_by" not in first.settings
-        and not claims.list_differences(joined, study.paper)
+    label = tables.join(
+        "cached" if joined.cached.iloc[-1] else "live",
+        f"lr {first.lr:g}" * (rates[first.task] > 1),
+        f"untrained {first.untrained}" * bool(first.untrained),
     )
-    published = study.published if is_papers else {}
-    rates = published.get("rates", {})
-    metrics = {"": str(first.metric), ", mismatched": MISMATCHED}
-    if not all(MISMATCHED in known for known in joined.metrics):
-        del metrics[", mismatched"]
-    for suffix, metric in metrics.items():
+    published = _find_published(study, joined)
+    has_both = all(MISMATCHED in known for known in joined.metrics)
+    both = ("", first.metric), (", mismatched", MISMATCHED)
+    for suffix, metric in both[: 1 + has_both]:
         title = PUBLISHED_TASKS.get(first.task + suffix, "")
-        steps = rates.get(model, {}).get(title, float("nan"))
-        known = first.record["majorities"].get(metric, float("nan"))
-        majority = f"The majority baseline scores {100 * known:.2f}. "
-        words = {
-            "task": str(first.task),
-            "metric": metric,
-            "blocks": int(first.blocks),
-            "trials": {
-                blocks: list(
-                    members.score
-                    if metric == first.metric
-                    else members.metrics.str[metric]
-                )
-                for blocks, members in runs.items()
+        known = first.record["majorities"].get(metric, math.nan)
+        name = first.text + suffix
+        yield tables.Part(
+            study,
+            joined,
+            name,
+            {
+                "task": first.task,
+                "metric": metric,
+                "lr": first.lr,
+                "mode": label.partition(",")[0],
+                "label": label,
+                "untrained": first.untrained,
+                "but": ". Untrained where everything else trains: "
+                f"{first.untrained}" * bool(first.untrained),
+                "file": name.replace(", ", "_")
+                + re.sub("[, ]+", "_", f", {label}"),
+                "blocks": int(first.blocks),
+                "runs": runs,
+                "trials": {
+                    blocks: list(
+                        members.score
+                        if metric == first.metric
+                        else members.metrics.str[metric]
+                    )
+                    for blocks, members in runs.items()
+                },
+                "majority": 100 * known,
+                "baseline": ""
+                if math.isnan(known)
+                else f"The majority baseline scores {100 * known:.2f}. ",
+                "published": published.get("scores", {}).get(title, {}),
+                "published_rate": SWEEP_UNIT
+                * published.get("rates", {}).get(title, math.nan),
             },
-            "majority": 100 * known,
-            "baseline": "" if pd.isna(known) else majority,
-            "published": published.get("scores", {})
-            .get(model, {})
-            .get(title, {}),
-            "published_rate": steps * rates.get("unit", 1.0),
-        }
-        yield dataclasses.replace(
-            part, name=part.name + suffix, words={**part.words, **words}
         )
+
+
+def _find_published(
+    study: Study, runs: pd.DataFrame, ignored: claims.Group | None = None
+) -> dict[str, dict[str, Any]]:
+    """The authors' figures of an encoder by kind and task.
+
+    Args:
+        study: theirs.
+        runs: figures stand beside these alone, at the authors' settings.
+        ignored: settings that may be others.
+    """
+    first = runs.iloc[0]
+    if (
+        study.paper is None
+        or "recorded_by" in first.settings
+        or claims.list_differences(runs, study.paper, ignored)
+    ):
+        return {}
+    return {
+        kind: study.published.get(kind, {}).get(
+            PUBLISHED_NAMES.get(first.model, ""), {}
+        )
+        for kind in ("scores", "rates", "rate_sweep")
+    }
 
 
 # === Tables ===
@@ -181,8 +206,8 @@ def _make_curves(part: tables.Part) -> Iterator[tables.Part]:
 
 def _describe_blocks(
     curve: tables.Part, label: str, blocks: Blocks, authors: Blocks
-) -> dict[str, Any]:
-    """Score and cost at a number of trained blocks, as values of a line.
+) -> tables.Line:
+    """Score and cost at a number of trained blocks.
 
     Args:
         curve: see `list_curves`.
@@ -191,96 +216,68 @@ def _describe_blocks(
         authors: by the authors' averaging.
     """
     words, trials = curve.words, curve.words["trials"]
+    theirs = _compare(trials, authors, operating.authors_mean)
     values = {
         **words,
         "name": curve.name,
         "quality": label,
         "rate": wording.rate(words["lr"]),
         "published_rate": wording.rate(words["published_rate"]),
+        "frozen": 0 if blocks == ALL else words["blocks"] - (blocks or 0),
         "trained": _name_blocks(blocks),
         "published": _show_published(curve, blocks),
         "authors_trained": _name_blocks(authors),
-        "trials": "",
+        **{f"authors_{name}": value for name, value in theirs.items()},
+        **_compare(trials, blocks, operating.plain_mean),
+        "score": trials.get(blocks, ""),
     }
-    if authors is not None:
-        mean, full = (operating.authors_mean(trials[n]) for n in (authors, ALL))
-        values |= {
-            "authors_score": mean,
-            "authors_relative": mean - full,
-            "authors_share": _share(mean, full),
-        }
-    if blocks is not None:
-        mean, full = (operating.plain_mean(trials[n]) for n in (blocks, ALL))
-        runs, base = words["runs"][blocks], words["runs"][ALL]
-        values |= {
-            "score": trials[blocks],
-            "trials": len(trials[blocks]),
-            "relative": mean - full,
-            "share": _share(mean, full),
-            "epoch_share": 100
-            * runs.seconds_per_epoch.mean()
-            / base.seconds_per_epoch.mean(),
-            "gigabytes": runs.memory.mean() / 1e9,
-        }
-    return values
+    return tables.Line(
+        curve, words["runs"].get(blocks, curve.runs.iloc[:0]), values=values
+    )
 
 
 def _name_blocks(blocks: Blocks) -> str:
     return NEVER if blocks is None else str(blocks)
 
 
-def _share(score: float, full: float) -> str:
-    """A score in percent of that of training everything."""
-    return f"{100 * score / full:.1f}" if full > 0 else ""
+def _compare(
+    trials: operating.Trials, blocks: Blocks, mean: operating.Mean
+) -> dict[str, Any]:
+    """A mean score, and how it stands against that of training everything."""
+    if blocks is None:
+        return {}
+    here, full = mean(trials[blocks]), mean(trials[ALL])
+    share = f"{100 * here / full:.1f}" if full > 0 else ""
+    return {"score": here, "relative": here - full, "share": share}
 
 
 def _show_published(curve: tables.Part, blocks: Blocks) -> str:
     """The authors' mean and deviation at a number of trained blocks."""
-    mean, _, deviation, *_ = curve.words["published"].get(
-        str(blocks), [float("nan")] * 3
-    )
-    after = "" if deviation is None else f" ± {deviation:.2f}"
-    return "" if pd.isna(mean) else f"{mean:.2f}{after}"
-
-
-def _list_blocks(curve: tables.Part) -> list[tables.Line]:
-    """Quality and cost at every number of frozen blocks."""
-    words = curve.words
-    return [
-        tables.Line(
-            curve,
-            words["runs"][blocks],
-            values={
-                **_describe_blocks(curve, "", blocks, blocks),
-                "frozen": 0 if blocks == ALL else words["blocks"] - blocks,
-            },
-        )
-        for blocks in words["trials"]
-    ]
+    known = curve.words["published"].get(str(blocks), ())[:3:2]
+    return " ± ".join(f"{value:.2f}" for value in known if value is not None)
 
 
 def _list_points(part: tables.Part) -> Iterator[tables.Line]:
     """All, enough, none trained; with what each costs."""
     options, curves = part.study.options, list_curves(part.study)
     for curve in curves:
-        fewest = min(n for n in curve.words["trials"] if n != ALL)
+        *_, fewest = curve.words["trials"]
         none = f"{fewest or 'none'} trained"
-        for values in (
-            _describe_blocks(curve, "all", ALL, ALL),
-            *(_find_point(curve, q, options.level) for q in options.qualities),
-            _describe_blocks(curve, none, fewest, fewest),
-        ):
-            yield tables.Line(curve, values=values)
+        yield _describe_blocks(curve, "all", ALL, ALL)
+        for quality in options.qualities:
+            yield _find_point(curve, quality, options.level)
+        yield _describe_blocks(curve, none, fewest, fewest)
     # Only where each task has one curve, so that it is clear which is meant.
-    alike: dict[tuple[str, str], list[tables.Part]] = {}
-    for curve in curves:
-        if curve.words["task"] != LEFT_OUT:
-            key = curve.words["mode"], curve.words["untrained"]
-            alike.setdefault(key, []).append(curve)
-    for members in alike.values():
-        if 1 < len({curve.name for curve in members}) == len(members):
+    kinds = [(c.words["mode"], c.words["untrained"]) for c in curves]
+    for kind in dict.fromkeys(kinds):
+        alike = [
+            curve
+            for curve, its_kind in zip(curves, kinds)
+            if its_kind == kind and curve.words["task"] != LEFT_OUT
+        ]
+        if 1 < len({curve.name for curve in alike}) == len(alike):
             for quality in options.qualities:
-                yield _find_common_point(members, quality)
+                yield _find_common_point(alike, quality)
 
 
 def _find_points(curve: tables.Part, quality: float) -> list[int | None]:
@@ -306,23 +303,26 @@ def _name_quality(curves: list[tables.Part], quality: float) -> str:
 
 def _find_point(
     curve: tables.Part, quality: float, level: float
-) -> dict[str, Any]:
-    """The values of an operating point's line."""
+) -> tables.Line:
+    """An operating point's line."""
     trials = curve.words["trials"]
     point, authors, theirs = _find_points(curve, quality)
-    label = _name_quality([curve], quality)
-    values = _describe_blocks(curve, label, point, authors)
+    line = _describe_blocks(
+        curve, _name_quality([curve], quality), point, authors
+    )
     published = _show_published(curve, theirs)
     other = f" with {theirs}" * bool(published and theirs != point)
-    values["published"] = published + other
+    below = operating.list_untried(trials, point) if point else ()
+    values = {
+        **line.values,
+        "published": published + other,
+        "untried": ", ".join(map(str, below)),
+    }
     if min(map(len, trials.values())) > 1:
-        interval = operating.interval(trials, quality, level)
-        ends = map(_name_blocks, (interval.low, interval.high))
-        values["interval"] = " to ".join(ends)
-    untried = operating.untried_below(trials, point) if point else 0
-    below = range((point or 0) - untried, point or 0)
-    values["untried"] = ", ".join(map(str, below))
-    return values
+        values["interval"] = " to ".join(
+            map(_name_blocks, operating.interval(trials, quality, level))
+        )
+    return dataclasses.replace(line, values=values)
 
 
 def _find_common_point(
@@ -333,33 +333,36 @@ def _find_common_point(
         NEVER if None in points else str(max(points))
         for points in zip(*(_find_points(curve, quality) for curve in curves))
     )
-    is_published = all(curve.words["published"] for curve in curves)
-    values = {
-        "name": COMMON,
-        "mode": curves[0].words["mode"],
-        "untrained": curves[0].words["untrained"],
-        "quality": _name_quality(curves, quality),
-        "trained": plain,
-        "authors_trained": authors,
-        "published": f"with {theirs}" * is_published,
-    }
-    return tables.Line(curves[0], values=values)
+    return tables.Line(
+        curves[0],
+        values={
+            "name": COMMON,
+            "mode": curves[0].words["mode"],
+            "untrained": curves[0].words["untrained"],
+            "quality": _name_quality(curves, quality),
+            "trained": plain,
+            "authors_trained": authors,
+            "published": f"with {theirs}"
+            * all(curve.words["published"] for curve in curves),
+        },
+    )
 
 
 def _list_parameters(part: tables.Part) -> list[tables.Line]:
     """The paper's table 4, of the encoder at hand."""
     known = part.runs.record.iloc[0]["parts"]
     blocks = [n for name, n in known.items() if name.startswith("block ")]
+    embeddings, pooler = known["embeddings"], known.get("pooler", 0)
     counts = {
-        "embeddings": known["embeddings"],
+        "embeddings": embeddings,
         "each block": blocks[0],
         "all blocks": sum(blocks),
-        "pooler": known.get("pooler", 0),
+        "pooler": pooler,
+        "total": embeddings + sum(blocks) + pooler,
     }
-    counts["total"] = sum(counts.values()) - blocks[0]
-    name = PUBLISHED_NAMES.get(part.study.model)
-    theirs = part.study.published.get("parameters", {}).get(name)
-    values = zip(counts.items(), theirs or [""] * len(counts))
+    theirs = part.study.published.get("parameters", {}).get(
+        PUBLISHED_NAMES.get(part.study.model), [""] * len(counts)
+    )
     return [
         tables.Line(
             part,
@@ -370,7 +373,7 @@ def _list_parameters(part: tables.Part) -> list[tables.Line]:
                 "published": published,
             },
         )
-        for (name, count), published in values
+        for (name, count), published in zip(counts.items(), theirs)
     ]
 
 
@@ -382,13 +385,16 @@ def has_search_alone(study: Study) -> bool:
 def _list_search(part: tables.Part) -> list[tables.Line]:
     """Validation scores at each rate, beside the authors' own sweep."""
     runs = _take_full(part.runs[part.runs.validation.notna()])
-    if not has_search_alone(part.study):
-        return []
     groups = runs.groupby(["text", "untrained", "lr"])
     means = groups.validation.mean()
     best = means.groupby(["text", "untrained"]).transform("max") == means
+    # They held out nothing; what their full models left untrained, nobody
+    # knows.
+    ignored = dict.fromkeys(("validation_fraction", "untrained"))
     sweeps = {
-        text: _find_sweep(part.study, of_text)
+        text: _find_published(part.study, of_text, ignored)
+        .get("rate_sweep", {})
+        .get(PUBLISHED_TASKS.get(of_text.task.iloc[0], ""), {})
         for text, of_text in runs.groupby("text")
     }
     return [
@@ -403,21 +409,6 @@ def _list_search(part: tables.Part) -> list[tables.Line]:
         )
         for (text, untrained, lr), group in groups
     ]
-
-
-def _find_sweep(study: Study, runs: pd.DataFrame) -> dict[str, float]:
-    """The authors' means by rate, where runs on a task are at their settings.
-
-    But for what validates: they held out nothing.
-    """
-    first = runs.iloc[0]
-    # What their full models left untrained, nobody knows.
-    known = dict.fromkeys(("validation_fraction", "untrained"))
-    if study.paper is None or claims.list_differences(runs, study.paper, known):
-        return {}
-    model = PUBLISHED_NAMES.get(str(first.model), "")
-    sweep = study.published.get("rate_sweep", {}).get(model, {})
-    return sweep.get(PUBLISHED_TASKS.get(str(first.task), ""), {})
 
 
 # === Figures ===
@@ -436,48 +427,38 @@ def _measure_curve(curve: tables.Part, unit: float = 1.0) -> dict[float, Any]:
 def published_curve(curve: tables.Part) -> dict[int, float]:
     """Relative score by frozen blocks, by the authors' averaging."""
     published = curve.words["published"]
+    tried = sorted((n for n in published if n != ALL), key=int, reverse=True)
     return {
-        curve.words["blocks"] - int(blocks): known[0] - published[ALL][0]
-        for blocks, known in sorted(
-            published.items(),
-            key=lambda item: str(item[0]).zfill(3),
-            reverse=True,
-        )
-        if blocks != ALL
+        curve.words["blocks"] - int(n): published[n][0] - published[ALL][0]
+        for n in tried
     }
 
 
-def _list_curves(part: tables.Part) -> list[tables.Line]:
-    """The curves of a task, with the published one."""
+def _list_curves(part: tables.Part) -> Iterator[tables.Line]:
+    """The curves of a task and the scores of all trials; the published one."""
     curves = [c for c in list_curves(part.study) if c.name == part.name]
-    several = len({curve.words["lr"] for curve in curves}) > 1
-    lines = []
     for curve in curves:
-        trials, words = curve.words["trials"], curve.words
+        words, trials = curve.words, curve.words["trials"]
         full = operating.plain_mean(trials[ALL])
-        untrained = f", untrained {words['untrained']}" * bool(
-            words["untrained"]
-        )
-        values = {
-            "label": f"{words['mode']}"
-            + f", lr {words['lr']:g}" * several
-            + untrained,
-            "curve": _measure_curve(curve),
-            "dots": {
-                words["blocks"] - number - 0.15: [s - full for s in scores]
-                for number, scores in trials.items()
-                if number != ALL
-            },
-            "level": {"_full": 0.0},
+        dots = {
+            words["blocks"] - number - 0.15 - 0.01 * trial: score - full
+            for number, scores in trials.items()
+            for trial, score in enumerate(scores)
+            if number != ALL
         }
         *_, fewest = words["runs"].values()
-        lines.append(tables.Line(curve, fewest, values=values))
-    if curves and curves[0].words["published"]:
-        style = {"color": "#000000", "linestyle": ":", "marker": ""}
-        values = {"label": "published", "curve": published_curve(curves[0])}
-        values |= {"dots": {}, "level": {}, "style": style}
-        lines.append(tables.Line(curves[0], values=values))
-    return lines
+        for label, shown, style in (
+            (words["label"], _measure_curve(curve), {}),
+            (f"_{words['label']}", dots, DOTS),
+        ):
+            values = {"label": label, "curve": shown, "style": style}
+            yield tables.Line(
+                curve, fewest, values={"colour": words["label"], **values}
+            )
+    for curve in curves[:1]:
+        values = {"curve": published_curve(curve), "style": DOTTED}
+        values |= dict.fromkeys(("label", "colour"), "published")
+        yield tables.Line(curve, values=values)
 
 
 def _divide_by_encoder(study: Study) -> list[tables.Part]:
@@ -486,75 +467,85 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
     Of each encoder its largest study that froze something, with live blocks
     where it has them. Only the first study has them.
     """
-    by_model: dict[str, list[tables.Part]] = {}
+    found = []
     for model, members in study.all_runs.groupby("model"):
-        for name in members.study.value_counts().index:
-            runs = members[members.study == name]
-            curves = list_curves(dataclasses.replace(study, runs=runs))
-            if curves and model not in by_model:
-                live = [c for c in curves if c.words["mode"] == "live"]
-                by_model[str(model)] = live or curves
-    found = [(m, curve) for m, curves in by_model.items() for curve in curves]
-    if len(by_model) < 2 or study.name != "A":
-        return []
+        studies = (
+            dataclasses.replace(study, runs=members[members.study == name])
+            for name in members.study.value_counts().index
+        )
+        curves = next(filter(None, map(list_curves, studies)), [])
+        live = [c for c in curves if c.words["mode"] == "live"]
+        found += [(model, curve) for curve in live or curves]
+    is_shown = study.name == "A" and len({model for model, _ in found}) > 1
     return [
-        tables.Part(study, study.runs, task, {"curves": found})
+        tables.Part(study, study.runs, task, {**FULL, "curves": found})
         for task in sorted({curve.name for _, curve in found})
+        if is_shown
     ]
 
 
-def _list_encoders(part: tables.Part) -> list[tables.Line]:
+def _divide_by_task(study: Study) -> list[tables.Part]:
+    """A part for each task and metric that has a curve."""
+    names = dict.fromkeys(curve.name for curve in list_curves(study))
     return [
+        tables.Part(study, study.runs, name, {**FULL, "blocks": study.blocks})
+        for name in names
+    ]
+
+
+def _take_whole(study: Study) -> tables.Part:
+    return tables.Part(
+        study,
+        tables.label_runs(study.runs),
+        words={
+            "model": study.model,
+            "blocks": study.blocks,
+            "level": f"{100 * study.options.level:g}",
+        },
+    )
+
+
+MEASURES: dict[str, tables.Measure] = {
+    **dict.fromkeys(
+        ("interval", "untried", "published", "relative", "share")
+        + ("authors_score", "authors_relative", "authors_share"),
+        lambda line: "",
+    ),
+    "epoch_share": lambda line: (
+        100
+        * line.runs.seconds_per_epoch.mean()
+        / line.part.words["runs"][ALL].seconds_per_epoch.mean()
+    ),
+    "gigabytes": lambda line: line.runs.memory.mean() / 1e9,
+}
+ROWS = {
+    "search": _list_search,
+    "points": _list_points,
+    # Quality and cost at every number of frozen blocks.
+    "blocks": lambda curve: [
+        _describe_blocks(curve, "", blocks, blocks)
+        for blocks in curve.words["trials"]
+    ],
+    "parameters": _list_parameters,
+    "curves": _list_curves,
+    "encoders": lambda part: [
         tables.Line(
             curve,
             values={
                 "label": model + curve.words["but"].replace(". U", ", u"),
                 "model": model,
                 "curve": _measure_curve(curve, 100 / curve.words["blocks"]),
-                "level": {"_full": 0.0},
             },
         )
         for model, curve in part.words["curves"]
         if curve.name == part.name
-    ]
-
-
-def _divide_by_task(study: Study) -> list[tables.Part]:
-    """A part for each task and metric that has a curve."""
-    words = {"blocks": study.blocks}
-    names = dict.fromkeys(curve.name for curve in list_curves(study))
-    return [tables.Part(study, study.runs, name, words) for name in names]
-
-
-def _take_whole(study: Study) -> list[tables.Part]:
-    """The study, where it is not the search alone."""
-    words = {
-        "model": study.model,
-        "blocks": study.blocks,
-        "level": f"{100 * study.options.level:g}",
-    }
-    return (
-        []
-        if has_search_alone(study)
-        else [tables.Part(study, study.runs, "", words)]
-    )
-
-
-MEASURES: dict[str, tables.Measure] = dict.fromkeys(
-    ("interval", "untried", "published", "relative", "share", "epoch_share")
-    + ("gigabytes", "authors_score", "authors_relative", "authors_share"),
-    lambda line: "",
-)
-ROWS = {
-    "search": _list_search,
-    "points": _list_points,
-    "blocks": _list_blocks,
-    "parameters": _list_parameters,
-    "curves": _list_curves,
-    "encoders": _list_encoders,
+    ],
 }
 PARTS = {
-    "points": _take_whole,
+    "search": lambda study: [_take_whole(study)] * has_search_alone(study),
+    "points": lambda study: (
+        [_take_whole(study)] * (not has_search_alone(study))
+    ),
     "curves": list_curves,
     "tasks": _divide_by_task,
     "encoders": _divide_by_encoder,
@@ -566,23 +557,19 @@ PARTS = {
 
 def notes(study: Study) -> list[str]:
     """What a reader must know of these tables, a sentence each."""
-    said = []
-    recorded_by = study.runs.settings.iloc[0].get("recorded_by")
-    if recorded_by:
-        said.append(
-            f"These runs are records of {recorded_by}, not ours. What they do "
-            "not have, such as times and predictions, is empty."
-        )
     curves = list_curves(study)
-    for curve in curves:
-        tried = {*curve.words["trials"]} - {ALL}
-        if max(tried) - min(tried) + 1 > len(tried):
-            said.append(
-                "Between numbers that were not tried we assume that more "
-                "trained blocks are never worse."
-            )
+    tried = [{*curve.words["trials"]} - {ALL} for curve in curves]
+    has_holes = any(max(t) - min(t) + 1 > len(t) for t in tried)
+    recorded_by = study.runs.settings.iloc[0].get("recorded_by", "")
+    notes = {
+        f"These runs are records of {recorded_by}, not ours. What they do not "
+        "have, such as times and predictions, is empty.": bool(recorded_by),
+        "Between numbers that were not tried we assume that more trained "
+        "blocks are never worse.": has_holes,
+    }
     return [
-        *dict.fromkeys([*said, *_describe_savings(curves)]),
+        *tables.select_notes(notes),
+        *_describe_savings(curves),
         *tables.explain_tables(study),
         "Where the paper is silent, and what we chose: docs/freezing.md.",
     ]
@@ -590,19 +577,19 @@ def notes(study: Study) -> list[str]:
 
 def _describe_savings(curves: list[tables.Part]) -> Iterator[str]:
     """What the frozen runs of a task took cached, against live."""
-    by_mode: dict[tuple[str, ...], dict[str, dict[int, pd.DataFrame]]] = {}
-    for curve in curves:
-        key = curve.name, curve.words["lr"], curve.words["untrained"]
-        by_mode.setdefault(key, {})[curve.words["mode"]] = {
+    timed = {
+        (c.name, c.words["lr"], c.words["untrained"], c.words["mode"]): {
             blocks: runs[runs.seconds.notna()]
-            for blocks, runs in curve.words["runs"].items()
+            for blocks, runs in c.words["runs"].items()
             if blocks != ALL
         }
-    for (name, *_), modes in by_mode.items():
-        live, cached = modes.get("live", {}), modes.get("cached", {})
+        for c in curves
+    }
+    for (name, *rest, mode), live in timed.items():
+        cached = timed.get((name, *rest, "cached"), {})
         both = [n for n in live if 0 < len(live[n]) == len(cached.get(n, ()))]
-        if both:
-            before = pd.concat([live[n] for n in both])
+        if mode == "live" and both:
+            before = sum(live[n].seconds.sum() for n in both)
             after = pd.concat([cached[n] for n in both])
             # Each cut goes on from a shallower one, so that building the
             # deepest one takes in all of them, whichever run paid for it.
@@ -611,7 +598,7 @@ def _describe_savings(curves: list[tables.Part]) -> Iterator[str]:
             yield (
                 f"{name}, the {len(after)} runs with "
                 f"{', '.join(map(str, sorted(both)))} trained blocks: "
-                f"{before.seconds.sum():.0f} s live, {seconds:.0f} s cached "
-                "with the building of the cache, "
-                f"{100 * seconds / before.seconds.sum():.1f} % of it."
+                f"{before:.0f} s live, {seconds:.0f} s cached with the "
+                "building of the cache, "
+                f"{100 * seconds / before:.1f} % of it."
             )

@@ -48,12 +48,20 @@ def table_number(study: Study, runs: pd.DataFrame) -> int | None:
     return TABLE_NUMBERS.get(str(runs.task.iloc[0]))
 
 
-def _divide(study: Study) -> Iterator[tables.Part]:
+def _divide(study: Study) -> list[tables.Part]:
     """A part for each task, which knows the number of the paper's table."""
-    for part in tables.divide_by_task(study):
-        number = table_number(study, part.runs)
-        words = f" (the paper's table {number})" if number else ""
-        yield dataclasses.replace(part, words={**part.words, "number": words})
+    return [
+        dataclasses.replace(
+            part,
+            words={
+                **part.words,
+                "number": f" (the paper's table {number})"
+                if (number := table_number(study, part.runs))
+                else "",
+            },
+        )
+        for part in tables.divide_by_task(study)
+    ]
 
 
 # === Costs and rates ===
@@ -72,10 +80,10 @@ def _measure_saving(line: tables.Line) -> float:
 
 def _find_published_saving(line: tables.Line) -> str:
     """The saving that the paper names for the task of a row at its settings."""
-    saved = line.part.study.published.get("time_saved", {})
     first = line.runs.iloc[0]
     if first.cached or not table_number(line.part.study, line.runs):
         return ""
+    saved = line.part.study.published.get("time_saved", {})
     return saved.get(first.task, {}).get(first.approach, "")
 
 
@@ -89,57 +97,49 @@ def _is_on_front(line: tables.Line) -> str:
     ]
     front = plots.find_front([(r.seconds.value, r.score.value) for r in known])
     is_on = any(r is line.row and is_on for r, is_on in zip(known, front))
-    return "yes" if is_on and len(known) > 1 else ""
+    return "yes" * (is_on and len(known) > 1)
 
 
-def _list_rates(part: tables.Part) -> list[tables.Line]:
-    """The groups of every approach that was run at several rates."""
-    several = part.runs.groupby(["text", "trains"]).lr.transform("nunique") > 1
-    runs = part.runs[several]
-    return tables.list_groups(dataclasses.replace(part, runs=runs))
+def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
+    """The groups of every approach that was run at several rates.
 
-
-def _compare_rate(line: tables.Line) -> str:
-    """`better`, or in percent how much lower than at the better rate."""
-    of_all, first = line.part.runs, line.runs.iloc[0]
-    alike = of_all[
-        (of_all.text == first.text) & (of_all.trains == first.trains)
-    ]
-    if alike.validation.isna().any():
-        return ""  # nothing chooses
-    rates = dict(iter(alike.groupby("lr")))
-    best = selection.best_on_validation(
-        {r: [*zip(some.seed, some.validation)] for r, some in rates.items()}
-    )
-    means = selection.means_over_seeds(
-        {r: [*zip(rates[r].seed, rates[r].score)] for r in (first.lr, best)}
-    )
-    lower = (
-        f"{100 * (1 - means[first.lr] / means[best]):.1f}"
-        if means[best]
-        else ""
-    )
-    return "better" if first.lr == best else lower
+    `lower` is in percent how much lower a rate scores than the better one, over
+    the seeds that all have; nothing where nothing validates.
+    """
+    for _, alike in part.runs.groupby(["text", "trains"], sort=False):
+        validated, tested = (
+            {r: [*zip(g.seed, g[name])] for r, g in alike.groupby("lr")}
+            for name in ("validation", "score")
+        )
+        if len(validated) > 1:
+            best = selection.best_on_validation(validated)
+            means = pd.Series(selection.means_over_seeds(tested))
+            lower = (100 - 100 * means / means[best]).map("{:.1f}".format)
+            lower[best] = "better"
+            lower *= int(alike.validation.notna().all())
+            for line in tables.list_groups(
+                dataclasses.replace(part, runs=alike)
+            ):
+                yield dataclasses.replace(
+                    line, values={"lower": lower[line.runs.lr.iloc[0]]}
+                )
 
 
 # === Epochs, and fixed times ===
 
 
-def _show_epochs(line: tables.Line) -> dict[int, str]:
+def _show_epochs(line: tables.Line) -> dict[object, str]:
     """`68.00 ± 0.71 / 256 (1)` after each epoch: of one run of several."""
     epochs = frames.epochs_frame(line.runs)
     timed = epochs.path.isin(line.runs.path[line.runs.timed])
-    epochs.loc[~timed, "seconds"] = np.nan
+    epochs["seconds"] = epochs.seconds.where(timed)
     cells = {}
     for number, runs in epochs.groupby("epoch"):
         seconds = wording.number(runs.seconds.mean(), 0)
-        few = (
-            f" ({runs.test.count()})"
-            if runs.test.count() < len(line.runs)
-            else ""
-        )
+        count = int(runs.test.count())
+        few = f" ({count})" * (count < len(line.runs))
         both = " / ".join(filter(None, [wording.spread(runs.test), seconds]))
-        cells[int(str(number))] = both + few if runs.test.count() else ""
+        cells[number] = (both + few) * (count > 0)
     return cells
 
 
@@ -163,28 +163,24 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     ]
     if len(timed) < 2:
         return
-    published = {}
-    if any(table_number(study, row.runs) for row in timed):
-        times = study.published.get("fixed_times", {})
-        published = dict(times.get(part.runs.task.iloc[0], ()))
+    times = study.published.get("fixed_times", {})
+    is_papers = any(table_number(study, row.runs) for row in timed)
+    published = dict(times.get(part.runs.task.iloc[0], ())) if is_papers else {}
     longest = max(max(tables.seconds(row.runs)) for row in timed)
     asked = study.options.budgets or [q * longest for q in QUARTERS]
     for budget in sorted({*asked, *published}):
-        scores = {
+        found = {
             row.trains: measures.measure_runs("score_within", row.runs, budget)
             for row in timed
         }  # none where one run has none
-        scores = {n: [] if None in v else v for n, v in scores.items()}
-        means = {name: wording.mean(values) for name, values in scores.items()}
-        best = np.nanmax([*means.values(), -np.inf])
+        scores = {n: [] if None in v else v for n, v in found.items()}
+        means = pd.Series({name: wording.mean(v) for name, v in scores.items()})
         yield tables.Line(
             part,
             values={
                 "within": f"{budget:,.0f} s",
                 "reached": scores,
-                "best": ", ".join(
-                    n for n, mean in means.items() if mean == best
-                ),
+                "best": ", ".join(means.index[means == means.max()]),
                 "published": wording.number(
                     published.get(budget, np.nan), 2, "+"
                 ),
@@ -207,10 +203,8 @@ MEASURES: dict[str, tables.Measure] = {
         for name in line.runs.metrics.iloc[0]
         if name != line.runs.metric.iloc[0]
     },
-    "lower": _compare_rate,
     "scores_and_seconds": _show_epochs,
     "scores_by_seconds": _measure_epochs,
-    "rate": lambda line: f"lr {line.runs.lr.iloc[0]:g}",
 }
 ROWS = {"rates": _list_rates, "budgets": _list_budgets}
 PARTS = {"task": _divide}
@@ -221,23 +215,19 @@ PARTS = {"task": _divide}
 
 def notes(study: Study) -> list[str]:
     """What a reader must know of these tables, a sentence each."""
-    said = []
     numbers = {
         table_number(study, members)
         for _, members in study.runs.groupby(["task", "data_identity"])
     }
-    if numbers & {3, 4, 9}:
-        said.append(
-            "The numbers of the paper's tables 3, 4 and 9 are inferred from "
-            "the order of its tasks."
-        )
-    if study.runs.cached.any():
-        said.append(
-            "Cached runs have no dropout in their frozen blocks. They are rows "
-            "of their own, never averaged with live ones."
-        )
+    notes = {
+        "The numbers of the paper's tables 3, 4 and 9 are inferred from the "
+        "order of its tasks.": bool(numbers & {3, 4, 9}),
+        "Cached runs have no dropout in their frozen blocks. They are rows of "
+        "their own, never averaged with live "
+        "ones.": bool(study.runs.cached.any()),
+    }
     return [
-        *said,
+        *tables.select_notes(notes),
         *tables.explain_tables(study),
         "Settings on which the paper is silent, and what we chose: "
         "docs/glue.md.",

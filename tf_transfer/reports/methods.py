@@ -35,41 +35,41 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
         None where nothing is compared with training everything on all tasks.
     """
     rows = overview.keep_largest(rows)
-    by_name: dict[str, list[Row]] = collections.defaultdict(list)
-    for row in rows:
-        if not row.failed and (row.is_base or row.kept.is_known):
-            by_name[row.trains].append(row)
+    compared = [
+        row
+        for row in rows
+        if not row.failed and (row.is_base or row.kept.is_known)
+    ]
     tasks = sorted({row.task for row in rows})
-    groups = [group for group in by_name.values() if len(group) == len(tasks)]
+    names = dict.fromkeys(row.trains for row in compared)
+    named = [[row for row in compared if row.trains == n] for n in names]
+    groups = [group for group in named if len(group) == len(tasks)]
     if all(group[0].is_base for group in groups):
         return None
-    measured = collections.Counter(
-        row.task for row in rows if not math.isnan(_memory(row.runs))
-    )
-    [(task, _)] = measured.most_common(1) or [(tasks[0], 0)]
+    measured = [row.task for row in rows if row.runs.memory.notna().any()]
+    task = collections.Counter(measured or tasks).most_common(1)[0][0]
     lines = []
     for group in groups:
         kept, epoch = (
-            wording.ranged(overview.compare_with_base(group, measure), 1)
-            if not group[0].is_base
-            else ""
+            ""
+            if group[0].is_base
+            else wording.ranged(overview.compare_with_base(group, measure), 1)
             for measure in ("score", "seconds_per_epoch")
         )
+        [memory] = [_memory(row.runs) for row in group if row.task == task]
         checkpoint = _checkpoint(pd.concat([row.runs for row in group]))
-        memory = [_memory(row.runs) for row in group if row.task == task]
-        ends = [row.task for row in group if brief.end_of_rates(row)]
-        megabytes = checkpoint / MB
+        size = "" if math.isnan(checkpoint) else f"{checkpoint / MB:,.2f}"
         lines.append(
             {
                 "trains": group[0].trains,
                 "keeps, %": kept,
                 "of an epoch, %": epoch,
-                "checkpoint, MB": ""
-                if math.isnan(megabytes)
-                else f"{megabytes:,.2f}",
-                f"memory on {task}, MB": wording.whole(wording.mean(memory)),
+                "checkpoint, MB": size,
+                f"memory on {task}, MB": wording.whole(memory),
                 "trained, %": _share(group[0]),
-                "rate at an end": ", ".join(ends),
+                "rate at an end": ", ".join(
+                    [row.task for row in group if brief.end_of_rates(row)]
+                ),
             }
         )
     left = len({row.trains for row in rows}) - len(groups)
@@ -85,7 +85,8 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
         "size of a checkpoint, which holds the moments of what trains, too; "
         "highest memory of the process, of runs that were its first; on which "
         "tasks the best rate is the lowest or the highest of those tried"
-        + (out if left else ""),
+        + out
+        * (left > 0),
         pd.DataFrame(lines),
     )
 
@@ -128,13 +129,12 @@ def _measure_seconds_to_share(line: tables.Line) -> str:
     row = line.row
     base = row and (row if row.is_base else row.base)
     timed = line.runs.record[line.runs.timed]
-    if base is None or timed.empty or (row and row.note):
+    if row is None or base is None or row.note or timed.empty:
         return ""
     wanted = SHARE * float(base.runs.validation.mean())
     reached = [measures.seconds_to_score(record, wanted) for record in timed]
-    known = wording.known(reached)
-    mean = wording.number(wording.mean(known), 1)
-    return f"{mean} ({len(known)} of {len(reached)})".strip()
+    mean = wording.number(wording.mean(reached), 1)
+    return f"{mean} ({len(wording.known(reached))} of {len(reached)})".strip()
 
 
 MEASURES: dict[str, tables.Measure] = {
@@ -146,11 +146,7 @@ MEASURES: dict[str, tables.Measure] = {
     # `4`; `4, lowest` where an end of them is the best.
     "rates": lambda line: (
         line.row
-        and ", ".join(
-            filter(
-                None, [str(len(line.row.rates)), brief.end_of_rates(line.row)]
-            )
-        )
+        and tables.join(str(len(line.row.rates)), brief.end_of_rates(line.row))
     ),
     "n": lambda line: line.row and line.row.n,
     "mean_seconds": lambda line: line.row and line.row.seconds.value,

@@ -10,7 +10,6 @@ too; see `measures.mean_change`.
 import dataclasses
 from collections.abc import Iterator
 
-import matplotlib.figure
 import numpy as np
 import pandas as pd
 
@@ -46,6 +45,7 @@ COMBINES = {
     "pcgrad": "PCGrad",
     "sampled": "sampled",
 }
+THIN = {"color": "#000000", "marker": "", "linewidth": 1}
 ORDER = "paraphrase,similarity,sentiment"
 # How the tasks are combined: of recipes that differ in these alone, one table.
 COMBINATION = (
@@ -70,8 +70,6 @@ METRICS = {  # of the paper's tasks
 }
 LABELS = dict(zip(METRICS, ("SST accuracy", "Quora accuracy", "STS r")))
 
-Settings = claims.Group
-
 
 # === Words for a recipe ===
 
@@ -81,65 +79,73 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(approach=runs.settings.map(_kind))
 
 
-def recipe(settings: Settings) -> str:
+def recipe(settings: claims.Group) -> str:
     """All that tells a group from others: `everything; mean; lr 1e-05; ...`."""
-    words = [_kind(settings), _amount(settings)]
-    return _join([*words, tables.describe_cache(settings)])
+    return tables.join(
+        _kind(settings),
+        _amount(settings),
+        tables.describe_cache(settings),
+        mark="; ",
+    )
 
 
-def _join(words: list[str]) -> str:
-    return "; ".join(filter(None, words))
-
-
-def _kind(settings: Settings) -> str:
+def _kind(settings: claims.Group) -> str:
     """What trains, and how: `everything; mean; decay 0.95`."""
     pairs, decay = settings["pairs"], settings["layer_decay"]
     in_turn = settings["combine"] == "in_turn"
     is_usual = in_turn and not settings["loss_weights"]
-    is_still = in_turn and settings["idle_heads"] == "still"
-    return _join(
-        [
-            TRAINS.get(settings["train"], str(settings["train"])),
-            READS.get(settings["pooling"], str(settings["pooling"])),
-            f"pairs {pairs}" * (pairs != "sbert"),
-            f"decay {decay:g}" * (decay != 1),
-            "" if is_usual else _combination(settings),
-            "idle heads still" * is_still,
-        ]
+    return tables.join(
+        TRAINS.get(settings["train"], str(settings["train"])),
+        READS.get(settings["pooling"], str(settings["pooling"])),
+        f"pairs {pairs}" * (pairs != "sbert"),
+        f"decay {decay:g}" * (decay != 1),
+        _combination(settings) * (not is_usual),
+        "idle heads still" * (in_turn and settings["idle_heads"] == "still"),
+        mark="; ",
     )
 
 
-def _combination(settings: Settings) -> str:
+def _combination(settings: claims.Group) -> str:
     """How the tasks' losses are combined."""
-    combine, before = settings["combine"], settings["head_combine"]
-    words = COMBINES.get(combine, str(combine))
-    if "alpha" in settings:
-        first, last = settings["alpha"], settings["last_alpha"]
-        words += f" by size^{first:g}" + f" to size^{last:g}" * (last != first)
-    if settings["loss_weights"]:
-        words += f", weights {settings['loss_weights']}"
-    if settings["train"] == "head_then_all" and before != "in_turn":
-        other = f", output layers {COMBINES.get(before, before)}"
-        words += " in both phases" if before == combine else other
-    return words
+    combine, before = (
+        COMBINES.get(settings[name], str(settings[name]))
+        for name in ("combine", "head_combine")
+    )
+    first, last = (
+        claims.plain(settings.get(name)) for name in ("alpha", "last_alpha")
+    )
+    sizes = f" by size^{first}" + f" to size^{last}" * (last != first)
+    heads = (
+        " in both phases" if before == combine else f", output layers {before}"
+    )
+    is_apart = settings["head_combine"] != "in_turn"
+    return (
+        combine
+        + sizes * (first is not None)
+        + f", weights {settings['loss_weights']}"
+        * bool(settings["loss_weights"])
+        + heads * (is_apart and settings["train"] == "head_then_all")
+    )
 
 
-def _order(settings: Settings) -> str:
+def _order(settings: claims.Group) -> str:
     """The order of the tasks, where it is not the usual one."""
-    if settings["order"] == ORDER:
-        return ""
-    return f"order {settings['order'].replace(',', ', ')}"
+    order = settings["order"]
+    return f"order {order.replace(',', ', ')}" * (order != ORDER)
 
 
-def _amount(settings: Settings) -> str:
+def _amount(settings: claims.Group) -> str:
     """At what rate and for how long: `lr 1e-05 after 0.001; 20 epochs`."""
-    rate, epochs = f"lr {settings['lr']:g}", settings["max_epochs"]
-    count = wording.count(epochs, "epoch")
-    if settings["train"] == "head_then_all":
-        before = settings["head_epochs"]
-        rate += f" after {settings['head_lr']:g}"
-        count += f" after {before}" * (before != epochs)
-    return _join([rate, count, _order(settings)])
+    has_two = settings["train"] == "head_then_all"
+    epochs, before = settings["max_epochs"], settings.get("head_epochs")
+    return tables.join(
+        f"lr {settings['lr']:g}"
+        + f" after {claims.plain(settings.get('head_lr'))}" * has_two,
+        wording.count(epochs, "epoch")
+        + f" after {before}" * (has_two and before != epochs),
+        _order(settings),
+        mark="; ",
+    )
 
 
 # === Rows of tables ===
@@ -147,72 +153,65 @@ def _amount(settings: Settings) -> str:
 
 def _divide(study: Study) -> Iterator[tables.Part]:
     """Runs by their files, the best group first."""
-    groups = study.runs.groupby("data_identity", sort=False)
-    for number, (_, runs) in enumerate(groups, 1):
+    for number, (_, runs) in enumerate(
+        study.runs.groupby("data_identity", sort=False), 1
+    ):
         means = runs.groupby("group").score.transform("mean")
         ordered = runs.assign(mean=-means).sort_values(
             ["mean", "group", "seed"], kind="stable"
         )
+        own = {
+            name: name.replace("_", " ")
+            for name in ("overall", *ordered.record.iloc[0]["metrics"])
+        }
+        is_papers = ordered.task.iloc[0] == "cs224n"
         yield tables.Part(
-            study, ordered, study.name + f"_{number}" * (number > 1)
+            study,
+            ordered,
+            study.name + f"_{number}" * (number > 1),
+            {"metrics": SCORES if is_papers else own},
         )
 
 
-def _divide_by_table(study: Study) -> Iterator[tables.Part]:
+def _divide_by_table(study: Study) -> list[tables.Part]:
     """All runs on the same files for each of the paper's tables."""
-    for part in _divide(study):
-        for table in study.published.get("tables", ()):
-            yield dataclasses.replace(part, words=table)
+    return [
+        dataclasses.replace(part, words=table)
+        for part in _divide(study)
+        for table in study.published.get("tables", ())
+    ]
 
 
 def _divide_by_recipe(study: Study) -> Iterator[tables.Part]:
     """Runs that differ in how the tasks are combined, where any do."""
     for part in _divide(study):
         rest = part.runs.settings.map(
-            lambda settings: frames.dump(
-                {n: v for n, v in settings.items() if n not in COMBINATION}
+            lambda s: frames.dump(
+                {n: v for n, v in s.items() if n not in COMBINATION}
             )
         )
-        alike = [
-            runs
-            for _, runs in part.runs.groupby(rest, sort=False)
-            if runs.group.nunique() > 1
-        ]
-        for number, runs in enumerate(alike, 1):
+        several = part.runs.groupby(rest).group.transform("nunique") > 1
+        alike = part.runs[several].groupby(rest, sort=False)
+        for number, (_, runs) in enumerate(alike, 1):
             first = _list_combinations(dataclasses.replace(part, runs=runs))[0]
             yield tables.Part(
                 study,
                 runs,
                 f"{part.name}_{number}",
-                {"recipe": recipe({**first.settings, **USUAL})},
+                {
+                    **part.words,
+                    "recipe": recipe({**first.settings, **USUAL}),
+                },
             )
-
-
-def _titles(runs: pd.DataFrame) -> dict[str, str]:
-    """Metrics, and what tables call them: the paper's, or a user's own."""
-    if runs.empty or runs.task.iloc[0] == "cs224n":
-        return SCORES
-    known = runs.record.iloc[0]["metrics"]
-    return {name: name.replace("_", " ") for name in ("overall", *known)}
-
-
-def _list_with_majority(part: tables.Part) -> list[tables.Line]:
-    """Every recipe that was run; last the majority baseline."""
-    known = part.runs.record.iloc[0]["majorities"]
-    scores = {
-        title: [100 * known[name]]
-        for name, title in _titles(part.runs).items()
-        if name in known
-    }
-    values = {"kind_or_failure": "the majority baseline", "scores": scores}
-    return [*tables.list_groups(part), tables.Line(part, values=values)]
 
 
 def _list_published(part: tables.Part) -> list[tables.Line]:
     """The rows of the paper's table, ours beside its figures, if any is run."""
-    paper = part.study.paper
     rows = [
-        (row, tables.find_published(part.runs, paper, row["settings"]))
+        (
+            row,
+            tables.find_published(part.runs, part.study.paper, row["settings"]),
+        )
         for row in part.words["rows"]
     ]
     return [
@@ -227,7 +226,10 @@ def _list_published(part: tables.Part) -> list[tables.Line]:
                         SCORES.items(), row["figures"]
                     )
                     for name, value in (
-                        (title, _show_score(ours, metric)),
+                        (
+                            title,
+                            wording.spread(measures.measure_runs(metric, ours)),
+                        ),
                         (f"{title}, paper", round(100 * figure, 1)),
                     )
                 },
@@ -238,13 +240,8 @@ def _list_published(part: tables.Part) -> list[tables.Line]:
     ]
 
 
-def _show_score(runs: pd.DataFrame, metric: str) -> str:
-    return wording.spread(measures.measure_runs(metric, runs))
-
-
 def _list_combinations(part: tables.Part) -> list[tables.Line]:
     """Recipes in the order of `COMBINES`, each against the first."""
-
     names = [*COMBINES]
     first, *others = sorted(
         tables.list_groups(part),
@@ -257,14 +254,7 @@ def _list_combinations(part: tables.Part) -> list[tables.Line]:
     return [
         first,
         *(
-            dataclasses.replace(
-                line,
-                values={
-                    "against_first": wording.difference(
-                        line.runs.score, first.runs.score
-                    )
-                },
-            )
+            dataclasses.replace(line, values={"first": first.runs.score})
             for line in others
         ),
     ]
@@ -306,13 +296,17 @@ def _choose_passes(study: Study) -> Iterator[tables.Part]:
         )
         if runs is not None:
             first = runs.sort_values("seed").iloc[0]
-            words = {
-                "data": part.name,
-                "recipe": recipe(first.settings),
-                "seed": first.seed,
-                "passes": first.record["passes"],
-            }
-            yield tables.Part(study, runs, part.name, words)
+            yield tables.Part(
+                study,
+                runs,
+                part.name,
+                {
+                    "data": part.name,
+                    "recipe": recipe(first.settings),
+                    "seed": first.seed,
+                    "passes": first.record["passes"],
+                },
+            )
 
 
 def _divide_by_task(study: Study) -> list[tables.Part]:
@@ -328,15 +322,13 @@ def _divide_by_task(study: Study) -> list[tables.Part]:
 
 def _list_scores(part: tables.Part) -> list[tables.Line]:
     """The scores after passes over each task, and a line that joins all."""
-    tasks = [line["task"] for line in part.words["passes"]]
-    metric, per_epoch = METRICS[part.words["task"]], len({*tasks})
+    passes = part.words["passes"]
+    metric = METRICS[part.words["task"]]
+    per_epoch = len({line["task"] for line in passes})
     scores = [
-        (trained, number / per_epoch, 100 * line["validation"][metric])
-        for number, (trained, line) in enumerate(
-            zip(tasks, part.words["passes"]), 1
-        )
+        (line["task"], number / per_epoch, 100 * line["validation"][metric])
+        for number, line in enumerate(passes, 1)
     ]
-    thin = {"color": "#000000", "marker": "", "linewidth": 1}
     return [
         tables.Line(
             part,
@@ -345,7 +337,7 @@ def _list_scores(part: tables.Part) -> list[tables.Line]:
                 "curve": {
                     x: y for trained, x, y in scores if task in ("", trained)
                 },
-                "style": {"linestyle": "none"} if task else thin,
+                "style": {"linestyle": "none"} if task else THIN,
             },
         )
         for task in ("", *METRICS)
@@ -354,34 +346,30 @@ def _list_scores(part: tables.Part) -> list[tables.Line]:
 
 def _time_last_phase(line: tables.Line) -> list[float]:
     """Seconds of an epoch of the last, expensive phase."""
-    phases = [record["phases"] for record in line.runs.record[line.runs.timed]]
+    phases = line.runs.record[line.runs.timed].str["phases"]
     return [p[-1]["seconds"] / p[-1]["epochs"] for p in phases if p]
 
 
 MEASURES: dict[str, tables.Measure] = {
-    "kind_or_failure": lambda line: _join(
-        [
-            _kind(line.settings),
-            tables.describe_cache(line.settings),
-            tables.describe_failure(line.runs),
-        ]
+    "name_or_failure": lambda line: tables.join(
+        _kind(line.settings),
+        tables.describe_cache(line.settings),
+        tables.describe_failure(line.runs),
+        mark="; ",
     ),
     "amount": lambda line: _amount(line.settings),
     "recipe": lambda line: recipe(line.settings),
-    "scores": lambda line: {
-        title: measures.measure_runs(name, line.runs)
-        for name, title in _titles(line.part.runs).items()
-    },
-    "against_first": lambda line: "",
+    "against_first": lambda line: wording.difference(
+        line.runs.score, line.values.get("first", ())
+    ),
     "last_phase": _time_last_phase,
-    "combination": lambda line: ", ".join(
-        filter(None, [_combination(line.settings), _order(line.settings)])
+    "combination": lambda line: tables.join(
+        _combination(line.settings), _order(line.settings)
     ),
     # Of a warm worker's runs, that of the first is known.
     "gigabytes": lambda line: line.runs.memory.max() / 1e9,
 }
 ROWS = {
-    "groups_and_majority": _list_with_majority,
     "published": _list_published,
     "combinations": _list_combinations,
     "passes": _list_passes,
@@ -397,15 +385,13 @@ PARTS = {
 
 def notes(study: Study) -> list[str]:
     """What to know of the tables and of the times."""
-    said = tables.explain_tables(study)
-    if study.published and not any(
-        map(_list_published, _divide_by_table(study))
-    ):
-        said.append(
-            "No runs here have the settings, the data and the encoder of a row "
-            "of the paper's: its tables are not shown."
-        )
-    return said
+    shown = [*map(_list_published, _divide_by_table(study))]
+    notes = {
+        "No runs here have the settings, the data and the encoder of a row of "
+        "the paper's: its tables are not shown.": bool(study.published)
+        and not any(shown),
+    }
+    return tables.explain_tables(study) + tables.select_notes(notes)
 
 
 # === Figures ===
@@ -424,28 +410,31 @@ def _draw_heat_map(part: tables.Part) -> Figure:
             for trained in METRICS
         ]
     )
-    figure = matplotlib.figure.Figure(
-        layout="constrained",
-        figsize=(2.2 + 1.5 * len(METRICS), 0.8 + 0.8 * len(METRICS)),
-    )
-    axis = figure.subplots()
+    figure, [axis] = plots.make_panels(1, has_names=True)
+    size = len(METRICS)
+    figure.set_size_inches(2.2 + 1.5 * size, 0.8 + 0.8 * size)
     most = 1.25 * np.nanmax(np.abs(numbers)) or 1.0  # the darkest look black
     picture = axis.imshow(
         numbers, cmap="RdBu", vmin=-most, vmax=most, aspect="auto"
     )
     for (y, x), value in np.ndenumerate(numbers):
-        colour = "white" if abs(value) > 0.55 * most else "black"
-        text = wording.number(value, 2, "+")
-        axis.text(x, y, text, ha="center", va="center", color=colour)
-    axis.set_xticks(range(len(METRICS)), list(LABELS.values()))
-    axis.set_yticks(
-        range(len(METRICS)), [f"a pass over\n{task}" for task in METRICS]
-    )
+        axis.text(
+            x,
+            y,
+            wording.number(value, 2, "+"),
+            ha="center",
+            va="center",
+            color="white" if abs(value) > 0.55 * most else "black",
+        )
+    axis.set_xticks(range(size), list(LABELS.values()))
+    axis.set_yticks(range(size), [f"a pass over\n{task}" for task in METRICS])
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     figure.colorbar(picture, label="change, points")
-    caption = (
+    return plots.finish(
+        figure,
+        {},
+        f"forgetting_{part.name}",
         "Change of each task's score on dev during a pass over one task, mean "
-        f"in points: {part.words['recipe']}"
+        f"in points: {part.words['recipe']}",
     )
-    return plots.finish(figure, {}, f"forgetting_{part.name}", caption)

@@ -5,7 +5,7 @@ that trains everything. The operating point at a quality q is the smallest k
 whose mean score is above q times the mean of `all`.
 """
 
-import dataclasses
+from bisect import bisect_left
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ AUTHORS_SHARE = 0.9  # of the best trial; see `authors_mean`
 TIE = 1e-5  # of a score: what the rounding of equal scores may differ by
 RESAMPLES = 2000
 
+Mean = Callable[[Sequence[float]], float]
 # A number of trained blocks or `all`, to the scores of its trials.
 Trials = Mapping[int | str, Sequence[float]]
 
@@ -37,8 +38,7 @@ def authors_mean(scores: Sequence[float]) -> float:
     Their analysis leaves out trials that score 0, and those that are not above
     0.9 of the best trial; 0 where none is left.
     """
-    kept = keep_as_authors(scores)
-    return float(np.mean(kept)) if kept else 0.0
+    return plain_mean(keep_as_authors(scores) or [0.0])
 
 
 def keep_as_authors(scores: Sequence[float]) -> list[float]:
@@ -50,7 +50,7 @@ def keep_as_authors(scores: Sequence[float]) -> list[float]:
 def operating_point(
     trials: Trials,
     quality: float,
-    mean: Callable[[Sequence[float]], float] = plain_mean,
+    mean: Mean = plain_mean,
 ) -> int | None:
     """The fewest trained blocks that reach a quality, or None.
 
@@ -60,11 +60,11 @@ def operating_point(
         mean: mean of the trials.
     """
     threshold = quality * mean(trials[ALL])
-    enough = [
+    enough = (
         blocks
         for blocks, scores in trials.items()
         if isinstance(blocks, int) and mean(scores) > threshold
-    ]
+    )
     return min(enough, default=None)
 
 
@@ -79,39 +79,18 @@ def bisect(
         candidates: numbers of trained blocks, rising.
         passes: whether a number of trained blocks reaches the quality.
     """
-    failing, passing = -1, len(candidates)
-    while passing - failing > 1:
-        middle = (failing + passing) // 2
-        if passes(candidates[middle]):
-            passing = middle
-        else:
-            failing = middle
-    return candidates[passing] if passing < len(candidates) else None
+    found = bisect_left(candidates, True, key=passes)
+    return candidates[found] if found < len(candidates) else None
 
 
-def untried_below(trials: Trials, point: int) -> int:
-    """How many numbers just below the point were not tried.
+def list_untried(trials: Trials, point: int) -> range:
+    """The numbers just below the point that were not tried.
 
     They lie between the point and the next smaller number that was tried; the
     fewest blocks that are enough may be one of them.
     """
     smaller = [n for n in trials if isinstance(n, int) and n < point]
-    return point - 1 - max(smaller) if smaller else point
-
-
-@dataclasses.dataclass(frozen=True)
-class Interval:
-    """Where an operating point lies, from trials drawn with replacement.
-
-    Attributes:
-        low, high: ends of the interval; None stands for "never". Numbers that
-            were not tried count as enough where the next larger one is.
-        shares: how often each number of blocks was the operating point.
-    """
-
-    low: int | None
-    high: int | None
-    shares: dict[int | None, float]
+    return range(1 + max(smaller, default=-1), point)
 
 
 def interval(
@@ -120,7 +99,7 @@ def interval(
     level: float = LEVEL,
     seed: int = 0,
     count: int = RESAMPLES,
-) -> Interval:
+) -> tuple[int | None, int | None]:
     """A bootstrap interval of `operating_point`.
 
     Args:
@@ -130,6 +109,10 @@ def interval(
         seed: of the random numbers.
         count: how many samples are drawn.
 
+    Returns:
+        Its low and its high end; None stands for "never". Numbers that were
+        not tried count as enough where the next larger one is.
+
     Raises:
         ValueError: a number of blocks has a single trial.
     """
@@ -138,24 +121,12 @@ def interval(
     numbers = sorted(blocks for blocks in trials if isinstance(blocks, int))
     means = _resampled_means(trials, seed, count)
     passes = np.stack([means[n] > quality * means[ALL] for n in numbers])
-    never = 1 + numbers[-1]
-    highs = np.where(
-        passes.any(axis=0), np.array(numbers)[passes.argmax(axis=0)], never
-    )
-    gaps = {n: untried_below(trials, n) for n in numbers} | {never: 0}
-    lows = np.array([high - gaps[high] for high in highs.tolist()])
-    tail = (1 - level) / 2
-    ends = (
-        np.quantile(lows, tail, method="inverted_cdf"),
-        np.quantile(highs, 1 - tail, method="inverted_cdf"),
-    )
-    low, high = (None if end == never else int(end) for end in ends)
-    values, counts = np.unique(highs, return_counts=True)
-    shares = {
-        None if value == never else int(value): float(n / count)
-        for value, n in zip(values, counts)
-    }
-    return Interval(low, high, shares)
+    # The place of each sample's point among the numbers; never comes last.
+    places = np.where(passes.any(axis=0), passes.argmax(axis=0), len(numbers))
+    tails = (1 - level) / 2, (1 + level) / 2
+    low, high = np.quantile(places, tails, method="inverted_cdf").astype(int)
+    lowest = [list_untried(trials, n).start for n in numbers]
+    return [*lowest, None][low], [*numbers, None][high]
 
 
 def _resampled_means(
@@ -186,11 +157,10 @@ def parse_qualities(text: str) -> tuple[float, ...]:
         qualities = tuple(float(word) for word in text.split(","))
     except ValueError:
         qualities = ()
-    if not qualities or not all(0 < q <= 1 for q in qualities):
+    distinct = {q for q in qualities if 0 < q <= 1}
+    if not qualities or len(distinct) < len(qualities):
         raise UserError(
             f"--quality={text}: give shares of the full score, above 0 and up "
-            "to 1, such as 0.9 or 0.9,0.95."
+            "to 1, each once, such as 0.9 or 0.9,0.95."
         )
-    if len(set(qualities)) < len(qualities):
-        raise UserError(f"--quality={text}: has a share twice.")
     return qualities

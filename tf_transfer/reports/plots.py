@@ -15,7 +15,9 @@ from typing import Any
 import matplotlib
 import matplotlib.figure
 import matplotlib.ticker
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 
 from tf_transfer.reports import study
@@ -32,16 +34,15 @@ APPROACH_COLOURS = {
 OTHERS = ("#0072B2", "#8C6D31", "#7F7F7F", "#5D3A9B", "#A6761D")
 PALETTE = (*APPROACH_COLOURS.values(), *OTHERS)
 DPI = 130
-MOST_IN_TICK = 28  # characters
 LEGEND_ROW = 0.23  # inches
 MOST_LEGEND_ROWS = 4  # before the figure becomes higher
-NAMES_HEIGHT = 0.5  # inches of so many, rotated by 20 degrees, less the usual
 
 MARKERS = "os^Dv<>p"
 STYLE = {"marker": "o", "markersize": 4, "capsize": 2, "elinewidth": 1}
 GREY = "#7F7F7F"
 
 Handles = dict[str, Any]  # what a legend shows, by its label
+Point = tuple[Ranged, Ranged]  # x and y; each has an error bar or none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,13 +50,12 @@ class Curve:
     """Points of a panel that have one label.
 
     Attributes:
-        x, y: values; those with an interval have error bars.
+        points: in the order of the line.
         style: of `Axes.errorbar`, in place of some of `STYLE`.
         has_band: whether a band shows the intervals of y.
     """
 
-    x: Sequence[float | Ranged]
-    y: Sequence[float | Ranged]
+    points: list[Point]
     style: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     has_band: bool = False
 
@@ -70,7 +70,6 @@ class Panel:
         ylabel: what the curves show.
         levels: horizontal lines, by label.
         bounds: where vertical lines are.
-        names: words below the panel, at 0, 1, ...
     """
 
     title: str
@@ -78,7 +77,6 @@ class Panel:
     ylabel: str = "test score, points"
     levels: Mapping[str, float] = dataclasses.field(default_factory=dict)
     bounds: Sequence[float] = ()
-    names: Sequence[str] = ()
 
 
 def colour_of(approach: str, number: int | None = None) -> str:
@@ -89,11 +87,11 @@ def colour_of(approach: str, number: int | None = None) -> str:
         number: what is no approach has the colour of this number.
     """
     name = approach.split(",")[0]
-    if name in APPROACH_COLOURS:
-        return APPROACH_COLOURS[name]
-    if number is not None:
-        return PALETTE[number % len(PALETTE)]
-    return OTHERS[sum(name.encode()) % len(OTHERS)]
+    if number is None:
+        other = OTHERS[sum(name.encode()) % len(OTHERS)]
+    else:
+        other = PALETTE[number % len(PALETTE)]
+    return APPROACH_COLOURS.get(name, other)
 
 
 def make_panels(
@@ -104,71 +102,45 @@ def make_panels(
     Args:
         count: of panels.
         height: of each, in inches.
-        has_names: whether ticks at the side are words: their width has to be
-            measured, which takes as long as drawing.
+        has_names: whether ticks at the side are words; no longer read.
     """
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)
     figure = matplotlib.figure.Figure(
-        layout="constrained" if has_names else None,
+        layout="constrained",
         figsize=(7.2 if columns == 1 else 10.5, height * rows + 0.6),
     )
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for spare in axes.flat[count:]:
-        spare.set_visible(False)
-    return figure, list(axes.flat[:count])
+    return figure, [
+        figure.add_subplot(rows, columns, n) for n in range(1, count + 1)
+    ]
 
 
 def add_frame(
     axis: Axes, ylabel: str, xlabel: str, title: str = "", pad: float = 6
 ) -> None:
     """Title, labels and grid of a panel; no lines above and on the right."""
-    if title:
-        axis.set_title(title, fontsize=11, pad=pad)
-    axis.set_ylabel(ylabel)
-    axis.set_xlabel(xlabel)
+    axis.set_title(title, fontsize=11, pad=pad)
+    axis.set(xlabel=xlabel, ylabel=ylabel)
     axis.grid(alpha=0.25)
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def name_ticks(axis: Axes, names: Sequence[str]) -> None:
-    """Words at 0, 1, ... below a panel, which take up `NAMES_HEIGHT`."""
-    axis.set_xticks(
-        range(len(names)),
-        [
-            n if len(n) <= MOST_IN_TICK else f"{n[: MOST_IN_TICK - 1]}…"
-            for n in names
-        ],
-        rotation=20,
-        ha="right",
-    )
-
-
 def use_whole_numbers(axis: Axes) -> None:
     """Ticks on the horizontal axis only at whole numbers."""
-    locator = matplotlib.ticker.AutoLocator()
-    locator.set_params(integer=True)
-    axis.xaxis.set_major_locator(locator)
+    axis.locator_params("x", integer=True)
 
 
-def use_log_scale(axis: Axes) -> None:
+def use_log_scale(axis: Axes, base: float = 10.0) -> None:
     """A logarithmic horizontal axis, with numbers as people write them."""
-    axis.set_xscale("log")
-    axis.xaxis.set_major_formatter(matplotlib.ticker.LogFormatter())
-    axis.xaxis.set_minor_formatter(matplotlib.ticker.LogFormatter())
+    axis.set_xscale("log", base=base)
+    formatter = matplotlib.ticker.LogFormatter(base)
+    axis.xaxis.set(major_formatter=formatter, minor_formatter=formatter)
 
 
-def use_powers(axis: Axes) -> None:
-    """A logarithmic horizontal axis with powers of two."""
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter("{x:g}")
-
-
-SCALES: Mapping[str, Callable[[Axes], object] | None] = {
-    "": None,
-    "names": None,
+SCALES: Mapping[str, Callable[[Axes], object]] = {
+    "": lambda axis: None,
     "log": use_log_scale,
-    "log2": use_powers,
+    "log2": functools.partial(use_log_scale, base=2),
     "whole": use_whole_numbers,
     "zero": lambda axis: axis.set_xlim(left=0),
 }
@@ -180,10 +152,10 @@ def make_handle(color: str = GREY, **style: Any) -> Line2D:
 
 
 def reaches(values: Sequence[Ranged]) -> list[list[float]]:
-    """How far error bars reach below and above; 0 without an interval."""
+    """How far error bars reach below and above; nan without an interval."""
     return [
-        [v.value - v.low if v.has_interval else 0.0 for v in values],
-        [v.high - v.value if v.has_interval else 0.0 for v in values],
+        [v.value - v.low for v in values],
+        [v.high - v.value for v in values],
     ]
 
 
@@ -193,7 +165,7 @@ def draw_panels(
     panels: Sequence[Panel],
     xlabel: str,
     height: float = 3.3,
-    dress: Callable[[Axes], object] | None = None,
+    dress: Callable[[Axes], object] = lambda axis: None,
     handles: Handles | None = None,
     width: float | None = None,
 ) -> study.Figure:
@@ -213,46 +185,37 @@ def draw_panels(
     shown: Handles = {}
     for axis, panel in zip(axes, panels):
         for label, curve in panel.curves.items():
-            if curve.x:
-                shown[label] = _draw_curve(axis, curve)
+            shown[label] = _draw_curve(axis, curve)
         for label, level in panel.levels.items():
             shown[label] = axis.axhline(
                 level, color=GREY, linewidth=1, linestyle=":", zorder=0
             )
         for bound in {*panel.bounds}:
             axis.axvline(bound, color=GREY, linewidth=1, linestyle=":")
-        if panel.names:
-            name_ticks(axis, panel.names)
-        if dress:
-            dress(axis)
+        dress(axis)
         add_frame(axis, panel.ylabel, xlabel, panel.title)
-    legend = {n: artist for n, artist in shown.items() if n[:1] != "_"}
-    below = NAMES_HEIGHT if any(panel.names for panel in panels) else 0.0
-    return finish(figure, handles or legend, name, caption, below)
+    return finish(
+        figure,
+        handles or {n: artist for n, artist in shown.items() if n[:1] != "_"},
+        name,
+        caption,
+    )
 
 
 def _draw_curve(axis: Axes, curve: Curve) -> Any:
-    x, y = (
-        [v if isinstance(v, Ranged) else Ranged(v) for v in values]
-        for values in (curve.x, curve.y)
-    )
+    x, y = zip(*curve.points)
+    places, values = ([v.value for v in ends] for ends in (x, y))
     style = {**STYLE, **curve.style}
-    places = [value.value for value in x]
-    if curve.has_band:
-        axis.fill_between(
-            places,
-            [value.low if value.has_interval else value.value for value in y],
-            [value.high if value.has_interval else value.value for value in y],
-            color=style["color"],
-            alpha=0.15,
-            linewidth=0,
+    if not curve.has_band:
+        across, along = (
+            reaches(ends) if any(v.has_interval for v in ends) else None
+            for ends in (x, y)
         )
-    bars: dict[str, Any] = {
-        name: reaches(values)
-        for name, values in (("xerr", x), ("yerr", y))
-        if any(v.has_interval for v in values) and not curve.has_band
-    }
-    return axis.errorbar(places, [value.value for value in y], **bars, **style)
+        return axis.errorbar(places, values, along, across, **style)
+    below, above = np.nan_to_num(reaches(y))
+    band = np.subtract(values, below), np.add(values, above)
+    axis.fill_between(places, *band, color=style["color"], alpha=0.15, lw=0)
+    return axis.errorbar(places, values, **style)
 
 
 def find_front(points: Sequence[tuple[float, float]]) -> list[bool]:
@@ -266,12 +229,12 @@ def find_front(points: Sequence[tuple[float, float]]) -> list[bool]:
     ]
 
 
-def draw_front(points: Sequence[tuple[float, float]]) -> Curve:
+def draw_front(points: Sequence[Point]) -> Curve:
     """A line that joins the points on the front; see `find_front`."""
-    front = sorted(p for p, is_on in zip(points, find_front(points)) if is_on)
+    plain = [(x.value, y.value) for x, y in points]
+    front = sorted(p for p, is_on in zip(plain, find_front(plain)) if is_on)
     return Curve(
-        [cost for cost, _ in front],
-        [score for _, score in front],
+        [(Ranged(cost), Ranged(score)) for cost, score in front],
         {
             "drawstyle": "steps-post",
             "color": GREY,
@@ -287,7 +250,6 @@ def finish(
     handles: Handles,
     name: str,
     caption: str,
-    below: float = 0.0,
 ) -> study.Figure:
     """The part of the report, with a legend below the panels.
 
@@ -295,55 +257,27 @@ def finish(
         figure: from `make_panels`.
         handles: what the legend shows.
         name, caption: see `study.Figure`.
-        below: inches between panels and what is below them, for tall ticks.
     """
     for axis in figure.axes:
         for artist in (*axis.lines, *axis.collections):
             artist.set_in_layout(False)  # inside its panel; hundreds take long
-    rows = 0
-    layout = figure.get_layout_engine()
     if handles:
         entry = max(1.8, 0.7 + 0.075 * max(map(len, handles)))  # inches
         columns = max(1, int(figure.get_figwidth() // entry))
         rows = -(-len(handles) // columns)
+        more = LEGEND_ROW * max(rows - MOST_LEGEND_ROWS, 0)
+        figure.set_figheight(figure.get_figheight() + more)
         figure.legend(
             handles.values(),
             handles.keys(),
-            loc="outside lower center" if layout else "lower center",
+            loc="outside lower center",
             ncols=min(len(handles), columns),
             frameon=False,
         )
-    if layout is None:
-        more = LEGEND_ROW * max(rows - MOST_LEGEND_ROWS, 0)
-        figure.set_figheight(figure.get_figheight() + more)
-        _set_margins(figure, rows, below)
-    else:
-        # Once; `savefig` would do it for every file, and draw it for nothing.
-        layout.execute(figure)
-        figure.set_layout_engine(None)
+    # Once; `savefig` would do it for every file, and draw it for nothing.
+    ConstrainedLayoutEngine().execute(figure)
+    figure.set_layout_engine("none")
     return study.Figure(name, caption, functools.partial(_render, figure, name))
-
-
-def _set_margins(
-    figure: matplotlib.figure.Figure, legend_rows: int, below: float
-) -> None:
-    """Room for ticks, labels and titles, the same around every panel."""
-    width, height = figure.get_size_inches()
-    grid = figure.axes[0].get_gridspec()
-    assert grid is not None
-    rows, columns = grid.get_geometry()
-    bottom = 0.65 + below + LEGEND_ROW * legend_rows
-    gap = 0.95 + below
-    inner = (height - 0.4 - bottom - gap * (rows - 1)) / rows
-    across = (width - 0.9 - 0.8 * (columns - 1)) / columns
-    figure.subplots_adjust(
-        left=0.75 / width,
-        right=1 - 0.15 / width,
-        bottom=bottom / height,
-        top=1 - 0.4 / height,
-        hspace=gap / inner,
-        wspace=0.8 / across,
-    )
 
 
 def _render(figure: matplotlib.figure.Figure, name: str, ending: str) -> bytes:

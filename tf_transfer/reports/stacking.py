@@ -14,6 +14,7 @@ import pandas as pd
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
+from tf_transfer.reports import overview
 from tf_transfer.reports import sides
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import tables
@@ -50,8 +51,15 @@ STACKED = {"adaptation": "stack_and_finetune"}
 BASE = {"head": "dense", "adaptation": "finetune_only"}
 SHARED = ("max_epochs", "max_train_examples")  # by all that are compared
 SPLITS = {"training sample": f"{SAMPLE}_accuracy", "validation": "accuracy"}
-
-Settings = claims.Group
+# How curves of figures look.
+RING = {
+    "marker": "o",
+    "markersize": 12,
+    "markerfacecolor": "none",
+    "linestyle": "none",
+}
+THIN = {"linewidth": 1, "alpha": 0.55, "marker": "."}
+END = {"linestyle": "none", "markersize": 7}
 
 ensembles = stacking_ensembles.join_predictions  # see `summary`
 
@@ -61,62 +69,54 @@ ensembles = stacking_ensembles.join_predictions  # see `summary`
 
 def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs, with head and adaptation as approach."""
-    return runs.assign(approach=runs.settings.map(_head_and_adaptation))
-
-
-def _head_and_adaptation(settings: Settings) -> str:
-    return f"{_head(settings)}, {_adaptation(settings)}"
-
-
-def _head(settings: Settings) -> str:
-    """A head in words, with what is not usual of it."""
-    is_dense = settings["head"] == "dense"
-    usual_sizes = stacking_ensembles.USUAL_SIZES
-    return ", ".join(
-        [
-            HEADS.get(settings["head"], str(settings["head"])),
-            *["[CLS] without the pooler"]
-            * (is_dense and settings.get("pooling") == "cls_state"),
-            *["each text by itself"]
-            * (is_dense and settings.get("pairs") == "sbert"),
-            *(
-                f"{name} {settings[name]}"
-                for name, usual in usual_sizes.items()
-                if settings.get(name, usual) != usual
-            ),
-        ]
+    return runs.assign(
+        approach=[f"{_head(s)}, {_adaptation(s)}" for s in runs.settings]
     )
 
 
-def _adaptation(settings: Settings) -> str:
-    name = str(settings["adaptation"])
-    return ADAPTATIONS.get(name, name.replace("_", "-"))
+def _head(settings: claims.Group) -> str:
+    """A head in words, with what is not usual of it."""
+    is_dense = settings["head"] == "dense"
+    return tables.join(
+        HEADS.get(settings["head"], str(settings["head"])),
+        "[CLS] without the pooler"
+        * (is_dense and settings.get("pooling") == "cls_state"),
+        "each text by itself" * (is_dense and settings.get("pairs") == "sbert"),
+        *(
+            f"{name} {settings[name]}"
+            for name, usual in stacking_ensembles.USUAL_SIZES.items()
+            if settings.get(name, usual) != usual
+        ),
+    )
 
 
-def amount(settings: Settings) -> str:
+def _adaptation(settings: claims.Group) -> str:
+    return ADAPTATIONS[settings["adaptation"]]
+
+
+def amount(settings: claims.Group) -> str:
     """Rate and epochs of each phase: `0.001 for 1, then 2e-05 for 3`."""
     first = phase_one(settings)
     last = f"{settings['lr']:g} for {settings['max_epochs']}"
-    words = f"{first}, then {last}" if first else last + _gap(settings)
-    return ", ".join(filter(None, [words, tables.describe_cache(settings)]))
+    last += _gap(settings) * (not first)
+    return tables.join(
+        ", then ".join(filter(None, [first, last])),
+        tables.describe_cache(settings),
+    )
 
 
-def phase_one(settings: Settings) -> str:
+def phase_one(settings: claims.Group) -> str:
     """Rate and epochs of the first of two phases: `0.001 for 1`, or nothing."""
     if "phase_one_epochs" not in settings:
         return ""
-    epochs = settings["phase_one_epochs"]
-    return f"{settings['head_lr']:g} for {epochs}{_gap(settings)}"
+    rate, epochs = settings["head_lr"], settings["phase_one_epochs"]
+    return f"{rate:g} for {epochs}{_gap(settings)}"
 
 
-def _gap(settings: Settings) -> str:
+def _gap(settings: claims.Group) -> str:
     """By which gap a phase on the frozen encoder is left: ` (gap 0.01)`."""
     gap = settings.get("phase_one_gap", -1)
-    return "" if gap < 0 else f" (gap {gap:g})"
-
-
-def _or_failure(words: str, group: pd.DataFrame) -> str:
-    return ", ".join(filter(None, [words, tables.describe_failure(group)]))
+    return f" (gap {gap:g})" * (gap >= 0)
 
 
 # === Groups ===
@@ -124,32 +124,39 @@ def _or_failure(words: str, group: pd.DataFrame) -> str:
 
 def _divide(study: Study) -> Iterator[tables.Part]:
     """Runs by task and data, by head, adaptation and rates."""
-    order = [*HEADS], [*ADAPTATIONS]
-    places = [
-        [names.index(v) if v in names else len(names) for v in values]
-        for names, values in zip(
-            order,
-            zip(*((s["head"], s["adaptation"]) for s in study.runs.settings)),
-        )
-    ]
+    settings = study.runs.settings
     runs = study.runs.assign(
-        head=places[0],
-        adaptation=places[1],
-        rates=study.runs.settings.map(amount),
+        head=pd.Categorical(settings.str["head"], [*HEADS]),
+        adaptation=pd.Categorical(settings.str["adaptation"], [*ADAPTATIONS]),
+        rates=settings.map(amount),
         examples=[-sizes.get("train", 0) for sizes in study.runs.sizes],
+        is_ensemble=["members" in record for record in study.runs.record],
     ).sort_values(["task", "examples", "head", "adaptation", "rates", "seed"])
     for task, of_task in runs.groupby("task"):
-        sets = of_task.groupby("data_identity", sort=False)
-        for number, (_, members) in enumerate(sets, 1):
-            metric = members.metric.iloc[0]
+        for number, (_, members) in enumerate(
+            of_task.groupby("data_identity", sort=False), 1
+        ):
+            first = members.iloc[0]
             yield tables.Part(
                 study,
                 members,
                 f"{study.name}_{task}" + f"_{number}" * (number > 1),
                 {
                     "task": task,
-                    "data": os.path.basename(members.data.iloc[0].rstrip("/")),
-                    "metric": METRICS[str(task)].get(metric, metric),
+                    "data": os.path.basename(first.data.rstrip("/")),
+                    "metric": METRICS[first.task].get(
+                        first.metric, first.metric
+                    ),
+                    "metrics": {
+                        name: title
+                        for name, title in METRICS[first.task].items()
+                        if all(name in metrics for metrics in members.metrics)
+                    },
+                    "types": {
+                        name: name.removeprefix("f1_")
+                        for name in first.metrics
+                        if task == "ner" and name.startswith("f1_")
+                    },
                 },
             )
 
@@ -157,12 +164,12 @@ def _divide(study: Study) -> Iterator[tables.Part]:
 def _divide_ensembles(study: Study) -> Iterator[tables.Part]:
     """The ensembles of each data set, both methods of those trained alike."""
     for part in _divide(study):
-        joined = part.runs[part.runs.record.map(lambda r: "members" in r)]
-        alike = joined.groupby(joined.settings.map(amount))
+        alone = part.runs[~part.runs.is_ensemble]
+        alike = part.runs.drop(alone.index).groupby("rates")
         for number, (words, runs) in enumerate(alike, 1):
             yield tables.Part(
                 study,
-                pd.concat([part.runs.drop(joined.index), runs]),
+                pd.concat([alone, runs]),
                 f"{part.name}_{number}",
                 {**part.words, "amount": words},
             )
@@ -190,15 +197,17 @@ def _best_of(groups: list[pd.DataFrame]) -> pd.DataFrame:
     ]
 
 
-def _base_of(group: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame | None:
-    """Of the groups of finetune-only, the one to compare a group with, or None.
+def _base_of(group: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Of the groups of finetune-only, the one to compare a group with.
 
     It has as many examples and epochs, is of the usual size and reads a text as
     usual, as far as there is such a one; of several rates it has the one that
-    is best on validation.
+    is best on validation. Without any it is the group itself.
     """
-    same_size = runs[runs.examples == group.examples.iloc[0]]
-    bases = _groups(same_size, adaptation="finetune_only")
+    bases = _groups(
+        runs[runs.examples == group.examples.iloc[0]],
+        adaptation="finetune_only",
+    )
     epochs = group.settings.iloc[0]["max_epochs"]
     usual = {**stacking_ensembles.USUAL, "max_epochs": epochs}
     for name, value in usual.items():
@@ -206,12 +215,11 @@ def _base_of(group: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame | None:
             b for b in bases if b.settings.iloc[0].get(name, value) == value
         ]
         bases = alike or bases
-    base = _best_of(bases) if bases else group
-    return None if base.index.equals(group.index) else base
+    return _best_of(bases) if bases else group
 
 
 def _choose(
-    runs: pd.DataFrame, paper: claims.Paper | None, wanted: Settings
+    runs: pd.DataFrame, paper: claims.Paper | None, wanted: claims.Group
 ) -> list[pd.DataFrame]:
     """Runs with some settings and finetune-only, as sides of a claim.
 
@@ -222,20 +230,16 @@ def _choose(
         paper: without it nothing says which settings may vary.
         wanted: of the first side.
     """
+    base = {n: v for n, v in wanted.items() if n in SHARED} | BASE
     if paper is None:
         return []
-    base = {n: v for n, v in wanted.items() if n in SHARED} | BASE
-    repeats = sides.list_repeats(runs)
     try:
-        chosen = sides.choose_sides(repeats, paper, [wanted, base])
+        chosen = sides.choose_sides(
+            sides.list_repeats(runs), paper, [wanted, base]
+        )
     except sides.NotFound:
         return []
     return [sides.take_rows(runs, side) for side in chosen]
-
-
-def _pick(settings: Settings, names: set[str]) -> dict[str, Any]:
-    """Some of the settings, as far as a run has them."""
-    return {n: settings[n] for n in sorted(names) if n in settings}
 
 
 # === Rows of tables ===
@@ -245,142 +249,94 @@ def _list_groups(part: tables.Part) -> Iterator[tables.Line]:
     """Each group with its base, see `_base_of`."""
     for line in tables.list_groups(part):
         base = _base_of(line.runs, part.runs)
-        values: dict[str, Any] = {"base": base}
-        if base is not None and not tables.describe_failure(base):
-            values["against_base"] = wording.difference(
-                line.runs.score, base.score
-            )
-        yield dataclasses.replace(line, values=values)
-
-
-def _list_with_majority(part: tables.Part) -> Iterator[tables.Line]:
-    """Each group; last of all the majority baseline: of words, `O` for all."""
-    yield from _list_groups(part)
-    known = part.runs.record.iloc[0]["majorities"]
-    scores = {
-        title: [100 * known[name]]
-        for name, title in _metrics_of(part.runs).items()
-        if name in known
-    }
-    values = {"head_or_failure": "the majority baseline", "scores": scores}
-    yield tables.Line(part, values=values)
+        hidden = {"against_base": ""} if tables.describe_failure(base) else {}
+        yield dataclasses.replace(line, values={"base": base, **hidden})
 
 
 def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
     """Each head at its own best rate, where several were tried."""
     paper = part.study.paper
     varied = {*frames.VARIED, "max_epochs", *(paper.varied if paper else ())}
+    wanted = part.runs.settings.map(
+        lambda s: {n: s[n] for n in sorted(varied - {"lr"}) if n in s}
+    )
     # Runs on the frozen encoder have the rate of the first phase.
-    is_tried = part.runs.settings.map(lambda s: s["adaptation"] != "stack_only")
-    wanted = part.runs.settings.map(lambda s: _pick(s, varied - {"lr"}))
-    alike = part.runs[is_tried].groupby(wanted.map(frames.dump), sort=False)
-    for _, runs in alike:
+    tried = part.runs[part.runs.adaptation != "stack_only"]
+    for _, runs in tried.groupby(wanted.map(frames.dump), sort=False):
         rates = sorted({*runs.lr})
         chosen = _choose(part.runs, paper, wanted[runs.index[0]])
         if len(rates) > 1 and chosen:
             best, base = chosen
-            values = {"rates": ", ".join(f"{rate:g}" for rate in rates)}
-            if not best.index.equals(base.index):
-                gain = wording.difference(best.score, base.score)
-                rate = f"{base.lr.iloc[0]:g}"
-                values |= {"base_rate": rate, "against_base": gain}
-            yield tables.Line(part, best, values=values)
+            yield tables.Line(
+                part,
+                best,
+                values={
+                    "rates": ", ".join(map("{:g}".format, rates)),
+                    "base": base,
+                },
+            )
 
 
 def _list_members(part: tables.Part) -> list[tables.Line]:
     """An ensemble's members of the same seeds, then it, by each method."""
-    joined = part.runs[part.runs.record.map(lambda r: "members" in r)]
-    first, *_ = methods = _groups(joined)
+    first, *_ = methods = _groups(part.runs[part.runs.is_ensemble])
     by_path = part.runs.set_index("path", drop=False)
     members = [
-        by_path.loc[list(paths)]
-        for paths in zip(*(record["members"] for record in first.record))
+        by_path.loc[[*paths]] for paths in zip(*first.record.str["members"])
     ]
     best = max(members, key=lambda group: group.validation.mean())
-
-    def compare(group: pd.DataFrame, other: pd.DataFrame) -> str:
-        return (
-            ""
-            if group is other
-            else wording.difference(group.score, other.score)
-        )
-
+    pairs = [(member, member) for member in members]
+    pairs += [(method, best) for method in methods]
     return [
-        tables.Line(
-            part,
-            group,
-            values={
-                "against_base": compare(group, members[0]),
-                "against_best": compare(group, best) if number >= 3 else "",
-            },
-        )
-        for number, group in enumerate([*members, *methods])
+        tables.Line(part, group, values={"base": members[0], "best": other})
+        for group, other in pairs
     ]
 
 
 # === Measures ===
 
 
-def _metrics_of(runs: pd.DataFrame) -> dict[str, str]:
-    """Metrics that all runs have, with the tables' names."""
-    return {
-        name: title
-        for name, title in METRICS[runs.task.iloc[0]].items()
-        if all(name in metrics for metrics in runs.metrics)
-    }
+def _compare(group: pd.DataFrame, base: pd.DataFrame) -> str:
+    """The difference to a base; nothing where this is the group itself."""
+    is_same = group is base or group.index.equals(base.index)
+    return "" if is_same else wording.difference(group.score, base.score)
 
 
-def _types_of(runs: pd.DataFrame) -> list[str]:
-    """Metrics of each type of entity; of texts there are none."""
-    names = runs.metrics.iloc[0] if runs.task.iloc[0] == "ner" else ()
-    return [name for name in names if name.startswith("f1_")]
-
-
-def _share(group: pd.DataFrame, base: pd.DataFrame | None) -> str:
+def _share(group: pd.DataFrame, base: pd.DataFrame) -> str:
     """Time in percent of that of a base."""
-    if base is None:
-        return ""
-    ours, theirs = (
-        cell.values
-        for cell in measures.Cells().measure(
-            ("seconds", "seconds"), (group, base)
-        )
-    )
-    if not (len(ours) and len(theirs)):
-        return ""
-    return f"{100 * ours.mean() / theirs.mean():.0f} %"
+    cells = measures.Cells().measure(("seconds", "seconds"), (group, base))
+    ours, theirs = (wording.mean(cell.values) for cell in cells)
+    return wording.ranged(overview.Ranged(100 * ours / theirs), 0, unit=" %")
 
 
 def _seconds_to_base(line: tables.Line) -> str:
     """Seconds until runs reach their base's validation score at its end."""
-    base = line.values["base"]
-    target = (line.runs if base is None else base).validation.mean()
-    records = [*line.runs.record[line.runs.timed]]
+    target = line.values["base"].validation.mean()
+    records = line.runs.record[line.runs.timed]
     if pd.isna(target) or not any(record["epochs"] for record in records):
         return ""
     times = [measures.seconds_to_score(record, target) for record in records]
-    reached = wording.known(times)
-    few = f" ({len(reached)} of {len(times)} runs)"
-    return (
-        wording.spread(reached, 1) + few * (0 < len(reached) < len(times))
-        or "never"
-    )
+    count = len(wording.known(times))
+    few = f" ({count} of {len(times)} runs)" * (0 < count < len(times))
+    return (wording.spread(times, 1) or "never") + few
 
 
 def _seconds_by_phase(line: tables.Line) -> dict[str, list[float]]:
     """Seconds of the phases that train so, of each run that has such."""
     records = line.runs.record[line.runs.timed]
-    found = [
-        (
-            title,
-            [p["seconds"] for p in r["phases"] if p["trainable_layers"] == n],
-        )
-        for n, title in PHASES.items()
-        for r in records
-    ]
     return {
-        title: [sum(times) for name, times in found if name == title and times]
-        for title in PHASES.values()
+        title: [
+            sum(times)
+            for record in records
+            if (
+                times := [
+                    phase["seconds"]
+                    for phase in record["phases"]
+                    if phase["trainable_layers"] == layers
+                ]
+            )
+        ]
+        for layers, title in PHASES.items()
     }
 
 
@@ -389,14 +345,16 @@ def _seconds_by_phase(line: tables.Line) -> dict[str, list[float]]:
 
 def kept_epoch(record: frames.Record, number: int) -> int:
     """The epoch whose weights a phase ended with, counted within it."""
-    phases: list[dict[str, Any]] = record["phases"][:number]
-    *before, phase = phases
-    if "kept_epoch" in phase:  # a rule chose it
-        return phase["kept_epoch"]
+    *before, phase = record["phases"][:number]
     is_last = number == len(record["phases"])
-    if not is_last or record["key"]["select"] == "last":
-        return phase["epochs"]
-    return record["best_epoch"] - sum(p["epochs"] for p in before)
+    chosen = phase.get("kept_epoch", phase["epochs"])  # by a rule, or none
+    if (
+        is_last
+        and "kept_epoch" not in phase
+        and record["key"]["select"] != "last"
+    ):
+        chosen = record["best_epoch"] - sum(p["epochs"] for p in before)
+    return chosen
 
 
 def _divide_phases(study: Study) -> Iterator[tables.Part]:
@@ -406,49 +364,52 @@ def _divide_phases(study: Study) -> Iterator[tables.Part]:
     with a big head, and of those of the one that is best on validation.
     """
     for part in _divide(study):
-        groups = _groups(_with_most_examples(part.runs), **STACKED)
-        group = max(
-            (group for group in groups if group.record.iloc[0]["curve"]),
+        groups = [
+            group
+            for group in _groups(_with_most_examples(part.runs), **STACKED)
+            if group.record.iloc[0]["curve"]
+        ]
+        groups.sort(
             key=lambda group: (
                 len(group),
                 group.settings.iloc[0]["head"] != "dense",
                 group.validation.mean(),
-            ),
-            default=None,
+            )
         )
-        if group is not None:
+        for group in groups[-1:]:
             run = group.sort_values("seed").iloc[0]
-            title = f"{run.task}: {_head(run.settings)}, seed {run.seed}\n"
             phases = [
                 f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
                 for phase in run.record["phases"]
             ]
+            epochs = pd.RangeIndex(1, len(run.record["curve"]) + 1)
+            curve = pd.DataFrame(run.record["curve"], epochs)
+            ends = curve.groupby("phase").size().cumsum()
             yield tables.Part(
-                study, group, title + ", then ".join(phases), {"run": run}
+                study,
+                group,
+                f"{run.task}: {_head(run.settings)}, seed {run.seed}\n"
+                + ", then ".join(phases),
+                {"run": run, "curve": curve, "bounds": ends[:-1]},
             )
 
 
 def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
     """Accuracies epoch by epoch, and the epochs that phases end with."""
-    record, begin = part.words["run"].record, 0
-    ring = {"marker": "o", "markersize": 12, "markerfacecolor": "none"}
-    for number, _ in enumerate(record["phases"], 1):
-        points = [p for p in record["curve"] if p["phase"] == number]
-        curve: dict[int, float] = {}
-        for split, key in SPLITS.items():
-            curve = {begin + n: 100 * p[key] for n, p in enumerate(points, 1)}
-            values = {
-                "split": split,
-                "curve": curve,
-                "begins": [begin] * (begin > 0),
-            }
-            yield tables.Line(part, values=values)
-        kept = begin + kept_epoch(record, number)
-        values = {"split": "kept epoch", "curve": {kept: curve[kept]}}
-        yield tables.Line(
-            part, values={**values, "style": {**ring, "linestyle": "none"}}
-        )
-        begin += len(points)
+    record, curve = part.words["run"].record, part.words["curve"]
+    for split, key in SPLITS.items():
+        points = (100 * curve[key]).to_dict()
+        yield tables.Line(part, values={"split": split, "curve": points})
+    begins = [0, *part.words["bounds"]]
+    ends = [n + kept_epoch(record, i) for i, n in enumerate(begins, 1)]
+    yield tables.Line(
+        part,
+        values={
+            "split": "kept epoch",
+            "curve": {n: points[n] for n in ends},
+            "style": RING,
+        },
+    )
 
 
 def _divide_lengths(study: Study) -> Iterator[tables.Part]:
@@ -456,45 +417,37 @@ def _divide_lengths(study: Study) -> Iterator[tables.Part]:
     own = {"phase_one_epochs", "phase_one_gap"}
     for part in _divide(study):
         stacked = part.runs[part.runs.settings.map(phase_one) != ""]
-        rest = stacked.settings.map(lambda s: frames.dump(_pick(s, {*s} - own)))
+        rest = stacked.settings.map(
+            lambda s: frames.dump({n: v for n, v in s.items() if n not in own})
+        )
         for _, runs in stacked.groupby(rest, sort=False):
-            settings = runs.settings.iloc[0]
-            examples = tables.count_examples(runs)
-            few = examples != tables.count_examples(part.runs)
-            words = [
-                _head(settings),
-                f"{settings['head_lr']:g} first",
-                f"then {settings['lr']:g} for {settings['max_epochs']}",
-                f"{examples:,} examples" * few,
-                tables.describe_cache(settings),
-            ]
-            title = f"{part.words['task']}: {', '.join(filter(None, words))}"
-            base = _base_of(runs, part.runs)
-            level = {} if base is None else {"finetune-only": base.score.mean()}
-            if len({s["phase_one_epochs"] for s in runs.settings}) > 1:
-                yield tables.Part(
-                    study, runs, title, {**part.words, "level": level}
+            if runs.settings.str["phase_one_epochs"].nunique() > 1:
+                first, base = runs.settings.iloc[0], _base_of(runs, part.runs)
+                examples = tables.count_examples(runs)
+                few = examples != tables.count_examples(part.runs)
+                title = tables.join(
+                    f"{part.words['task']}: {_head(first)}",
+                    f"{first['head_lr']:g} first",
+                    f"then {first['lr']:g} for {first['max_epochs']}",
+                    f"{examples:,} examples" * few,
+                    tables.describe_cache(first),
                 )
+                level = {"finetune-only": base.score.mean()}
+                words = {"levels": {} if base is runs else level}
+                yield tables.Part(study, runs, title, {**part.words, **words})
 
 
 def _list_lengths(part: tables.Part) -> list[tables.Line]:
-    """Each group, with its epochs in the first phase, rising.
+    """Each group, by its epochs in the first phase.
 
     A line joins those with as many as were asked for, none those with a gap.
     """
-    lines = []
-    for line in tables.list_groups(part):
-        gap = _gap(line.settings).strip(" ()")
-        values = {
-            "gap": gap or "no gap",
-            "kept_epochs": wording.mean(
-                kept_epoch(record, 1) for record in line.runs.record
-            ),
-            "level": part.words["level"],
-            "style": {"linestyle": "none"} if gap else {},
-        }
-        lines.append(dataclasses.replace(line, values=values))
-    return sorted(lines, key=lambda line: line.values["kept_epochs"])
+    apart = {"style": {"linestyle": "none"}}
+    lines = [
+        dataclasses.replace(line, values=apart if _gap(line.settings) else {})
+        for line in tables.list_groups(part)
+    ]
+    return sorted(lines, key=MEASURES["kept_epochs"])
 
 
 def _list_best_groups(part: tables.Part) -> list[tables.Line]:
@@ -504,61 +457,69 @@ def _list_best_groups(part: tables.Part) -> list[tables.Line]:
     it, so it is left out.
     """
     runs = _with_most_examples(part.runs[part.runs.timed])
-    groups: dict[tuple[str, bool], list[pd.DataFrame]] = {}
-    own = runs[~runs.record.map(lambda r: "members" in r).astype(bool)]
-    for group in _groups(own[own.validation.notna()]):
-        name = _head_and_adaptation(group.settings.iloc[0])
-        groups.setdefault((name, group.cached.iloc[0]), []).append(group)
+    own = runs[~runs.is_ensemble & runs.validation.notna()]
     lines = []
-    for number, group in enumerate(map(_best_of, groups.values())):
+    for name, alike in own.groupby(["approach", "cached"], sort=False):
+        group = _best_of(_groups(alike))
         epochs = frames.epochs_frame(group).groupby("epoch").mean(True)
-        ends = wording.deviation(group.seconds), wording.deviation(group.score)
-        thin = {"linewidth": 1, "alpha": 0.55, "marker": "."}
-        for name, curve, style in (
-            (f"{number}", dict(zip(epochs.seconds, epochs.test)), thin),
-            (
-                f"{number} end",
-                dict([ends]),
-                {"linestyle": "none", "markersize": 7},
-            ),
+        end = wording.deviation(group.seconds), wording.deviation(group.score)
+        for curve, style in (
+            (dict(zip(epochs.seconds, epochs.test)), THIN),
+            (dict([end]), END),
         ):
-            values = {"curve_name": name, "curve": curve, "style": style}
+            values = {
+                "curve_name": f"{name}, {style}",
+                "curve": curve,
+                "style": style,
+            }
             lines.append(tables.Line(part, group, values=values))
-    return lines if len(groups) > 1 else []
+    return lines if len(lines) > 2 else []
 
 
 MEASURES: dict[str, tables.Measure] = {
     "head": lambda line: _head(line.settings),
-    "head_or_failure": lambda line: _or_failure(
-        _head(line.settings), line.runs
+    "name_or_failure": lambda line: tables.join(
+        _head(line.settings), tables.describe_failure(line.runs)
     ),
     "adaptation": lambda line: _adaptation(line.settings),
-    "head_and_adaptation": lambda line: _head_and_adaptation(line.settings),
     "amount": lambda line: amount(line.settings),
     "phase_one": lambda line: phase_one(line.settings),
-    "scores": lambda line: {
-        title: measures.measure_runs(name, line.runs)
-        for name, title in _metrics_of(line.part.runs).items()
-    },
     "types": lambda line: {
-        name.removeprefix("f1_"): measures.measure_runs(name, line.runs)
-        for name in _types_of(line.part.runs)
+        title: measures.measure_runs(name, line.runs)
+        for name, title in line.part.words["types"].items()
     },
+    "against_base": lambda line: _compare(line.runs, line.values["base"]),
+    "against_best": lambda line: _compare(line.runs, line.values["best"]),
+    "base_rate": lambda line: (
+        line.values["base"].lr.iloc[0]
+        if _compare(line.runs, line.values["base"])
+        else ""
+    ),
     "n_timed": lambda line: int(line.runs.timed.sum()),
-    "share": lambda line: _share(line.runs, line.values["base"]),
+    "share": lambda line: (
+        ""
+        if line.values["base"].index.equals(line.runs.index)
+        else _share(line.runs, line.values["base"])
+    ),
     "seconds_to_base": _seconds_to_base,
     "timed_prefix": lambda line: tables.MEASURES["prefix_seconds"](
         dataclasses.replace(line, runs=line.runs[line.runs.timed])
     ),
     "phases": _seconds_by_phase,
-    **dict.fromkeys(("against_base", "base_rate"), lambda line: ""),
+    "gap": lambda line: _gap(line.settings).strip(" ()") or "no gap",
+    "kept_epochs": lambda line: wording.mean(
+        kept_epoch(record, 1) for record in line.runs.record
+    ),
 }
 ROWS = {
     "groups": _list_groups,
-    "groups_and_majority": _list_with_majority,
+    "groups_and_majority": lambda part: [
+        *_list_groups(part),
+        tables.describe_majority(part),
+    ],
     "best_rates": _list_best_rates,
     "entities": lambda part: (
-        tables.list_groups(part) if _types_of(part.runs) else []
+        tables.list_groups(part) if part.words["types"] else []
     ),
     "members": _list_members,
     "phases": _list_phases,
@@ -591,46 +552,45 @@ def sum_up(study: Study, rows: object) -> list[str]:
         whole = _with_most_examples(part.runs)
         heads = {str(settings["head"]) for settings in whole.settings}
         pairs = [
-            _choose(whole, study.paper, {"head": head, **STACKED})
+            pair
             for head in sorted(heads - {"dense", stacking_ensembles.HEAD})
+            if (pair := _choose(whole, study.paper, {"head": head, **STACKED}))
         ]
-        if not any(pairs):
-            continue
-        best = _best_of([pair[0] for pair in pairs if pair])
-        [base] = [pair[1] for pair in pairs if pair and pair[0] is best]
-        name = _head_and_adaptation(best.settings.iloc[0])
-        failed = [
-            words
-            for words, side in ((name, best), ("finetune-only", base))
-            if tables.describe_failure(side)
-        ]
-        share, n = _share(best, base), min(len(best), len(base))
-        if failed:
-            are = "is" if len(failed) == 1 else "are"
-            found = (
-                f"{' and '.join(failed)} {are} {verdicts.FAILED}, so nothing "
-                "is compared."
+        if pairs:
+            best = _best_of([first for first, _ in pairs])
+            [base] = [second for first, second in pairs if first is best]
+            sentences.append(
+                f"On {part.words['task']}, {_describe_gain(best, base)}"
             )
-        else:
-            found = (
-                f"{name}, is {wording.difference(best.score, base.score)} "
-                "points against finetune-only"
-                + f", in {share} of its time" * bool(share)
-                + f" ({wording.count(n, 'seed')})."
-            )
-        sentences.append(f"On {part.words['task']}, {found}")
     return sentences
+
+
+def _describe_gain(best: pd.DataFrame, base: pd.DataFrame) -> str:
+    name = best.approach.iloc[0]
+    both = {name: best, "finetune-only": base}
+    failed = [n for n, runs in both.items() if tables.describe_failure(runs)]
+    if failed:
+        are = "is" if len(failed) == 1 else "are"
+        return (
+            f"{' and '.join(failed)} {are} {verdicts.FAILED}, so nothing is "
+            "compared."
+        )
+    share, n = _share(best, base), min(len(best), len(base))
+    return (
+        f"{name}, is {_compare(best, base)} points against finetune-only"
+        + f", in {share} of its time" * bool(share)
+        + f" ({wording.count(n, 'seed')})."
+    )
 
 
 def notes(study: Study) -> list[str]:
     """What to know of the times, of failed runs, and of the sample."""
-    said = tables.explain_tables(study)
-    if "joint" in {settings["adaptation"] for settings in study.runs.settings}:
-        said.append(
-            "`joint` trains the large head and everything else from the first "
-            "step. It is ours, unless the paper's finetune-only on entities "
-            "has the BiLSTM, which its text leaves open."
-        )
-    if "sample" in set(study.runs.data):
-        said.append("`sample` is a few examples to try the command with.")
-    return said
+    adaptations = {settings["adaptation"] for settings in study.runs.settings}
+    notes = {
+        "`joint` trains the large head and everything else from the first "
+        "step. It is ours, unless the paper's finetune-only on entities has "
+        "the BiLSTM, which its text leaves open.": "joint" in adaptations,
+        "`sample` is a few examples to try the command with.": "sample"
+        in {*study.runs.data},
+    }
+    return tables.explain_tables(study) + tables.select_notes(notes)

@@ -9,7 +9,6 @@ import collections
 import json
 from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 
 import numpy as np
@@ -54,6 +53,9 @@ OF_STACKED = (
 )
 
 
+Outputs = tuple[np.ndarray, np.ndarray]  # labels, and what is made of logits
+
+
 def join_predictions(
     records: Iterable[Record], predictions: Predictions
 ) -> tuple[list[Record], list[tuple[str, str]]]:
@@ -71,31 +73,26 @@ def join_predictions(
     refused = []
     for trio in find_trios(records):
         try:
-            tested = join_outputs(trio, predictions, "test")
-            validated = join_outputs(trio, predictions, "validation")
+            both = [
+                join_outputs(trio, predictions, kind)
+                for kind in ("test", "validation")
+            ]
         except UserError as error:
             refused.append((trio[-1]["path"], f"is in no ensemble: {error}"))
             continue
-        if tested is None or validated is None:
-            continue
-        names = [n for n in trio[0]["metrics"] if n in metrics.METRICS]
-        headline = trio[0]["metric"]
-        for method in METHODS:
-            outputs, labels = tested[0][method], tested[1]
-            scores = metrics.measure(names, labels, outputs)
-            one_answer = len(np.unique(metrics.decide(outputs))) == 1
-            outputs, labels = validated[0][method], validated[1]
-            [validation] = metrics.measure([headline], labels, outputs).values()
-            joined.append(
-                make_record(trio, method, scores, one_answer, validation)
-            )
+        known = [outputs for outputs in both if outputs is not None]
+        joined += [
+            make_record(trio, method, *(o[method] for o in known))
+            for method in METHODS
+            if len(known) == len(both)
+        ]
     return joined, refused
 
 
 def join_outputs(
     trio: Sequence[Record], predictions: Predictions, kind: str
-) -> tuple[dict[str, np.ndarray], np.ndarray] | None:
-    """What each of `METHODS` makes of a split, and its labels.
+) -> dict[str, Outputs] | None:
+    """What each of `METHODS` makes of a split.
 
     Args:
         trio: the members' records.
@@ -109,13 +106,14 @@ def join_outputs(
         UserError: the members may not be joined.
     """
     read = [predictions.logits(record, kind=kind) for record in trio]
-    outputs = [output for output in read if output is not None]
-    if len(outputs) < len(trio):
+    members = [make_member(r, o) for r, o in zip(trio, read) if o is not None]
+    if len(members) < len(trio):
         return None
-    members = [make_member(*pair) for pair in zip(trio, outputs)]
     together = ensembles.join(members)
-    joined = {name: getattr(ensembles, name)(together) for name in METHODS}
-    return joined, members[0].labels
+    return {
+        name: (members[0].labels, getattr(ensembles, name)(together))
+        for name in METHODS
+    }
 
 
 def make_member(record: Record, output: Arrays) -> ensembles.Member:
@@ -140,52 +138,54 @@ def find_trios(records: Iterable[Record]) -> Iterator[list[Record]]:
     All train everything at the same rate, for as many epochs; both heads are
     stacked alike. All heads are as usual.
     """
-    bases: dict[str, Record] = {}
-    stacks: dict[tuple[str, str], dict[tuple[str, str], Record]] = (
-        collections.defaultdict(dict)
+    alike: dict[str, dict[str, dict[tuple[str, str], Record]]]
+    alike = collections.defaultdict(lambda: collections.defaultdict(dict))
+    texts = (
+        record
+        for record in records
+        if record["experiment"] == "stacking" and record["task"] == "text"
     )
-    for record in records:
-        if record["experiment"] != "stacking" or record["task"] != "text":
-            continue
-        key = record["key"]
-        if any(key.get(n, usual) != usual for n, usual in USUAL.items()):
-            continue
-        own = {*OF_STACKED, *USUAL}
-        shared = {n: v for n, v in key.items() if n not in own}
-        shared["max_epochs"] = record["max_epochs"]
-        base = json.dumps(shared, sort_keys=True)
-        model = (key["head"], key["adaptation"])
-        if model == BASE:
-            bases[base] = record
-        elif model in STACKED:
-            stacked_as = json.dumps([key.get(name) for name in OF_STACKED[2:]])
-            stacks[base, stacked_as][model] = record
-    for (base, _), stacked in stacks.items():
-        if base in bases and len(stacked) == len(STACKED):
-            yield [bases[base], *(stacked[model] for model in STACKED)]
+    for record in texts:
+        key = {**record["key"], "max_epochs": record["max_epochs"]}
+        model = key["head"], key["adaptation"]
+        is_usual = all(key.get(n, usual) == usual for n, usual in USUAL.items())
+        if is_usual and model in (BASE, *STACKED):
+            own = {*OF_STACKED, *USUAL}
+            shared = {n: v for n, v in key.items() if n not in own}
+            stacked_as = [
+                key.get(name) for name in OF_STACKED[2:] if model != BASE
+            ]
+            groups = alike[json.dumps(shared, sort_keys=True)]
+            groups[json.dumps(stacked_as)][model] = record
+    for groups in alike.values():
+        base = groups.pop("[]", {}).get(BASE)
+        for stacked in groups.values():
+            if base is not None and len(stacked) == len(STACKED):
+                yield [base, *(stacked[model] for model in STACKED)]
 
 
 def make_record(
     members: Sequence[Record],
     method: str,
-    scores: Mapping[str, float],
-    one_answer: bool,
-    validation: float,
+    tested: Outputs,
+    validated: Outputs,
 ) -> Record:
     """The record of an ensemble: its cost is that of all members together.
 
     Args:
         members: their records, the one that is not stacked first.
         method: one of `METHODS`.
-        scores: its metrics on the test set.
-        one_answer: whether it gives all examples the same answer.
-        validation: its headline metric on what validates.
+        tested, validated: its labels and outputs on the test set, and on what
+            validates.
     """
     base, stacked = members[0], members[-1]
     paid = [m["prefix_seconds"] for m in members if m["cached"]]
     builds = [m["prefix_build_seconds"] for m in members if m["cached"]]
     environments = [member["timing_environment"] for member in members]
-    known = [m["memory"] for m in members if m["memory"] is not None]
+    memory = [member["memory"] for member in members]
+    scores = metrics.measure(
+        [name for name in base["metrics"] if name in metrics.METRICS], *tested
+    )
     return {
         **base,
         "path": f"{method} of " + " + ".join(m["path"] for m in members),
@@ -204,10 +204,12 @@ def make_record(
         "phases": [],
         "curve": [],
         "passes": [],
-        "validation": validation,
+        "validation": metrics.measure([base["metric"]], *validated)[
+            base["metric"]
+        ],
         "test": scores[base["metric"]],
         "metrics": dict(scores),
-        "one_answer": one_answer,
+        "one_answer": len(np.unique(metrics.decide(tested[1]))) == 1,
         "epochs_run": sum(member["epochs_run"] for member in members),
         "best_epoch": None,
         "stop_reason": None,
@@ -219,5 +221,5 @@ def make_record(
         "trainable_parameters": sum(m["trainable_parameters"] for m in members),
         "total_parameters": sum(m["total_parameters"] for m in members),
         # Of a warm worker's runs, the first one's alone is known.
-        "memory": max(known) if len(known) == len(members) else None,
+        "memory": None if None in memory else max(memory),
     }

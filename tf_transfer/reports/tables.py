@@ -34,11 +34,10 @@ come before those here. The arguments of `_fill` and `_draw` are all the keys.
 import dataclasses
 import functools
 import inspect
+import operator
 import tomllib
 from collections.abc import Callable
-from collections.abc import Collection
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -52,19 +51,15 @@ from tf_transfer.reports import measures
 from tf_transfer.reports import overview
 from tf_transfer.reports import plots
 from tf_transfer.reports import sides
+from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import verdicts
 from tf_transfer.reports import wording
-from tf_transfer.reports.study import Figure
-from tf_transfer.reports.study import module_of
-from tf_transfer.reports.study import Study
-from tf_transfer.reports.study import Table
 from tf_transfer.utils.errors import UserError
 
 DID_NOT_TRAIN = (
     "`Not above the majority baseline`: the runs do not show, at 5 %, that "
     "they score more, or half of them give one answer only."
 )
-NAMES = "names"  # an x scale: words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +74,7 @@ class Part:
         words: what else these have in braces.
     """
 
-    study: Study
+    study: study_lib.Study
     runs: pd.DataFrame
     name: str = ""
     words: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -127,10 +122,9 @@ def count_examples(runs: pd.DataFrame) -> int:
 
 def describe_cache(settings: claims.Group) -> str:
     """Whether and how the frozen blocks are cached, in words."""
-    if settings.get("frozen_prefix") != "cached":
-        return ""
     dtype = settings.get("cache_dtype", "float16")
-    return "cached" if dtype == "float16" else f"cached as {dtype}"
+    words = "cached" + f" as {dtype}" * (dtype != "float16")
+    return words * (settings.get("frozen_prefix") == "cached")
 
 
 def describe_failure(runs: pd.DataFrame) -> str:
@@ -138,16 +132,14 @@ def describe_failure(runs: pd.DataFrame) -> str:
     return brief.FAILED if verdicts.did_not_train(runs) else ""
 
 
+def join(*words: str, mark: str = ", ") -> str:
+    """Words with a mark between them; empty ones are left out."""
+    return mark.join(filter(None, words))
+
+
 def _of_row(name: str) -> Measure:
     """An attribute of the overview's row, or else of the first run."""
-    return lambda line: (
-        getattr(line.row, name, "") if line.row else line.runs[name].iloc[0]
-    )
-
-
-def _of_runs(name: str) -> Measure:
-    """A column of the runs, see `frames.runs_frame`."""
-    return lambda line: line.runs[name]
+    return lambda line: getattr(line.row or line.runs.iloc[0], name)
 
 
 MEASURES: dict[str, Measure] = {
@@ -157,13 +149,18 @@ MEASURES: dict[str, Measure] = {
         + ("gain", "kept", "share", "epoch_share")
     },
     **{
-        name: _of_runs(name)
+        name: operator.attrgetter(f"runs.{name}")
         for name in ("score", "validation", "seconds_per_epoch", "memory")
         + ("epochs_run", "trainable_parameters", "total_parameters")
     },
     "task": lambda line: line.row.task if line.row else line.runs.text.iloc[0],
     "score_interval": lambda line: line.row.score if line.row else "",
     "seconds_interval": lambda line: line.row.seconds if line.row else "",
+    # By title, of the part's `metrics`.
+    "scores": lambda line: {
+        title: measures.measure_runs(name, line.runs)
+        for name, title in line.part.words["metrics"].items()
+    },
     "n": lambda line: len(line.runs),
     "examples": lambda line: count_examples(line.runs),
     "seconds": lambda line: seconds(line.runs),
@@ -202,12 +199,11 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     Args:
         runs: of a study, see `frames.runs_frame`.
     """
-    runs = runs.copy()
-    runs["text"] = overview.name_texts(runs)  # as the overview calls them
-    runs["trains"] = [
-        overview.name_approach(approach, cached)
-        for approach, cached in zip(runs.approach, runs.cached)
-    ]
+    runs = runs.assign(
+        text=overview.name_texts(runs),  # as the overview calls them
+        trains=[*map(overview.name_approach, runs.approach, runs.cached)],
+        seconds=runs.seconds.where(runs.timed),
+    )
     for _, alike in runs.groupby(["text", "trains"]):
         words = overview.tell_apart(
             [
@@ -216,7 +212,6 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
             ]
         )
         runs.loc[alike.index, "trains"] += words
-    runs.loc[~runs.timed, "seconds"] = np.nan
     return runs.sort_values(
         ["text", "cached", "trainable_parameters", "trains", "lr"],
         ascending=[True, True, False, True, True],
@@ -224,7 +219,7 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def divide_by_task(study: Study) -> list[Part]:
+def divide_by_task(study: study_lib.Study) -> list[Part]:
     """A part for each task; of several files of one, for each of these."""
     return [
         Part(
@@ -253,65 +248,90 @@ def list_rows(part: Part) -> list[Line]:
     ]
 
 
-PARTS: dict[str, Callable[[Study], Iterable[Part]]] = {
+def describe_majority(part: Part) -> Line:
+    """The majority baseline: of words, `O` for all; see the measure `scores`.
+
+    Its name is a value of the measure `name_or_failure`.
+    """
+    known = part.runs.record.iloc[0]["majorities"]
+    return Line(
+        part,
+        values={
+            "name_or_failure": "the majority baseline",
+            "scores": {
+                title: [100 * known[name]]
+                for name, title in part.words["metrics"].items()
+                if name in known
+            },
+        },
+    )
+
+
+PARTS: dict[str, Callable[[study_lib.Study], Iterable[Part]]] = {
     "study": lambda study: [Part(study, label_runs(study.runs))],
     "task": divide_by_task,
 }
 ROWS: dict[str, Callable[[Part], Iterable[Line]]] = {
     "overview": list_rows,
     "groups": list_groups,
+    "groups_and_majority": lambda part: [
+        *list_groups(part),
+        describe_majority(part),
+    ],
 }
 
 
 # === Reading ===
 
 
-def fill_tables(study: Study) -> list[Table]:
+def fill_tables(study: study_lib.Study) -> list[study_lib.Table]:
     """The tables of a study that have rows; none without a `tables.toml`.
 
     Raises:
         UserError: the file is wrong; the message names the table and the
             column, and what is known.
     """
-    entries = _read(study, "table", _fill)
-    return [t for where, entry in entries for t in _fill(study, where, **entry)]
+    return _make(study, "table", _fill)
 
 
-def draw_figures(study: Study, kind: str = "figure") -> list[Figure]:
+def draw_figures(
+    study: study_lib.Study, kind: str = "figure"
+) -> list[study_lib.Figure]:
     """The figures of a study that show something; see `fill_tables`.
 
     Args:
         study: theirs.
         kind: of the entries; `first_figure` stands at the top of the page.
     """
-    entries = _read(study, kind, _draw)
-    return [f for where, entry in entries for f in _draw(study, where, **entry)]
+    return _make(study, kind, _draw)
 
 
-def _read(
-    study: Study, kind: str, make: Callable[..., object]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yields (the file and the entry, for messages; the entry)."""
+def _make(
+    study: study_lib.Study, kind: str, make: Callable[..., Iterable[Any]]
+) -> list[Any]:
+    """What each entry of a kind in the file comes to, in its order."""
     path = claims.find_file(study.folder, study.experiment, "tables.toml")
     if path is None:
-        return
+        return []
     try:
         with open(path, "rb") as file:
             entries = tomllib.load(file).get(kind, [])
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise UserError(f"{path}: cannot be read: {error}.") from None
+    made: list[Any] = []
     for number, entry in enumerate(entries, 1):
         where = f"{path}: {kind} {entry.get('name', number)}"
         try:
             inspect.signature(make).bind(study, where, **entry)
         except TypeError as error:
             raise UserError(f"{where}: {error}.") from None
-        yield where, entry
+        made += make(study, where, **entry)
+    return made
 
 
-def _list_known(study: Study, kind: str) -> dict[str, Any]:
+def _list_known(study: study_lib.Study, kind: str) -> dict[str, Any]:
     """`MEASURES`, `ROWS` or `PARTS`, with those of the experiment's module."""
-    own = vars(module_of(study.experiment) or object)
+    own = vars(study_lib.module_of(study.experiment) or object)
     return {**globals()[kind], **own.get(kind, {})}
 
 
@@ -324,8 +344,8 @@ def _find(where: str, name: str, known: Mapping[str, Any]) -> Any:
 
 
 def _list_lines(
-    study: Study, where: str, of: str, rows: str
-) -> Iterator[tuple[Part, list[Line], Look]]:
+    study: study_lib.Study, where: str, of: str, rows: str
+) -> Iterable[tuple[Part, list[Line], Look]]:
     """Yields each part that has rows, these, and how to look up a measure."""
     divide = _find(f"{where}: of", of, _list_known(study, "PARTS"))
     list_rows = _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
@@ -354,18 +374,18 @@ def _word(where: str, text: str, part: Part) -> str:
 
 
 def _fill(
-    study: Study,
+    study: study_lib.Study,
     where: str,
     name: str,
     caption: str,
     columns: Sequence[Sequence[str]],
     of: str = "study",
     rows: str = "overview",
-    optional: Collection[str] = (),
-    varying: Collection[str] = (),
+    optional: Sequence[str] = (),
+    varying: Sequence[str] = (),
     unless_equal: Mapping[str, str] | None = None,
     open: bool = False,
-) -> Iterator[Table]:
+) -> Iterable[study_lib.Table]:
     """The tables of an entry, one for each part that has rows.
 
     Args:
@@ -381,29 +401,32 @@ def _fill(
         open: whether the page shows the table unfolded.
     """
     for part, lines, look_up in _list_lines(study, where, of, rows):
-        made = [
+        cells = [
             pd.DataFrame(
                 [_make_cells(where, column, line, look_up) for line in lines]
             )
             for column in columns
         ]
-        frame = pd.concat(made, axis=1).fillna("")
+        frame = pd.concat(cells, axis=1).fillna("")
         filled = frame.apply(lambda cells: cells[cells != ""].nunique())
-        dropped = [
+        dropped = {
             title
             for title, count in filled.items()
             if (count == 0 and {title, "*"} & {*optional})
             or (count <= 1 and title in varying)
-        ]
-        for title, other in (unless_equal or {}).items():
-            dropped += [title] * frame[title].equals(frame[other])
-        frame = frame.drop(columns={*dropped})
+        }
+        repeated = {
+            title
+            for title, other in (unless_equal or {}).items()
+            if frame[title].equals(frame[other])
+        }
+        frame = frame.drop(columns=dropped | repeated)
         said = [
             f"`{column[0]}`: {column[3]}"
             for column in columns
             if column[0] in frame and column[3:]
         ]
-        yield Table(
+        yield study_lib.Table(
             _word(where, name, part),
             ". ".join([_word(where, caption, part), *said]),
             frame,
@@ -418,8 +441,11 @@ def _make_cells(
     title, measure, form = [*column, "text", "text"][:3]
     where = f"{where}, column {title}"
     form, _, digits = str(form).partition(" ")
-    is_text = all(isinstance(text, str) for text in column)
-    if not (is_text and 2 <= len(column) <= 4 and (digits or "2").isdigit()):
+    if not (
+        2 <= len(column) <= 4
+        and all(isinstance(text, str) for text in column)
+        and (digits or "2").isdigit()
+    ):
         raise UserError(
             f"{where}: give texts for a title, a measure and a format, such as "
             "spread 2."
@@ -467,7 +493,7 @@ def _look_up(
 
 
 def _draw(
-    study: Study,
+    study: study_lib.Study,
     where: str,
     name: str,
     caption: str,
@@ -481,16 +507,16 @@ def _draw(
     label: str = "trains",
     colour: str = "",
     marker: str = "",
-    dots: str = "",
-    levels: str = "",
-    bounds: str = "",
     style: Mapping[str, Any] | None = None,
     has_front: bool = False,
     has_band: bool = False,
     xscale: str = "",
     height: float = 3.3,
-) -> Iterator[Figure]:
+) -> Iterable[study_lib.Figure]:
     """The figure of an entry, with a panel for each part that has rows.
+
+    A part's words may have `levels`, horizontal lines by label, and `bounds`,
+    where vertical lines are.
 
     Args:
         study: of the figure.
@@ -503,14 +529,10 @@ def _draw(
         label: measure that names a curve: rows of one name are one curve.
         colour, marker: measures by which curves look alike, the label if not
             given; where they differ the legend shows both.
-        dots: measure of more points, {x: values}.
-        levels: measure of horizontal lines, by label.
-        bounds: measure of vertical lines, a list.
         style: of all curves, see `plots.Curve`.
         has_front: whether a line joins the points that none surpasses.
         has_band: see `plots.Curve`.
-        xscale: `log`, `log2`, `whole` (numbers alone), `zero` (begins there)
-            or `names` (x is a word).
+        xscale: `log`, `log2`, `whole` (numbers alone) or `zero` (begins there).
         height: of a panel, in inches.
     """
     colours: dict[str, str] = {}
@@ -520,39 +542,18 @@ def _draw(
     for part, lines, look_up in parts:
         at = functools.partial(look_up, where)
         curves: dict[str, plots.Curve] = {}
-        level: dict[str, float] = {}
-        surpassed: list[tuple[float, float]] = []
-        texts = [
-            *dict.fromkeys(str(claims.plain(at(label, one))) for one in lines)
-        ]
-        names = [
-            *dict.fromkeys(at(x, line) for line in lines if xscale == NAMES)
-        ]
+        compared: list[plots.Point] = []
         for line in lines:
+            points = _list_points(at, x, y, line)
+            if not points:
+                continue
             text, shade, shape = (
                 str(claims.plain(at(key or label, line)))
                 for key in (label, colour, marker)
             )
-            value = at(y, line)
-            if not isinstance(value, Mapping):
-                place = at(x, line)
-                if names:
-                    shift = texts.index(text) - (len(texts) - 1) / 2
-                    place = names.index(place) + 0.2 * shift
-                spot, value = _summarize(place), _summarize(value)
-                is_known = spot.is_known and value.is_known
-                if (
-                    has_front
-                    and is_known
-                    and not (line.row and line.row.failed)
-                ):
-                    surpassed.append((spot.value, value.value))
-                value = {spot: value} if is_known else {}
-            if not value:
-                continue
             colours.setdefault(shade, plots.colour_of(shade, len(colours)))
             markers.setdefault(shape, plots.MARKERS[len(markers) % 8])
-            is_cached = not line.runs.empty and bool(line.runs.cached.iloc[0])
+            is_cached = any(line.runs.get("cached", ()))
             look = {
                 "color": colours[shade],
                 "marker": markers[shape],
@@ -561,45 +562,21 @@ def _draw(
                 **(style or {}),
                 **line.values.get("style", {}),
             }
-            before = curves.get(text, plots.Curve([], []))
-            curves[text] = plots.Curve(
-                [*before.x, *value],
-                [*before.y, *map(_summarize, value.values())],
-                look,
-                has_band,
+            curve = curves.setdefault(text, plots.Curve([], look, has_band))
+            curve.points.extend(points)
+            compared += points * (not (line.row and line.row.failed))
+        if has_front and compared:
+            curves["_front"] = plots.draw_front(compared)
+        if curves:
+            panels.append(
+                plots.Panel(
+                    _word(where, title, part),
+                    curves,
+                    _word(where, ylabel, part),
+                    part.words.get("levels", {}),
+                    part.words.get("bounds", ()),
+                )
             )
-            more = at(dots, line) if dots else {}
-            curves[f"_{text}"] = plots.Curve(
-                [place for place, values in more.items() for _ in values],
-                [one for values in more.values() for one in values],
-                {
-                    "color": colours[shade],
-                    "linestyle": "none",
-                    "markersize": 3,
-                    "markeredgewidth": 0,
-                    "alpha": 0.5,
-                },
-            )
-            level |= at(levels, line) if levels else {}
-        if has_front:
-            curves["_front"] = plots.draw_front(surpassed)
-        shown = [
-            plots.Panel(
-                _word(where, title, part),
-                curves,
-                _word(where, ylabel, part),
-                level,
-                [
-                    b
-                    for line in lines
-                    for b in (at(bounds, line) if bounds else ())
-                ],
-                names,
-            )
-        ]
-        panels += shown if any(c.x for c in curves.values()) else []
-    if not panels:
-        return
     looks = {
         **{n: plots.make_handle(c, linewidth=4) for n, c in colours.items()},
         **{
@@ -607,18 +584,35 @@ def _draw(
             for n, m in markers.items()
         },
     }
-    yield plots.draw_panels(
-        _word(where, name, parts[0][0]),
-        _word(where, caption, parts[0][0]),
-        panels,
-        _word(where, xlabel, parts[0][0]),
-        height,
-        _find(f"{where}: xscale", xscale, plots.SCALES),
-        looks if marker != colour else None,
-    )
+    if panels:
+        yield plots.draw_panels(
+            _word(where, name, parts[0][0]),
+            _word(where, caption, parts[0][0]),
+            panels,
+            _word(where, xlabel, parts[0][0]),
+            height,
+            _find(f"{where}: xscale", xscale, plots.SCALES),
+            looks if marker != colour else None,
+        )
 
 
-def _summarize(value: Any) -> Any:
+def _list_points(
+    at: Callable[[str, Line], Any], x: str, y: str, line: Line
+) -> list[plots.Point]:
+    """The known points of a row: of a curve where y has named values, or one.
+
+    Args:
+        at: looks up a measure.
+        x, y, line: see `_draw`.
+    """
+    value = at(y, line)
+    is_curve = isinstance(value, Mapping)
+    pairs = value.items() if is_curve else [(at(x, line), value)]
+    points = [(_summarize(place), _summarize(found)) for place, found in pairs]
+    return [point for point in points if all(v.is_known for v in point)]
+
+
+def _summarize(value: Any) -> overview.Ranged:
     """A value with its interval; of several, the mean and the deviation."""
     if isinstance(value, overview.Ranged):
         return value
@@ -647,24 +641,27 @@ def find_published(
     names = set[str]().union(*found.settings) - set(row)
     usual = {n: v for n, v in paper.settings.items() if n in names}
     found = sides.select(found, usual)
-    if claims.list_differences(found, paper, row):
-        return runs.iloc[:0]
-    return found
+    differs = claims.list_differences(found, paper, row)
+    return runs.iloc[:0] if differs else found
 
 
-def explain_tables(study: Study) -> list[str]:
+def explain_tables(study: study_lib.Study) -> list[str]:
     """Why times are blank, and what failed runs are, a sentence each."""
-    said = []
-    if count := int((~study.runs.timed).sum()):
-        were = "1 run was" if count == 1 else f"{count} runs were"
-        said.append(
-            f"{were} timed in another environment (machine since its start, "
-            "devices, threads, runs side by side, traced or warm) than most: "
-            "the scores count, the times are left blank. The time of an epoch "
-            "counts where only tracing differs, which is in a run's first "
-            "epoch."
-        )
+    count = int((~study.runs.timed).sum())
+    were = "was" if count == 1 else "were"
     groups = study.runs.groupby("group", sort=False)
-    if any(describe_failure(group) for _, group in groups):
-        said.append(DID_NOT_TRAIN)
-    return said
+    return select_notes(
+        {
+            f"{wording.count(count, 'run')} {were} timed in another "
+            "environment (machine since its start, devices, threads, runs side "
+            "by side, traced or warm) than most: the scores count, the times "
+            "are left blank. The time of an epoch counts where only tracing "
+            "differs, which is in a run's first epoch.": count > 0,
+            DID_NOT_TRAIN: any(describe_failure(g) for _, g in groups),
+        }
+    )
+
+
+def select_notes(notes: Mapping[str, bool]) -> list[str]:
+    """The sentences that hold, of some and whether they do."""
+    return [sentence for sentence, holds in notes.items() if holds]
