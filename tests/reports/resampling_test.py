@@ -44,14 +44,9 @@ def test_a_constant_answer_scores_nothing_or_its_share(metric):
 
 
 def write(labels, outputs):
-    """A run on some texts, as `describe` reads it."""
-
-    class Read:
-        def test(self, record, split="", kind="test"):
-            assert kind == ("validation" if record["test"] is None else "test")
-            return np.arange(len(labels)), labels, outputs
-
-    return Read()
+    """What a run predicted for some texts, as `describe` takes it."""
+    logits = np.where(outputs == 1, 1.0, -1.0)[:, None]
+    return {"ids": np.arange(len(labels)), "labels": labels, "logits": logits}
 
 
 RECORD = {

@@ -5,7 +5,7 @@ score on the same texts; what it took; what to try next; and how to predict.
 """
 
 import dataclasses
-from collections.abc import Callable
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +14,8 @@ import scipy.stats
 
 from tf_transfer.data import entities
 from tf_transfer.data import metrics
+from tf_transfer.reports import predictions
+from tf_transfer.reports import resampling
 from tf_transfer.training import records
 from tf_transfer.utils import formatting
 
@@ -61,6 +63,31 @@ class Scored:
         """Whether words are labelled."""
         return "token_f1" in self.record[self.kind]
 
+    @functools.cached_property
+    def samples(self) -> np.ndarray:
+        """Scores on samples of the texts, or sentences: float [RESAMPLES]."""
+        if self.starts is None:
+            measure, rows = (
+                metrics.METRICS[self.metric],
+                np.arange(len(self.ids)),
+            )
+            times = resampling.draw(len(rows), RESAMPLES)
+            return np.array(
+                [
+                    100 * measure(self.labels[drawn], self.logits[drawn])
+                    for drawn in map(rows.repeat, times)
+                ]
+            )
+        names = [n[3:] for n in self.record[self.kind] if n.startswith("f1_")]
+        counts = entities.count_by_sentence(
+            entities.Tagged(self.labels, self.starts),
+            entities.Tagged(self.logits.argmax(axis=1), self.starts),
+            names,
+        )[self.metric]
+        times = resampling.draw(len(counts), RESAMPLES)
+        right, whole = (times @ counts).T
+        return 100 * right / np.maximum(whole, 1)
+
 
 def open_scored(path: str, kind: str = "") -> Scored | None:
     """A finished run; None where it is not, or has stored no predictions.
@@ -71,17 +98,16 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     """
     directory = records.RunDirectory(path, None)
     record = directory.result()
-    if record is None or "predictions.npz" not in record["sha256"]:
+    if record is None:
         return None
     kind = kind or ("test" if record["test"] else "validation")
-    path_of_arrays = directory.check_file("predictions.npz", record)
-    with np.load(path_of_arrays) as arrays:
-        found = {
-            name: arrays[f"{kind}_{name}"]
-            for name in ("ids", "labels", "logits", "starts")
-            if f"{kind}_{name}" in arrays
-        }
-    return Scored(path, record, kind, **found)
+    arrays = predictions.read_arrays(directory, record, kind)
+    if arrays is None:
+        return None
+    own = ("ids", "labels", "logits", "starts")  # not of another test set
+    return Scored(
+        path, record, kind, **{n: a for n, a in arrays.items() if n in own}
+    )
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
@@ -105,14 +131,12 @@ def score_interval(run: Scored) -> tuple[float, float] | None:
     Of accuracy it is Wilson's, which is right near 0 and 100, too; of others a
     bootstrap's, and None where that has no width.
     """
-    count, score = _scorer(run)
-    if run.metric == "accuracy" and not run.is_tagged:
-        right = round(count * run.score / 100)
-        interval = scipy.stats.binomtest(right, count).proportion_ci(
-            LEVEL, method="wilson"
-        )
-        return 100 * float(interval.low), 100 * float(interval.high)
-    return None if count < 2 else _interval(count, score)
+    if run.metric != "accuracy" or run.is_tagged:
+        return _interval(run.samples)
+    count = len(run.labels)
+    test = scipy.stats.binomtest(round(count * run.score / 100), count)
+    low, high = test.proportion_ci(LEVEL, method="wilson")
+    return 100 * float(low), 100 * float(high)
 
 
 def difference_interval(
@@ -122,42 +146,17 @@ def difference_interval(
 
     None if the texts differ, or if it has no width.
     """
-    names = ("labels", "starts" if run.is_tagged else "ids")
+    texts = "starts" if run.is_tagged else "ids"
     if run.kind != other.kind or not all(
         np.array_equal(getattr(run, name), getattr(other, name))
-        for name in names
+        for name in ("labels", texts)
     ):
         return None
-    (count, score), (_, other_score) = _scorer(run), _scorer(other)
-    return _interval(count, lambda rows: score(rows) - other_score(rows))
+    return _interval(run.samples - other.samples)
 
 
-def _scorer(run: Scored) -> tuple[int, Callable[[np.ndarray], float]]:
-    """How many texts or sentences, and the score of some, in points."""
-    if not run.is_tagged:
-        measure = metrics.METRICS[run.metric]
-        return len(
-            run.labels
-        ), lambda rows: 100 * measure(run.labels[rows], run.logits[rows])
-    assert run.starts is not None
-    names = [n[3:] for n in run.record[run.kind] if n.startswith("f1_")]
-    counts = entities.count_by_sentence(
-        entities.Tagged(run.labels, run.starts),
-        entities.Tagged(run.logits.argmax(axis=1), run.starts),
-        names,
-    )[run.metric]
-    return len(
-        counts
-    ), lambda rows: 100 * entities.divide(counts[rows].sum(axis=0))
-
-
-def _interval(
-    count: int, statistic: Callable[[np.ndarray], float]
-) -> tuple[float, float] | None:
-    rows = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
-    values = [statistic(drawn) for drawn in rows]
-    tail = 50 * (1 - LEVEL)
-    low, high = np.percentile(values, [tail, 100 - tail])
+def _interval(values: np.ndarray) -> tuple[float, float] | None:
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return (float(low), float(high)) if low < high else None
 
 

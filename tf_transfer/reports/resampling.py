@@ -8,22 +8,25 @@ import base64
 import functools
 import hashlib
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tf_transfer.reports.predictions import Predictions
+from tf_transfer.data import metrics
 from tf_transfer.reports.reading import Record
 
 RESAMPLES = 100
 
 
-def describe(record: Record, predictions: Predictions) -> dict[str, Any]:
+def describe(
+    record: Record, arrays: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
     """What a record has of its test texts, or where none are, validation ones.
 
     Args:
         record: of a run.
-        predictions: read from it.
+        arrays: what it predicted for them, see `predictions.read_arrays`.
 
     Returns:
         `texts` (a hash of their ids and labels), `resampled` (the score on
@@ -31,20 +34,20 @@ def describe(record: Record, predictions: Predictions) -> dict[str, Any]:
         error over texts of the score less that of the majority baseline, in
         points); {} where a run has no predictions, or another kind of metric.
     """
-    kind = "validation" if record["test"] is None else "test"
     is_of_words = "token_f1" in record["metrics"]
     if record["metric"] not in SCORES or record["folds"] or is_of_words:
         return {}
-    arrays = predictions.test(record, kind=kind)
-    if arrays is None or not len(arrays[0]):
+    if not len(arrays.get("ids", ())):
         return {}
-    ids, labels, outputs = arrays
-    times = np.vstack([np.ones(len(labels)), _draw(len(labels))])
+    labels, logits = arrays["labels"], arrays["logits"]
+    is_score = np.issubdtype(labels.dtype, np.floating)
+    outputs = logits[:, 0] if is_score else metrics.decide(logits)
+    times = np.vstack([np.ones(len(labels)), draw(len(labels), RESAMPLES)])
     values, counts = np.unique(labels, return_counts=True)
     usual = np.full_like(outputs, values[counts.argmax()])
     both = np.stack([outputs, usual])
     scores = 100 * SCORES[record["metric"]](labels, both, times)
-    digest = hashlib.sha256(ids.tobytes() + labels.tobytes())
+    digest = hashlib.sha256(arrays["ids"].tobytes() + labels.tobytes())
     return {
         "texts": digest.hexdigest()[:16],
         "resampled": encode(scores[1:, 0] - scores[0, 0]),
@@ -62,15 +65,15 @@ def decode(text: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), "<f2").astype(float)
 
 
-@functools.lru_cache(maxsize=4)
-def _draw(examples: int) -> np.ndarray:
-    """How often each example is in each sample: float64 [RESAMPLES, examples].
+@functools.lru_cache(maxsize=2)
+def draw(examples: int, resamples: int) -> np.ndarray:
+    """How often each example is in each sample: int64 [resamples, examples].
 
     Samples are drawn with replacement.
     """
     generator = np.random.default_rng(0)
     share = np.full(examples, 1 / examples)
-    return generator.multinomial(examples, share, RESAMPLES).astype(float)
+    return generator.multinomial(examples, share, resamples)
 
 
 # === Metrics of many samples at once ===

@@ -63,18 +63,12 @@ def summarize(
         experiment's `ensembles` joins of several runs come last), `left_out`,
         `made` (when, where and by which code).
     """
-    from tf_transfer.reports import predictions as lib  # these load pandas
-    from tf_transfer.reports import resampling
+    from tf_transfer.reports import predictions as lib  # they load pandas
     from tf_transfer.reports import study
 
     predictions = lib.Predictions(root)
-    answers = lib.Answers(predictions)
     runs = [
-        {
-            **record,
-            **answers.describe(record),
-            **resampling.describe(record, predictions),
-        }
+        {**record, **predictions.describe(record)}
         for record in progress(runs, desc="reading", unit=" runs")
     ]
     ensembles: list[Record] = []
