@@ -188,38 +188,36 @@ def describe(
         next_steps: see `suggest`.
         profile: what `depth_profile.json` says, if there is one.
     """
-    record = run.record
-    what = "words" if run.is_tagged else "texts"
+    task, approach = run.record["task"], run.record["approach"]
     rows = [
-        (f"{record['task']}, {record['approach']}", *_cells(run), ""),
-        *(
-            (name, *_cells(other), _lead(run, other))
-            for name, other in baselines.items()
-        ),
+        (name, one.metric, format_score(one), _lead(run, one))
+        for name, one in {f"{task}, {approach}": run, **baselines}.items()
     ]
     majority_score = majority(run)
     if majority_score is not None:
         rows.append((MAJORITY, run.metric, f"{majority_score:.1f}", ""))
     lines = [
-        f"{'Test' if run.kind == 'test' else 'Validation'}: {run.metric} "
-        f"{run.score:.1f}{_in_brackets(score_interval(run))} on "
-        f"{len(run.labels):,} {what}.",
+        f"{run.kind.capitalize()}: {run.metric} {format_score(run)} on "
+        f"{len(run.labels):,} {'words' if run.is_tagged else 'texts'}.",
         formatting.aligned(rows),
         f"In brackets: {LEVEL:.0%} intervals over "
         f"{'sentences' if run.is_tagged else 'texts'}. Training took "
-        f"{formatting.duration(record['train_seconds'])}.",
+        f"{formatting.duration(run.record['train_seconds'])}.",
+        *(_compare(run, name, other) for name, other in baselines.items()),
+        "" if profile is None else tell_profile(profile),
+        *(f"Next: {step}" for step in next_steps),
+        f"To predict: {predict}",
     ]
-    lines += [_compare(run, name, other) for name, other in baselines.items()]
-    if profile is not None:
-        lines.append(tell_profile(profile))
-    lines += [f"Next: {step}" for step in next_steps]
-    lines.append(f"To predict: {predict}")
     return "\n" + "\n".join(filter(None, lines))
 
 
-def _cells(run: Scored) -> tuple[str, str]:
-    """Metric, and score with its interval."""
-    return run.metric, f"{run.score:.1f}{_in_brackets(score_interval(run))}"
+def format_score(run: Scored, name: str = "") -> str:
+    """A score with its interval in brackets, which begin with a name."""
+    interval = score_interval(run)
+    if interval is None:
+        return f"{run.score:.1f}"
+    low, high = interval
+    return f"{run.score:.1f} ({name}{low:.1f} to {high:.1f})"
 
 
 def _lead(run: Scored, other: Scored) -> str:
@@ -238,15 +236,18 @@ def _compare(run: Scored, name: str, other: Scored) -> str:
     interval = difference_interval(run, other)
     if interval is None:
         return ""
-    is_probe = run.record["approach"].startswith("probe")
-    what = "The frozen encoder" if is_probe else "Training"
+    what = "The frozen encoder" if _is_probe(run) else "Training"
     lead = run.score - other.score
-    verb = "brings" if lead >= 0 else "loses"
-    beyond = f"points beyond {name}" if lead >= 0 else f"points to {name}"
-    chance = ""
+    gain = f"brings {lead:.1f} points beyond {name}"
+    if lead < 0:
+        gain = f"loses {-lead:.1f} points to {name}"
     if interval[0] <= 0 <= interval[1]:
-        chance = f", which of {len(run.ids):,} texts may be chance"
-    return f"{what} {verb} {abs(lead):.1f} {beyond}{chance}."
+        gain += f", which of {len(run.ids):,} texts may be chance"
+    return f"{what} {gain}."
+
+
+def _is_probe(run: Scored) -> bool:
+    return run.record["approach"].startswith("probe")
 
 
 def tell_profile(profile: Mapping[str, Any]) -> str:
@@ -271,12 +272,6 @@ def tell_profile(profile: Mapping[str, Any]) -> str:
     )
 
 
-def _in_brackets(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return ""
-    return f" ({interval[0]:.1f} to {interval[1]:.1f})"
-
-
 def suggest(
     run: Scored,
     baselines: Mapping[str, Scored],
@@ -291,20 +286,22 @@ def suggest(
         settings: of the run.
         cut_share: share of its texts that were cut.
     """
-    record, steps = run.record, []
-    if record["best_epoch"] is None:
+    if run.record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
-    is_probe = record["approach"].startswith("probe")
+    is_probe = _is_probe(run)
+    steps = []
     if is_probe:
         steps.append(
             "the same command without --features=frozen trains the encoder."
         )
-    ahead = [
-        name
+    leads = {
+        name: interval
         for name, other in baselines.items()
-        if (interval := difference_interval(run, other)) and interval[1] < 0
-    ]
+        if (interval := difference_interval(run, other))
+    }
+    ahead = [name for name, (_, high) in leads.items() if high < 0]
     majority_score = majority(run)
+    has_learned = majority_score is None or run.score > majority_score + 0.05
     if ahead and not is_probe:
         advice = "stay with it"
         if PROBE in ahead:
@@ -314,16 +311,12 @@ def suggest(
             f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
             "another rate."
         )
-    elif majority_score is not None and run.score <= majority_score + 0.05:
-        if not is_probe:
-            steps.append(
-                "it has not learned: another rate, such as "
-                f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
-            )
-    elif any(
-        (interval := difference_interval(run, other)) and interval[0] <= 0
-        for other in baselines.values()
-    ):
+    elif not has_learned and not is_probe:
+        steps.append(
+            "it has not learned: another rate, such as "
+            f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
+        )
+    elif has_learned and any(low <= 0 for low, _ in leads.values()):
         steps.append(
             "more labelled texts would tell whether training is worth it; "
             "until then the cheapest of these may do."
@@ -338,19 +331,15 @@ def suggest(
         )
     if is_probe:
         return steps
-    if record["best_epoch"] == record["epochs_run"]:
+    if run.record["best_epoch"] == run.record["epochs_run"]:
         steps.append(
             "the last epoch was the best: "
             f"--max_epochs={2 * settings.max_epochs}."
         )
+    change = "--trainable_layers=all trains everything"
     if settings.trains_everything:
-        steps.append(
+        change = (
             "--trainable_layers=2 trains the last two blocks alone, several "
-            "times faster; --seed=1 shows how much chance there is."
+            "times faster"
         )
-    else:
-        steps.append(
-            "--trainable_layers=all trains everything; --seed=1 shows how much "
-            "chance there is."
-        )
-    return steps
+    return [*steps, f"{change}; --seed=1 shows how much chance there is."]

@@ -77,17 +77,13 @@ def summarize(
     for experiment, members in itertools.groupby(
         by_experiment, lambda record: record["experiment"]
     ):
-        records = list(members)
         join = getattr(study.module_of(experiment), "ensembles", None)
         if join is not None:
-            joined, refused = join(records, predictions)
+            joined, refused = join(list(members), predictions)
             ensembles += joined
             left_out += refused
     left_out += [
-        (
-            path,
-            "has damaged predictions: they are not read",
-        )
+        (path, "has damaged predictions: they are not read")
         for path in sorted(predictions.damaged)
     ]
     return {
@@ -159,42 +155,44 @@ def to_json(summary: Summary) -> str:
     runs = summary["runs"]
     defaults = _find_defaults(runs)
     settings = _find_defaults([run["key"] for run in runs])
-    written = [
-        {
-            "path": run["path"],
-            **_leave_out(defaults, run),
-            "key": _leave_out(settings, run["key"]),
-        }
+    lines = [
+        _dump(
+            {
+                "path": run["path"],
+                **_leave_out(defaults, run),
+                "key": _leave_out(settings, run["key"]),
+            }
+        )
         for run in runs
     ]
-
-    def dump(value: Any) -> str:
-        return json.dumps(value, separators=(",", ":"))
-
-    lines = []
-    for name, value in summary.items():
-        if name == "runs":
-            both = {**defaults, "key": settings}
-            lines.append(f"{dump('defaults')}:{dump(both)}")
-            body = "[\n" + ",\n".join(map(dump, written)) + "\n]"
-        else:
-            body = dump(value)
-        lines.append(f"{dump(name)}:{body}")
-    text = ",\n".join(lines) + "\n}\n"
+    fields = {
+        "version": _dump(summary["version"]),
+        "made": _dump(summary["made"]),
+        "defaults": _dump({**defaults, "key": settings}),
+        "runs": "[\n" + ",\n".join(lines) + "\n]",
+        "left_out": _dump(summary["left_out"]),
+    }
+    body = ",\n".join(f'"{name}":{field}' for name, field in fields.items())
+    text = body + "\n}\n"
     return f'{{\n"sha256":"{_hash(text)}",\n{text}'
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _find_defaults(records: Sequence[Record]) -> Record:
     """What more than half of the records have."""
-    defaults = {}
-    for field in set().union(*records):
-        values = collections.Counter(
-            json.dumps(r[field]) for r in records if field in r
-        )
-        value, count = values.most_common(1)[0]
-        if count > len(records) / 2:
-            defaults[field] = json.loads(value)
-    return dict(sorted(defaults.items()))
+    counts = collections.Counter(
+        (field, _dump(value))
+        for record in records
+        for field, value in record.items()
+    )
+    return {
+        field: json.loads(value)
+        for (field, value), count in sorted(counts.items())
+        if count > len(records) / 2
+    }
 
 
 def _leave_out(defaults: Record, record: Record) -> Record:
@@ -206,21 +204,15 @@ def _leave_out(defaults: Record, record: Record) -> Record:
     left = {
         field: value
         for field, value in sorted(record.items())
-        if field not in defaults
-        or json.dumps(value) != json.dumps(defaults[field])
+        if field not in defaults or _dump(value) != _dump(defaults[field])
     }
     return {**left, "without": lacking} if lacking else left
 
 
-def _restore(defaults: Record, record: Record) -> Record:
-    key = _fill(defaults["key"], record["key"])
-    return {**_fill(defaults, record), "key": key}
-
-
 def _fill(defaults: Record, record: Record) -> Record:
     """Reverses `_leave_out`."""
+    lacking = {"without", *record.get("without", ())}
     whole = {**defaults, **record}
-    lacking = {*whole.pop("without", ()), "without"}
     return {n: v for n, v in whole.items() if n not in lacking}
 
 
@@ -250,7 +242,10 @@ def read(path: str) -> Summary:
                 "written). Make it again from its runs."
             )
         defaults = summary.pop("defaults")
-        summary["runs"] = [_restore(defaults, run) for run in summary["runs"]]
+        summary["runs"] = [
+            {**_fill(defaults, run), "key": _fill(defaults["key"], run["key"])}
+            for run in summary["runs"]
+        ]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(
             f"{path}: is not a summary. Give a folder of runs, or the "
@@ -279,8 +274,8 @@ def _describe_machines(runs: Iterable[Record]) -> str:
                 f"{environment['threads']} threads, "
                 f"{environment['concurrent_runs']} at a time"
             )
-            start = environment.get("machine") or ""
-            starts.setdefault(words, set()).add(start)
+            machine = environment.get("machine") or ""
+            starts.setdefault(words, set()).add(machine)
     return (
         "; ".join(
             words + (f", {len(ids)} machines or starts" if len(ids) > 1 else "")
