@@ -115,7 +115,7 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     tested = {
         reading.texts_of(r) for r in runs.values() if r["test"] is not None
     }
-    copies = reading.find_copies([*runs.values()])
+    copies = reading.find_copies(runs.values())
     records = []
     for record in runs.values():
         if record["path"] in copies:
