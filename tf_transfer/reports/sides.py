@@ -36,9 +36,8 @@ class Repeats:
         lr: learning rate.
         settings: see `frames.runs_frame`.
         train: examples trained on.
-        seeds: of the runs.
-        validations: their scores on validation, in points; nan where nothing
-            is validated.
+        scores: of each run the seed, and the score on validation in points;
+            nan where nothing is validated.
         recipe: settings that are no part of an approach, as text.
     """
 
@@ -48,51 +47,34 @@ class Repeats:
     lr: float
     settings: Mapping[str, Any]
     train: int
-    seeds: tuple[int, ...]
-    validations: tuple[float, ...]
+    scores: tuple[tuple[int, float], ...]
     recipe: str
 
 
 def list_repeats(runs: pd.DataFrame) -> list[Repeats]:
     """The runs of a frame by group."""
-    rows: dict[int, list[Any]] = {}
-    for row in zip(
-        runs.group,
-        range(len(runs)),
-        runs.model,
-        runs.blocks,
-        runs.lr,
-        runs.settings,
-        runs.sizes,
-        runs.seed,
-        runs.validation,
-    ):
-        rows.setdefault(row[0], []).append(row)
-    repeats = []
-    for members in rows.values():
-        _, _, model, blocks, lr, settings, sizes, *_ = members[0]
-        _, positions, *_, seeds, validations = zip(*members)
-        train = sizes.get("train", 0)
-        repeats.append(
-            Repeats(
-                positions,
-                model,
-                blocks,
-                lr,
-                settings,
-                train,
-                seeds,
-                validations,
-                frames.dump(
-                    {
-                        n: v
-                        for n, v in settings.items()
-                        if n not in frames.VARIED
-                    }
-                ),
-            )
+    groups = collections.defaultdict(list)
+    for row in runs.assign(position=range(len(runs))).itertuples():
+        groups[row.group].append(row)
+    return [
+        Repeats(
+            tuple(row.position for row in (first, *others)),
+            first.model,
+            first.blocks,
+            first.lr,
+            first.settings,
+            first.sizes.get("train", 0),
+            tuple((row.seed, row.validation) for row in (first, *others)),
+            frames.dump(
+                {
+                    n: v
+                    for n, v in first.settings.items()
+                    if n not in frames.VARIED
+                }
+            ),
         )
-    return repeats
+        for first, *others in groups.values()
+    ]
 
 
 def list_peers(
@@ -214,19 +196,10 @@ def _prefer_live(side: list[Repeats]) -> list[Repeats]:
     """
     kept: list[Repeats] = []
     for members in _combine(side, _names(side) - {"lr", *CACHING}).values():
-        live = _filter(members, LIVE)
-        if not live and "frozen_prefix" in members[0].settings:
-            dtypes = collections.Counter[str]()
-            for member in sorted(members, key=_dtype):
-                dtypes[_dtype(member)] += len(member.seeds)
-            [(commonest, _)] = dtypes.most_common(1)
-            live = [m for m in members if _dtype(m) == commonest]
-        kept += live or members
+        by_dtype = sorted(_combine(members, {"cache_dtype"}).items())
+        _, commonest = max(by_dtype, key=lambda part: len(_scores(part[1])))
+        kept += _filter(members, LIVE) or commonest
     return sorted(kept, key=lambda repeats: repeats.rows)
-
-
-def _dtype(repeats: Repeats) -> str:
-    return str(repeats.settings.get("cache_dtype"))
 
 
 def _agree_on(
@@ -288,19 +261,19 @@ def _best_for_all(
         settled: the sides at each of the settings.
     """
     *_, last = settled
-    if len(settled) == 1:
+    try:
+        means = [
+            selection.means_over_seeds(
+                {
+                    combination: _scores(_keep_best_rate(sides[number]))
+                    for combination, sides in settled.items()
+                }
+            )
+            for number in range(len(settled[last]))
+        ]
+    except NotFound:
         return last
-    totals = dict.fromkeys(settled, 0.0)
-    for number in range(len(settled[last])):
-        try:
-            scored = {
-                combination: _scores(_keep_best_rate(sides[number]))
-                for combination, sides in settled.items()
-            }
-        except NotFound:
-            return last
-        for combination, mean in selection.means_over_seeds(scored).items():
-            totals[combination] += mean
+    totals = {at: sum(of_side[at] for of_side in means) for at in settled}
     if np.isnan([*totals.values()]).any():
         return last
     return max(totals, key=lambda combination: totals[combination])
@@ -340,7 +313,7 @@ def _by_number(values: Sequence[str]) -> list[tuple[float, str]]:
 
 
 def _count_seeds(side: Iterable[Repeats]) -> int:
-    return len({seed for repeats in side for seed in repeats.seeds})
+    return len({seed for seed, _ in _scores(side)})
 
 
 def _published(
@@ -355,10 +328,10 @@ def _combine(
     side: Iterable[Repeats], names: set[str]
 ) -> dict[tuple[str, ...], list[Repeats]]:
     """A side in parts, by their values of some settings."""
-    parts: dict[tuple[str, ...], list[Repeats]] = {}
+    parts = collections.defaultdict(list)
     for repeats in side:
-        values = tuple(str(repeats.settings.get(n, "")) for n in sorted(names))
-        parts.setdefault(values, []).append(repeats)
+        values = (str(repeats.settings.get(n, "")) for n in sorted(names))
+        parts[tuple(values)].append(repeats)
     return parts
 
 
@@ -410,11 +383,7 @@ def _best_rate(side: list[Repeats]) -> float:
 
 def _scores(side: Iterable[Repeats]) -> list[tuple[int, float]]:
     """Seed and validation score of each run."""
-    return [
-        pair
-        for repeats in side
-        for pair in zip(repeats.seeds, repeats.validations)
-    ]
+    return [pair for repeats in side for pair in repeats.scores]
 
 
 def describe(group: Group) -> str:
