@@ -9,7 +9,6 @@ import hashlib
 import itertools
 import json
 import time
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
@@ -22,16 +21,9 @@ from tf_transfer.utils.errors import UserError
 VERSION = 5
 
 Summary = dict[str, Any]
-Progress = Callable[..., Iterable[Any]]
 
 
-def no_progress(items: Iterable[Any], **options: Any) -> Iterable[Any]:
-    """The items without a progress bar."""
-    del options
-    return items
-
-
-def summarize_folder(root: str, progress: Progress = no_progress) -> Summary:
+def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
     """The summary of the runs below a folder; see `summarize`.
 
     Raises:
@@ -41,14 +33,14 @@ def summarize_folder(root: str, progress: Progress = no_progress) -> Summary:
     if not runs:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
         raise UserError(f"{root}: holds no finished run.{why}")
-    return summarize(runs, left_out, root, progress)
+    return summarize(runs, left_out, root, shows_progress)
 
 
 def summarize(
     runs: Sequence[Record],
     left_out: Iterable[tuple[str, str]],
     root: str,
-    progress: Progress = no_progress,
+    shows_progress: bool = False,
 ) -> Summary:
     """The summary of some records.
 
@@ -56,20 +48,29 @@ def summarize(
         runs: their records, whose paths start from `root`.
         left_out: (path, reason) of what is not among them.
         root: folder of the runs.
-        progress: wraps an iterable in a progress bar.
+        shows_progress: whether a terminal shows a progress bar.
 
     Returns:
         `runs` (records, with `majorities` and `one_answer`; those that an
         experiment's `ensembles` joins of several runs come last), `left_out`,
         `made` (when, where and by which code).
     """
+    import tqdm
+
     from tf_transfer.reports import predictions as lib  # they load pandas
     from tf_transfer.reports import study
 
     predictions = lib.Predictions(root)
     runs = [
         {**record, **predictions.describe(record)}
-        for record in progress(runs, desc="reading", unit=" runs")
+        for record in tqdm.tqdm(
+            runs,
+            "reading",
+            unit=" runs",
+            leave=False,
+            disable=None if shows_progress else True,  # None: no terminal
+            delay=1,
+        )
     ]
     ensembles: list[Record] = []
     left_out = list(left_out)
