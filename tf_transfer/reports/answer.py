@@ -14,8 +14,8 @@ import scipy.stats
 
 from tf_transfer.data import entities
 from tf_transfer.data import metrics
-from tf_transfer.reports import predictions
 from tf_transfer.reports import resampling
+from tf_transfer.reports.predictions import read_arrays
 from tf_transfer.training import records
 from tf_transfer.utils import formatting
 
@@ -67,10 +67,8 @@ class Scored:
     def samples(self) -> np.ndarray:
         """Scores on samples of the texts, or sentences: float [RESAMPLES]."""
         if self.starts is None:
-            measure, rows = (
-                metrics.METRICS[self.metric],
-                np.arange(len(self.ids)),
-            )
+            measure = metrics.METRICS[self.metric]
+            rows = np.arange(len(self.labels))
             times = resampling.draw(len(rows), RESAMPLES)
             return np.array(
                 [
@@ -101,13 +99,13 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     if record is None:
         return None
     kind = kind or ("test" if record["test"] else "validation")
-    arrays = predictions.read_arrays(directory, record, kind)
-    if arrays is None:
-        return None
     own = ("ids", "labels", "logits", "starts")  # not of another test set
-    return Scored(
-        path, record, kind, **{n: a for n, a in arrays.items() if n in own}
-    )
+    arrays = {
+        name: array
+        for name, array in read_arrays(directory, record, kind).items()
+        if name in own
+    }
+    return Scored(path, record, kind, **arrays) if arrays else None
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
@@ -288,58 +286,46 @@ def suggest(
     """
     if run.record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
-    is_probe = _is_probe(run)
-    steps = []
-    if is_probe:
-        steps.append(
-            "the same command without --features=frozen trains the encoder."
-        )
     leads = {
         name: interval
         for name, other in baselines.items()
         if (interval := difference_interval(run, other))
     }
     ahead = [name for name, (_, high) in leads.items() if high < 0]
+    trains = not _is_probe(run)
     majority_score = majority(run)
     has_learned = majority_score is None or run.score > majority_score + 0.05
-    if ahead and not is_probe:
-        advice = "stay with it"
-        if PROBE in ahead:
-            advice = "--features=frozen gives it"
-        steps.append(
-            f"what was trained is worse than {' and '.join(ahead)}: {advice}; "
-            f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
-            "another rate."
-        )
-    elif not has_learned and not is_probe:
-        steps.append(
-            "it has not learned: another rate, such as "
-            f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
-        )
-    elif has_learned and any(low <= 0 for low, _ in leads.values()):
-        steps.append(
-            "more labelled texts would tell whether training is worth it; "
-            "until then the cheapest of these may do."
-        )
-    if cut_share > CUT_SHARE:
-        keep_ends = "--long_texts=head_tail, or "
-        if settings.long_texts == "head_tail":
-            keep_ends = ""
-        steps.append(
-            f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
-            "--max_length."
-        )
-    if is_probe:
-        return steps
-    if run.record["best_epoch"] == run.record["epochs_run"]:
-        steps.append(
-            "the last epoch was the best: "
-            f"--max_epochs={2 * settings.max_epochs}."
-        )
+    advice = "--features=frozen gives it" if PROBE in ahead else "stay with it"
+    more_epochs = f"--max_epochs={2 * settings.max_epochs}"
+    keep_ends = "--long_texts=head_tail, or "
+    if settings.long_texts == "head_tail":
+        keep_ends = ""
     change = "--trainable_layers=all trains everything"
     if settings.trains_everything:
         change = (
             "--trainable_layers=2 trains the last two blocks alone, several "
             "times faster"
         )
-    return [*steps, f"{change}; --seed=1 shows how much chance there is."]
+    steps = {
+        "the same command without --features=frozen trains the encoder.": (
+            not trains
+        ),
+        f"what was trained is worse than {' and '.join(ahead)}: {advice}; or "
+        f"more updates, {more_epochs}, or another rate.": trains and ahead,
+        "it has not learned: another rate, such as "
+        f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}.": (
+            trains and not ahead and not has_learned
+        ),
+        "more labelled texts would tell whether training is worth it; until "
+        "then the cheapest of these may do.": (
+            not (trains and ahead)
+            and has_learned
+            and any(low <= 0 for low, _ in leads.values())
+        ),
+        f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
+        "--max_length.": cut_share > CUT_SHARE,
+        f"the last epoch was the best: {more_epochs}.": trains
+        and run.record["best_epoch"] == run.record["epochs_run"],
+        f"{change}; --seed=1 shows how much chance there is.": trains,
+    }
+    return [step for step, applies in steps.items() if applies]

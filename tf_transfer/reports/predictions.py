@@ -31,13 +31,13 @@ OUTSIDE = 0  # the tag of a word that is in no entity
 
 
 def read_arrays(
-    directory: records.RunDirectory, result: dict[str, Any], kind: str
-) -> dict[str, np.ndarray] | None:
-    """What a finished run stored of a split; None if it stored nothing.
+    directory: records.RunDirectory, result: dict[str, Any] | None, kind: str
+) -> dict[str, np.ndarray]:
+    """What a finished run stored of a split; {} if it stored nothing.
 
     Args:
         directory: of the run.
-        result: what its `result.json` says.
+        result: what its `result.json` says, if there is one.
         kind: `test` or `validation`.
 
     Returns:
@@ -48,8 +48,8 @@ def read_arrays(
     Raises:
         Damaged, OSError, ValueError and others: they cannot be read.
     """
-    if PREDICTIONS not in result["sha256"]:
-        return None
+    if result is None or PREDICTIONS not in result["sha256"]:
+        return {}
     with np.load(directory.check_file(PREDICTIONS, result)) as arrays:
         return {
             name.removeprefix(f"{kind}_"): arrays[name]
@@ -113,8 +113,7 @@ class Predictions:
         folder = os.path.join(self.root, record["path"])
         directory = records.RunDirectory(folder, None)
         try:
-            result = directory.result() or {"sha256": {}}
-            return read_arrays(directory, result, kind) or {}
+            return read_arrays(directory, directory.result(), kind)
         except (
             json_files.Damaged,
             OSError,

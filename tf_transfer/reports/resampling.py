@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
 from tf_transfer.data import metrics
 from tf_transfer.reports.reading import Record
@@ -42,7 +43,8 @@ def describe(
     labels, logits = arrays["labels"], arrays["logits"]
     is_score = np.issubdtype(labels.dtype, np.floating)
     outputs = logits[:, 0] if is_score else metrics.decide(logits)
-    times = np.vstack([np.ones(len(labels)), draw(len(labels), RESAMPLES)])
+    once = np.ones_like(labels, np.int64)
+    times = np.vstack([once, draw(len(labels), RESAMPLES)])
     values, counts = np.unique(labels, return_counts=True)
     usual = np.full_like(outputs, values[counts.argmax()])
     both = np.stack([outputs, usual])
@@ -99,14 +101,7 @@ def _f1(
 def _matthews(
     labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
 ) -> np.ndarray:
-    labels, outputs = labels == 1, outputs == 1
-    examples = len(labels)
-    hit = _count(times, outputs & labels)
-    chosen, true = _count(times, outputs), _count(times, labels)
-    return _ratio(
-        examples * hit - chosen * true,
-        np.sqrt(chosen * true * (examples - chosen) * (examples - true)),
-    )
+    return _pearson(1.0 * (labels == 1), 1.0 * (outputs == 1), times)
 
 
 def _count(times: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -115,46 +110,29 @@ def _count(times: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 def _pearson(
-    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
+    labels: np.ndarray,
+    outputs: np.ndarray,
+    times: np.ndarray,
+    prepare: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
+    rows = np.stack([*map(np.arange(len(labels)).repeat, times)])
+    drawn = (prepare(values[rows]) for values in (labels, *outputs))
+    first, *others = (v - v.mean(axis=1, keepdims=True) for v in drawn)
+    norm = functools.partial(np.linalg.norm, axis=1)
     return np.stack(
-        [_correlation(labels[None], row[None], times) for row in outputs], 1
+        [
+            _ratio((first * other).sum(axis=1), norm(first) * norm(other))
+            for other in others
+        ],
+        axis=1,
     )
 
 
 def _spearman(
     labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
 ) -> np.ndarray:
-    ranks = _ranks(labels, times)
-    return np.stack(
-        [_correlation(ranks, _ranks(row, times), times) for row in outputs], 1
-    )
-
-
-def _ranks(values: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The average rank of each example's value within each sample."""
-    _, kind = np.unique(values, return_inverse=True)
-    order = np.argsort(kind, kind="stable")
-    begins = np.flatnonzero(np.diff(kind[order], prepend=-1))
-    equal = np.add.reduceat(times[:, order], begins, axis=1)
-    below = np.cumsum(equal, axis=1) - equal
-    return (below + (equal + 1) / 2)[:, kind]
-
-
-def _correlation(
-    first: np.ndarray, second: np.ndarray, times: np.ndarray
-) -> np.ndarray:
-    examples = times.shape[1]
-    first = first - (times * first).sum(axis=1, keepdims=True) / examples
-    second = second - (times * second).sum(axis=1, keepdims=True) / examples
-    weighted = times * first
-    return _ratio(
-        (weighted * second).sum(axis=1),
-        np.sqrt(
-            (weighted * first).sum(axis=1)
-            * (times * second * second).sum(axis=1)
-        ),
-    )
+    ranks = functools.partial(scipy.stats.rankdata, axis=1)
+    return _pearson(labels, outputs, times, ranks)
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
