@@ -107,7 +107,14 @@ def main(argv: Sequence[str]) -> None:
     # The records stay to the end: looking through them for garbage, again and
     # again, took a quarter of the time of a report of 5,000 runs.
     gc.disable()
-    summary = summary_lib.merge([_summarize(one) for one in roots])
+    summary = summary_lib.merge(
+        [
+            summary_lib.read(one)
+            if os.path.isfile(one)
+            else summary_lib.summarize_folder(one, shows_progress=True)
+            for one in roots
+        ]
+    )
     gc.freeze()
     gc.enable()
     print(summary_lib.format_runs(summary["runs"][:SHOWN_RUNS]))
@@ -126,13 +133,6 @@ def main(argv: Sequence[str]) -> None:
     if os.path.isdir(root):
         _write_overview(page, root)
         print(f"To look closer: tensorboard --logdir {root}")
-
-
-def _summarize(root: str) -> summary_lib.Summary:
-    """The summary of a folder of runs, or the one that a file holds."""
-    if os.path.isfile(root):
-        return summary_lib.read(root)
-    return summary_lib.summarize_folder(root, shows_progress=True)
 
 
 def _parse_seconds(word: str) -> float:
@@ -178,8 +178,9 @@ def compose(
     from tf_transfer.reports import page  # loads pandas and matplotlib
     from tf_transfer.reports import study
 
-    studies = study.collect(summary, published_folder, options)
-    return page.make_page(studies, summary)
+    return page.make_page(
+        study.collect(summary, published_folder, options), summary
+    )
 
 
 # === Writing ===

@@ -10,8 +10,9 @@ import dataclasses
 import json
 import math
 import os
+import pathlib
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
 
@@ -171,9 +172,8 @@ def read(path: str) -> Paper:
         UserError: the file, or an entry of it, is not as it should be.
     """
     try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        content = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read: {error}.") from None
     claims: list[Claim] = []
     for own in content.get("claim", ()):
@@ -276,13 +276,9 @@ def find_file(
         experiment: such as `glue`.
         name: of the file.
     """
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    beside = os.path.join(os.path.dirname(package), "experiments")
-    for parent in (folder, beside):
-        path = os.path.join(parent, experiment, name)
-        if os.path.isfile(path):
-            return path
-    return None
+    beside = pathlib.Path(__file__).absolute().parents[2] / "experiments"
+    paths = [os.path.join(top, experiment, name) for top in (folder, beside)]
+    return next(filter(os.path.isfile, paths), None)
 
 
 def read_published(folder: str, experiment: str) -> dict[str, Any]:
@@ -290,8 +286,7 @@ def read_published(folder: str, experiment: str) -> dict[str, Any]:
     path = find_file(folder, experiment, "published.json")
     if path is None:
         return {}
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
 
 
 # === What is not the paper's ===
@@ -389,7 +384,7 @@ def _show(value: Any) -> str:
 
 
 def unlike_sizes(
-    sizes: Iterable[Mapping[str, int]], official: Mapping[str, int] | None
+    sizes: Collection[Mapping[str, int]], official: Mapping[str, int] | None
 ) -> list[str]:
     """Which splits are not as large as the paper's, in words.
 
@@ -400,15 +395,13 @@ def unlike_sizes(
     if official is None:
         return ["the paper has no such data"]
     words = []
-    distinct = {frozenset(ours.items()): ours for ours in sizes}
     for split, size in official.items():
-        here = {size_of(ours, split) for ours in distinct.values()}
-        wrong = {n for n in here if abs(n - size) > SIZES_ALIKE * size}
+        here = sorted({size_of(ours, split) for ours in sizes})
+        wrong = [n for n in here if abs(n - size) > SIZES_ALIKE * size]
         if wrong:
-            counts = " or ".join(f"{n:,}" for n in sorted(wrong))
             words.append(
-                f"{counts} examples in {split.replace('_', ' ')} "
-                f"(paper: {size:,})"
+                f"{' or '.join(f'{n:,}' for n in wrong)} examples in "
+                f"{split.replace('_', ' ')} (paper: {size:,})"
             )
     return words
 
@@ -432,7 +425,6 @@ def is_same(ours: Any, theirs: Any) -> bool:
     """Whether a setting is as wanted; of a list, whether it is one of them."""
     if isinstance(theirs, list | tuple):
         return any(is_same(ours, value) for value in theirs)
-    numbers = (int, float)
-    if isinstance(ours, numbers) and isinstance(theirs, numbers):
+    if isinstance(ours, int | float) and isinstance(theirs, int | float):
         return math.isclose(ours, theirs, rel_tol=1e-9)
     return str(ours) == str(theirs)

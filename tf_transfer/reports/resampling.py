@@ -118,10 +118,12 @@ def _pearson(
     rows = np.stack([*map(np.arange(len(labels)).repeat, times)])
     drawn = (prepare(values[rows]) for values in (labels, *outputs))
     first, *others = (v - v.mean(axis=1, keepdims=True) for v in drawn)
-    norm = functools.partial(np.linalg.norm, axis=1)
     return np.stack(
         [
-            _ratio((first * other).sum(axis=1), norm(first) * norm(other))
+            _ratio(
+                (first * other).sum(axis=1),
+                np.sqrt((first**2).sum(axis=1) * (other**2).sum(axis=1)),
+            )
             for other in others
         ],
         axis=1,

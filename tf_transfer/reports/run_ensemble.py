@@ -99,6 +99,7 @@ def _read_member(path: str) -> tuple[ensembles.Member, list[str]]:
     elif len(output[0]) != len(output[1]):
         problem = "labels words, and sentences have several"
     else:
-        names = [name for name in record["metrics"] if name in metrics.METRICS]
-        return stacking_ensembles.make_member(record, output), names
+        return stacking_ensembles.make_member(record, output), [
+            name for name in record["metrics"] if name in metrics.METRICS
+        ]
     raise UserError(f"--run={path}: {problem}. It cannot be in an ensemble.")

@@ -139,11 +139,15 @@ def merge(summaries: Sequence[Summary]) -> Summary:
 
 def _describe(runs: Sequence[Record], day: str) -> dict[str, Any]:
     """When, where and by which code some runs were made."""
+    versions = collections.defaultdict(set)
+    for run in runs:
+        for package, version in run["versions"].items():
+            versions[package].add(version or "none")
     return {
         "on": day,
         "machine": _describe_machines(runs),
         "commits": sorted({r["commit"] for r in runs if r["commit"]}),
-        "versions": _join_versions(runs),
+        "versions": {n: ", ".join(sorted(v)) for n, v in versions.items()},
     }
 
 
@@ -255,15 +259,6 @@ def read(path: str) -> Summary:
     return summary
 
 
-def _join_versions(runs: Iterable[Record]) -> dict[str, str]:
-    """Each package's versions over the runs, as one string."""
-    versions: dict[str, set[str]] = {}
-    for record in runs:
-        for package, version in record["versions"].items():
-            versions.setdefault(package, set()).add(version or "none")
-    return {name: ", ".join(sorted(used)) for name, used in versions.items()}
-
-
 def _describe_machines(runs: Iterable[Record]) -> str:
     """The machines of the runs, in words."""
     starts: dict[str, set[str]] = {}
@@ -319,9 +314,10 @@ def format_runs(runs: Iterable[Record]) -> str:
 
 
 def _format_run(record: Record) -> tuple[str, ...]:
-    def score(split: str) -> str:
-        return f"{record[split]:.4f}" if record[split] is not None else "-"
-
+    validation, test = (
+        "-" if record[split] is None else f"{record[split]:.4f}"
+        for split in ("validation", "test")
+    )
     seconds = record["seconds_per_epoch"]
     trained, total = record["trainable_parameters"], record["total_parameters"]
     cached = " cached" if record["cached"] else ""
@@ -332,8 +328,8 @@ def _format_run(record: Record) -> tuple[str, ...]:
         str(record["key"].get("batch_size", "-")),
         str(record["seed"]),
         record["metric"],
-        score("validation"),
-        score("test"),
+        validation,
+        test,
         str(record["epochs_run"]),
         f"{seconds:.1f}" if seconds else "-",
         f"{trained:,}" if trained is not None else "-",
