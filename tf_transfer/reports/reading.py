@@ -89,12 +89,8 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         raise UserError(f"{root}: no such folder. Give the --out of your runs.")
     runs: dict[str, Record] = {}
     left_out: list[tuple[str, str]] = []
-
-    def leave_out(error: OSError) -> None:
-        path = os.path.relpath(error.filename or root, root)
-        left_out.append((path, f"cannot be read: {error.strerror}"))
-
-    for folder, folders, files in os.walk(root, onerror=leave_out):
+    errors: list[OSError] = []
+    for folder, folders, files in os.walk(root, onerror=errors.append):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
         if {"config.json", "result.json"}.isdisjoint(files):
             continue
@@ -108,6 +104,13 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         first = runs.setdefault(identify(record), record)
         if first is not record:
             left_out.append((path, f"is the same run as {first['path']}"))
+    left_out += [
+        (
+            os.path.relpath(error.filename or root, root),
+            f"cannot be read: {error.strerror}",
+        )
+        for error in errors
+    ]
     shown = []
     copies = find_copies(runs.values())
     tested = _share_tested(runs.values())

@@ -35,18 +35,20 @@ def describe(
         error over texts of the score less that of the majority baseline, in
         points); {} where a run has no predictions, or another kind of metric.
     """
-    is_of_words = "token_f1" in record["metrics"]
-    if record["metric"] not in SCORES or record["folds"] or is_of_words:
-        return {}
-    if not len(arrays.get("ids", ())):
+    if (
+        not len(arrays.get("ids", ()))
+        or record["metric"] not in SCORES
+        or record["folds"]
+        or "token_f1" in record["metrics"]  # of words
+    ):
         return {}
     labels, logits = arrays["labels"], arrays["logits"]
     is_score = np.issubdtype(labels.dtype, np.floating)
     outputs = logits[:, 0] if is_score else metrics.decide(logits)
-    once = np.ones_like(labels, np.int64)
-    times = np.vstack([once, draw(len(labels), RESAMPLES)])
-    values, counts = np.unique(labels, return_counts=True)
-    usual = np.full_like(outputs, values[counts.argmax()])
+    times = np.vstack(
+        [np.ones_like(arrays["ids"]), draw(len(labels), RESAMPLES)]
+    )
+    usual = np.full_like(outputs, scipy.stats.mode(labels).mode)
     both = np.stack([outputs, usual])
     scores = 100 * SCORES[record["metric"]](labels, both, times)
     digest = hashlib.sha256(arrays["ids"].tobytes() + labels.tobytes())

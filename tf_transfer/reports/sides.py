@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tf_transfer.reports import claims
 from tf_transfer.reports import frames
-from tf_transfer.reports.claims import Group
-from tf_transfer.reports.claims import is_same
-from tf_transfer.reports.claims import Paper
-from tf_transfer.reports.claims import plain
 from tf_transfer.utils import selection
 
 CACHING = ("frozen_prefix", "cache_dtype")
@@ -99,7 +96,7 @@ def list_peers(
     names = _names(others) - {"lr", *CACHING}
     taken = {*_combine((m for side in chosen for m in side), names)}
     return chosen + [
-        _at(side, [_best_rate(side)])
+        _keep_best_rate(side)
         for values, side in _combine(others, names).items()
         if values not in taken
     ]
@@ -110,18 +107,20 @@ def take_rows(runs: pd.DataFrame, side: Iterable[Repeats]) -> pd.DataFrame:
     return runs.take(sorted(row for repeats in side for row in repeats.rows))
 
 
-def select(runs: pd.DataFrame, wanted: Group) -> pd.DataFrame:
+def select(runs: pd.DataFrame, wanted: claims.Group) -> pd.DataFrame:
     """The runs that have some settings; a setting that a run lacks differs."""
     return take_rows(runs, _filter(list_repeats(runs), wanted))
 
 
-def _filter(side: Iterable[Repeats], wanted: Group) -> list[Repeats]:
+def _filter(side: Iterable[Repeats], wanted: claims.Group) -> list[Repeats]:
     return [
         repeats
         for repeats in side
         if all(
             name in repeats.settings
-            and is_same(repeats.settings[name], resolve(value, repeats.blocks))
+            and claims.is_same(
+                repeats.settings[name], resolve(value, repeats.blocks)
+            )
             for name, value in wanted.items()
         )
     ]
@@ -141,7 +140,9 @@ class NotFound(Exception):
 
 
 def choose_sides(
-    repeats: Sequence[Repeats], paper: Paper, groups: Sequence[Group]
+    repeats: Sequence[Repeats],
+    paper: claims.Paper,
+    groups: Sequence[claims.Group],
 ) -> list[list[Repeats]]:
     """The runs of each side of a comparison on one task.
 
@@ -203,7 +204,9 @@ def _prefer_live(side: list[Repeats]) -> list[Repeats]:
 
 
 def _agree_on(
-    sides: Sequence[list[Repeats]], paper: Paper, fixed: Sequence[set[str]]
+    sides: Sequence[list[Repeats]],
+    paper: claims.Paper,
+    fixed: Sequence[set[str]],
 ) -> list[list[Repeats]]:
     """Of each side, the runs at settings that all sides have.
 
@@ -261,26 +264,26 @@ def _best_for_all(
         settled: the sides at each of the settings.
     """
     *_, last = settled
-    try:
-        means = [
-            selection.means_over_seeds(
-                {
-                    combination: _scores(_keep_best_rate(sides[number]))
-                    for combination, sides in settled.items()
-                }
-            )
-            for number in range(len(settled[last]))
-        ]
-    except NotFound:
+    best = {
+        combination: [*map(_keep_best_rate, sides)]
+        for combination, sides in settled.items()
+    }
+    if not all(map(all, best.values())):
         return last
-    totals = {at: sum(of_side[at] for of_side in means) for at in settled}
+    means = [
+        selection.means_over_seeds(
+            {at: _scores(sides[number]) for at, sides in best.items()}
+        )
+        for number in range(len(best[last]))
+    ]
+    totals = {at: sum(of_side[at] for of_side in means) for at in best}
     if np.isnan([*totals.values()]).any():
         return last
     return max(totals, key=lambda combination: totals[combination])
 
 
 def _settle(
-    side: list[Repeats], paper: Paper, names: set[str]
+    side: list[Repeats], paper: claims.Paper, names: set[str]
 ) -> list[Repeats]:
     """Of a side, the runs with one value of each of some settings.
 
@@ -293,7 +296,9 @@ def _settle(
     def rank(members: list[Repeats]) -> tuple[int, int, int]:
         rates = {repeats.lr for repeats in members}
         settings = members[0].settings
-        alike = sum(is_same(settings.get(n), v) for n, v in published.items())
+        alike = sum(
+            claims.is_same(settings.get(n), v) for n, v in published.items()
+        )
         return len(rates), alike, _count_seeds(members)
 
     parts = _combine(side, names)
@@ -317,7 +322,7 @@ def _count_seeds(side: Iterable[Repeats]) -> int:
 
 
 def _published(
-    side: Sequence[Repeats], paper: Paper, names: set[str]
+    side: Sequence[Repeats], paper: claims.Paper, names: set[str]
 ) -> dict[str, Any]:
     """What the paper has of some settings with the encoder of a side."""
     settings = paper.settings_on(side[0].model)
@@ -341,20 +346,26 @@ def _names(side: Iterable[Repeats]) -> set[str]:
 
 
 def _choose_rates(
-    sides: Sequence[list[Repeats]], paper: Paper
+    sides: Sequence[list[Repeats]], paper: claims.Paper
 ) -> list[list[Repeats]]:
     """Of each side, the runs at the rate that is best on validation."""
     rates = [{repeats.lr for repeats in side} for side in sides]
-    if paper.rates and all(set(paper.rates) <= tried for tried in rates):
+    has_published = all(set(paper.rates) <= tried for tried in rates)
+    if has_published:
         sides = [_at(side, paper.rates) for side in sides]
-    elif len({len(tried) for tried in rates}) > 1:
-        shared = set.intersection(*rates)
-        best = {repeats.lr for s in sides for repeats in _keep_best_rate(s)}
-        # Without the best rate of a side, the others do not stand for it.
-        if not best <= shared:
-            counts = " and ".join(str(len(tried)) for tried in rates)
-            raise NotFound(f"{counts} rates were tried on the sides")
-    return [*map(_keep_best_rate, sides)]
+    chosen = [*map(_keep_best_rate, sides)]
+    if not all(chosen):
+        raise NotFound("several rates, which nothing validates,")
+    counts = [len(tried) for tried in rates]
+    best = {repeats.lr for side in chosen for repeats in side}
+    # Without the best rate of a side, the others do not stand for it.
+    if not (
+        has_published or len({*counts}) == 1 or best <= set.intersection(*rates)
+    ):
+        raise NotFound(
+            f"{' and '.join(map(str, counts))} rates were tried on the sides"
+        )
+    return chosen
 
 
 def _at(side: Iterable[Repeats], rates: Iterable[float]) -> list[Repeats]:
@@ -362,23 +373,18 @@ def _at(side: Iterable[Repeats], rates: Iterable[float]) -> list[Repeats]:
 
 
 def _keep_best_rate(side: list[Repeats]) -> list[Repeats]:
-    rate = _best_rate(side)
-    if np.isnan(rate):
-        raise NotFound("several rates, which nothing validates,")
-    return _at(side, [rate])
+    """Those at the rate that is best on validation.
 
-
-def _best_rate(side: list[Repeats]) -> float:
-    """The best on validation; nan of several that nothing validates."""
+    None of several rates that nothing validates.
+    """
     scored = {
         rate: _scores(_at(side, [rate]))
         for rate in sorted({repeats.lr for repeats in side})
     }
-    if len(scored) == 1:
-        return side[0].lr
-    if any(np.isnan(score) for runs in scored.values() for _, score in runs):
-        return math.nan
-    return selection.best_on_validation(scored)
+    scores = [score for _, score in _scores(side)]
+    if len(scored) > 1 and np.isnan(scores).any():
+        return []
+    return _at(side, [selection.best_on_validation(scored)])
 
 
 def _scores(side: Iterable[Repeats]) -> list[tuple[int, float]]:
@@ -386,6 +392,6 @@ def _scores(side: Iterable[Repeats]) -> list[tuple[int, float]]:
     return [pair for repeats in side for pair in repeats.scores]
 
 
-def describe(group: Group) -> str:
+def describe(group: claims.Group) -> str:
     """Settings in words: `trainable_layers=4, lr=0.001`."""
-    return ", ".join(f"{name}={plain(v)}" for name, v in group.items())
+    return ", ".join(f"{name}={claims.plain(v)}" for name, v in group.items())

@@ -116,18 +116,15 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     tested = {
         reading.texts_of(r) for r in runs.values() if r["test"] is not None
     }
-    copies = reading.find_copies(runs.values())
-    records = []
-    for record in runs.values():
-        if record["path"] in copies:
-            named[record["path"]] = copies[record["path"]]
-        elif record["test"] is None and reading.texts_of(record) in tested:
-            named[record["path"]] = (
-                "has no test score, as others on its texts have; report both "
-                "from their run directories to compare them on validation"
-            )
-        else:
-            records.append(record)
+    untested = {
+        r["path"]: "has no test score, as others on its texts have; report "
+        "both from their run directories to compare them on validation"
+        for r in runs.values()
+        if r["test"] is None and reading.texts_of(r) in tested
+    }
+    dropped = {**untested, **reading.find_copies(runs.values())}
+    records = [r for r in runs.values() if r["path"] not in dropped]
+    named |= dropped
     shown = {record["path"] for record in records}
     return {
         "version": VERSION,
