@@ -308,8 +308,8 @@ def list_differences(
         encoder: of the claim, if it is about one.
     """
     columns = (runs.group, runs.task, runs.model, runs.sizes, runs.settings)
-    distinct = {group: row for group, *row in zip(*columns)}  # but for seeds
-    rows = [*distinct.values()]
+    # One row for all seeds.
+    rows = [*{group: row for group, *row in zip(*columns)}.values()]
     asked = wanted or {}
     differences = []
     for task, model in sorted({(task, model) for task, model, *_ in rows}):

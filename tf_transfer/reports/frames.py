@@ -103,11 +103,9 @@ def runs_frame(
     ranked = sorted(sizes.index, key=lambda text: (-sizes[text], text))
     letters = {text: letters_of(rank) for rank, text in enumerate(ranked)}
     frame["study"] = [letters.get(text, "") for text in texts]
-    columns = ["study", "task", "data_identity", "approach"]
+    settings = frame.settings.map(dump).rename("settings_text")
     frame["group"] = frame.groupby(
-        [frame[name] for name in columns]
-        + [frame.settings.map(dump).rename("settings_text")],
-        sort=True,
+        ["study", "task", "data_identity", "approach", settings], sort=True
     ).ngroup()
     alike = _are_as_most(frame, ~frame.mixed, "environment")
     frame.loc[~alike, "seconds_per_epoch"] = np.nan

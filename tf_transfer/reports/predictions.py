@@ -110,8 +110,9 @@ class Predictions:
 
     def _read(self, record: Record, kind: str) -> dict[str, np.ndarray]:
         """See `read_arrays`; {} if there are none, or damaged ones."""
-        folder = os.path.join(self.root, record["path"])
-        directory = records.RunDirectory(folder, None)
+        directory = records.RunDirectory(
+            os.path.join(self.root, record["path"]), None
+        )
         try:
             return read_arrays(directory, directory.result(), kind)
         except (
@@ -167,8 +168,9 @@ def _score_majority(
             if prefix + metric != name or not len(labels):
                 continue
             if f"{prefix}token_f1" in record["metrics"]:
-                is_outside = metric == "accuracy" and labels == OUTSIDE
-                scores[name] = float(np.mean(is_outside))
+                scores[name] = float(
+                    np.mean(metric == "accuracy" and labels == OUTSIDE)
+                )
             elif metric in metrics.METRICS:
                 scores[name] = metrics.majority(metric, labels)
     if record["task"] == "cs224n":

@@ -6,7 +6,6 @@ again, and seen to be stale, without the runs.
 
 import collections
 import hashlib
-import itertools
 import json
 import time
 from collections.abc import Iterable
@@ -19,6 +18,10 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 VERSION = 5
+UNTESTED = (
+    "has no test score, as others on its texts have; report both from their "
+    "run directories to compare them on validation"
+)
 
 Summary = dict[str, Any]
 
@@ -74,13 +77,11 @@ def summarize(
     ]
     ensembles: list[Record] = []
     left_out = list(left_out)
-    by_experiment = sorted(runs, key=lambda record: record["experiment"])
-    for experiment, members in itertools.groupby(
-        by_experiment, lambda record: record["experiment"]
-    ):
+    for experiment in sorted({record["experiment"] for record in runs}):
         join = getattr(study.module_of(experiment), "ensembles", None)
         if join is not None:
-            joined, refused = join(list(members), predictions)
+            members = [r for r in runs if r["experiment"] == experiment]
+            joined, refused = join(members, predictions)
             ensembles += joined
             left_out += refused
     left_out += [
@@ -116,15 +117,18 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     tested = {
         reading.texts_of(r) for r in runs.values() if r["test"] is not None
     }
+    copies = reading.find_copies(runs.values())
     untested = {
-        r["path"]: "has no test score, as others on its texts have; report "
-        "both from their run directories to compare them on validation"
-        for r in runs.values()
-        if r["test"] is None and reading.texts_of(r) in tested
+        identity: record["path"]
+        for identity, record in runs.items()
+        if record["test"] is None and reading.texts_of(record) in tested
     }
-    dropped = {**untested, **reading.find_copies(runs.values())}
-    records = [r for r in runs.values() if r["path"] not in dropped]
-    named |= dropped
+    records = [
+        record
+        for identity, record in runs.items()
+        if identity not in untested and record["path"] not in copies
+    ]
+    named |= {**dict.fromkeys(untested.values(), UNTESTED), **copies}
     shown = {record["path"] for record in records}
     return {
         "version": VERSION,
