@@ -187,8 +187,14 @@ def describe(
         profile: what `depth_profile.json` says, if there is one.
     """
     task, approach = run.record["task"], run.record["approach"]
+    leads = _find_leads(run, baselines)
     rows = [
-        (name, one.metric, format_score(one), _lead(run, one))
+        (
+            name,
+            one.metric,
+            format_score(one),
+            _show_lead(*leads[name]) if name in leads else "",
+        )
         for name, one in {f"{task}, {approach}": run, **baselines}.items()
     ]
     majority_score = majority(run)
@@ -201,7 +207,7 @@ def describe(
         f"In brackets: {LEVEL:.0%} intervals over "
         f"{'sentences' if run.is_tagged else 'texts'}. Training took "
         f"{formatting.duration(run.record['train_seconds'])}.",
-        *(_compare(run, name, other) for name, other in baselines.items()),
+        *(_compare(run, name, *lead) for name, lead in leads.items()),
         "" if profile is None else tell_profile(profile),
         *(f"Next: {step}" for step in next_steps),
         f"To predict: {predict}",
@@ -218,28 +224,33 @@ def format_score(run: Scored, name: str = "") -> str:
     return f"{run.score:.1f} ({name}{low:.1f} to {high:.1f})"
 
 
-def _lead(run: Scored, other: Scored) -> str:
-    """How much more or less than the run another scores, with the interval."""
-    interval = difference_interval(run, other)
-    if interval is None:
-        return ""
-    lead, (low, high) = run.score - other.score, interval
+def _find_leads(
+    run: Scored, baselines: Mapping[str, Scored]
+) -> dict[str, tuple[float, float, float]]:
+    """The run's lead over each baseline on the same texts, and its interval."""
+    return {
+        name: (run.score - other.score, *interval)
+        for name, other in baselines.items()
+        if (interval := difference_interval(run, other))
+    }
+
+
+def _show_lead(lead: float, low: float, high: float) -> str:
+    """How much more or less than the run a baseline scores."""
     if lead < 0:
         return f"{-lead:.1f} points more ({-high:.1f} to {-low:.1f})"
     return f"{lead:.1f} points less ({low:.1f} to {high:.1f})"
 
 
-def _compare(run: Scored, name: str, other: Scored) -> str:
+def _compare(
+    run: Scored, name: str, lead: float, low: float, high: float
+) -> str:
     """What the run brings beyond a baseline, in a sentence."""
-    interval = difference_interval(run, other)
-    if interval is None:
-        return ""
     what = "The frozen encoder" if _is_probe(run) else "Training"
-    lead = run.score - other.score
     gain = f"brings {lead:.1f} points beyond {name}"
     if lead < 0:
         gain = f"loses {-lead:.1f} points to {name}"
-    if interval[0] <= 0 <= interval[1]:
+    if low <= 0 <= high:
         gain += f", which of {len(run.ids):,} texts may be chance"
     return f"{what} {gain}."
 
@@ -286,12 +297,8 @@ def suggest(
     """
     if run.record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
-    leads = {
-        name: interval
-        for name, other in baselines.items()
-        if (interval := difference_interval(run, other))
-    }
-    ahead = [name for name, (_, high) in leads.items() if high < 0]
+    leads = _find_leads(run, baselines)
+    ahead = [name for name, (_, _, high) in leads.items() if high < 0]
     trains = not _is_probe(run)
     majority_score = majority(run)
     has_learned = majority_score is None or run.score > majority_score + 0.05
@@ -320,7 +327,7 @@ def suggest(
         "then the cheapest of these may do.": (
             not (trains and ahead)
             and has_learned
-            and any(low <= 0 for low, _ in leads.values())
+            and any(low <= 0 for _, low, _ in leads.values())
         ),
         f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
         "--max_length.": cut_share > CUT_SHARE,

@@ -215,17 +215,11 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
     if isinstance(measure, str):
         measure = (measure, measure)
     lists = {
-        name: value if isinstance(value, list | tuple) else [value]
+        name: tuple(value) if isinstance(value, list) else (value,)
         for name, value in entry.items()
         if name in LISTS
     }
-    claim = Claim(
-        **{
-            **entry,
-            **{name: tuple(value) for name, value in lists.items()},
-            "measure": tuple(measure),
-        }
-    )
+    claim = Claim(**{**entry, **lists, "measure": tuple(measure)})
     problems = {
         f"kind is one of {', '.join(KINDS)}": claim.kind not in KINDS,
         f"over is one of {', '.join(OVER)}": claim.over not in OVER,

@@ -149,9 +149,12 @@ def _make_row(record: Record) -> dict[str, Any]:
         if "combine" in settings:  # not said where it is the same
             settings.setdefault("head_combine", settings["combine"])
     scored = "validation" if record["test"] is None else "test"
-    unpaid = 0.0
-    if record["cached"]:  # as if it had built its prefix itself
-        unpaid = record["prefix_build_seconds"] - record["prefix_seconds"]
+    # A run counts as if it had built its prefix itself.
+    unpaid = (
+        record["prefix_build_seconds"] - record["prefix_seconds"]
+        if record["cached"]
+        else 0.0
+    )
     copied = (
         "path experiment task data blocks metric approach cached lr seed"
         " sizes epochs_run stop_reason"

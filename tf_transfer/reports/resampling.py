@@ -75,9 +75,8 @@ def draw(examples: int, resamples: int) -> np.ndarray:
 
     Samples are drawn with replacement.
     """
-    generator = np.random.default_rng(0)
     share = np.full(examples, 1 / examples)
-    return generator.multinomial(examples, share, resamples)
+    return np.random.default_rng(0).multinomial(examples, share, resamples)
 
 
 # === Metrics of many samples at once ===
@@ -140,7 +139,6 @@ def _spearman(
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    above = np.asarray(above, np.float64)
     return np.divide(above, below, np.zeros_like(above), where=below > 1e-12)
 
 

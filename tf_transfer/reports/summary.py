@@ -178,8 +178,8 @@ def to_json(summary: Summary) -> str:
         "runs": "[\n" + ",\n".join(lines) + "\n]",
         "left_out": _dump(summary["left_out"]),
     }
-    body = ",\n".join(f'"{name}":{field}' for name, field in fields.items())
-    text = body + "\n}\n"
+    parts = (f'"{name}":{field}' for name, field in fields.items())
+    text = ",\n".join(parts) + "\n}\n"
     return f'{{\n"sha256":"{_hash(text)}",\n{text}'
 
 
