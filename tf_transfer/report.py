@@ -16,6 +16,7 @@ import pathlib
 import re
 import sys
 import textwrap
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
@@ -208,8 +209,7 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
         **_render_pngs(page),
     }
     with files.staged(out) as folder:
-        for name, content in contents.items():
-            _write(os.path.join(folder, name), content)
+        _write(folder, contents)
 
 
 def _write_overview(page: "Page", root: str) -> None:
@@ -231,14 +231,12 @@ def write_document(
 ) -> None:
     """Puts the short form of a report between the marks of a Markdown file."""
     text = read_document(path)
-    folder = os.path.join(os.path.dirname(path), folder_of(text))
-    contents = {
+    beside = {
         "summary.json": summary_lib.to_json(summary).encode(),
         **_render_pngs(page),
     }
-    _write(path, fill_in(text, page).encode())
-    for name, content in contents.items():
-        _write(os.path.join(folder, name), content)
+    _write(os.path.join(os.path.dirname(path), folder_of(text)), beside)
+    pathlib.Path(path).write_text(fill_in(text, page), encoding="utf-8")
 
 
 def read_document(path: str) -> str:
@@ -283,9 +281,11 @@ def _render_pngs(page: "Page") -> dict[str, bytes]:
     }
 
 
-def _write(path: str, content: bytes) -> None:
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    pathlib.Path(path).write_bytes(content)
+def _write(folder: str, contents: Mapping[str, bytes]) -> None:
+    for name, content in contents.items():
+        path = pathlib.Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 if __name__ == "__main__":

@@ -114,8 +114,9 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     shown = []
     copies = find_copies(runs.values())
     tested = _share_tested(runs.values())
-    for path, run in ((run["path"], run) for run in runs.values()):
-        share, is_tested = tested.get(texts_of(run), 1), run["test"] is not None
+    for run in runs.values():
+        path, is_tested = run["path"], run["test"] is not None
+        share = tested.get(texts_of(run), 1)
         if path in copies:
             left_out.append((path, copies[path]))
         elif 0.5 <= share < 1 and not is_tested:
