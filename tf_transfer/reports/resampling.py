@@ -48,7 +48,8 @@ def describe(
     times = np.vstack(
         [np.ones_like(arrays["ids"]), draw(len(labels), RESAMPLES)]
     )
-    usual = np.full_like(outputs, scipy.stats.mode(labels).mode)
+    values, counts = np.unique(labels, return_counts=True)
+    usual = np.full_like(outputs, values[counts.argmax()])
     both = np.stack([outputs, usual])
     scores = 100 * SCORES[record["metric"]](labels, both, times)
     digest = hashlib.sha256(arrays["ids"].tobytes() + labels.tobytes())
@@ -102,12 +103,19 @@ def _f1(
 def _matthews(
     labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
 ) -> np.ndarray:
-    return _pearson(1.0 * (labels == 1), 1.0 * (outputs == 1), times)
+    labels, outputs = labels == 1, outputs == 1
+    examples = len(labels)
+    hit = _count(times, outputs & labels)
+    chosen, true = _count(times, outputs), _count(times, labels)
+    return _ratio(
+        examples * hit - chosen * true,
+        np.sqrt(chosen * true * (examples - chosen) * (examples - true)),
+    )
 
 
 def _count(times: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """How many examples of each sample are in a mask, [samples, models]."""
-    return times @ np.atleast_2d(mask).T.astype(np.float64)
+    return times.astype(float) @ np.atleast_2d(mask).T.astype(float)
 
 
 def _pearson(
