@@ -21,6 +21,7 @@ from absl import flags
 
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
+from tf_transfer.reports import infer
 from tf_transfer.reports import resampling
 from tf_transfer.reports import verdicts
 from tf_transfer.utils import formatting
@@ -100,10 +101,10 @@ SAME_TIME = {
     "relative": True,
 }
 TIME = {"measure": ("seconds", "seconds"), "relative": True, "sign": -1}
-BOTH = (verdicts.AGREES, verdicts.IN_SIGN, verdicts.CONTRADICTS)
-AGREE = (verdicts.AGREES, verdicts.IN_SIGN)
-WRONG_SIZE = (verdicts.AGREES,)
-AGAINST = (verdicts.CONTRADICTS,)
+BOTH = (infer.AGREES, infer.IN_SIGN, infer.CONTRADICTS)
+AGREE = (infer.AGREES, infer.IN_SIGN)
+WRONG_SIZE = (infer.AGREES,)
+AGAINST = (infer.CONTRADICTS,)
 ALIKE, UNLIKE = (1.0, 1.0, 1.0), (1.8, 3.2, 5.6)
 SCENARIOS = (
     Scenario("no difference", SIGN, BOTH),
@@ -405,10 +406,10 @@ def simulate(
         **{
             word: 100 * words.count(word) / len(words)
             for word in (
-                verdicts.AGREES,
-                verdicts.IN_SIGN,
-                verdicts.CONTRADICTS,
-                verdicts.INCONCLUSIVE,
+                infer.AGREES,
+                infer.IN_SIGN,
+                infer.CONTRADICTS,
+                infer.INCONCLUSIVE,
             )
         },
         "false": false,

@@ -58,7 +58,7 @@ def table(root: str) -> str:
         )
         record = group[False, seeds[0]]
         metric = record["metric"]
-        tested: Any = predictions.test(record)
+        tested: Any = predictions.logits(record)
         majority = metrics.majority(metric, tested[1])
         rows.append(
             (

@@ -12,10 +12,11 @@ which gives the same report without the runs; or several of both, as one.
 
 import gc
 import os
+import pathlib
 import re
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
@@ -31,7 +32,6 @@ from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transfer.reports.page import Page
-    from tf_transfer.reports.study import Figure
 
 # The first may name the folder of a document's summary and figures.
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -108,7 +108,14 @@ def main(argv: Sequence[str]) -> None:
     # The records stay to the end: looking through them for garbage, again and
     # again, took a quarter of the time of a report of 5,000 runs.
     gc.disable()
-    summary = summary_lib.merge([_summarize(one) for one in roots])
+    summary = summary_lib.merge(
+        [
+            summary_lib.read(one)
+            if os.path.isfile(one)
+            else summary_lib.summarize_folder(one, shows_progress=True)
+            for one in roots
+        ]
+    )
     gc.freeze()
     gc.enable()
     print(summary_lib.format_runs(summary["runs"][:SHOWN_RUNS]))
@@ -121,26 +128,12 @@ def main(argv: Sequence[str]) -> None:
         root if os.path.isdir(root) else os.path.dirname(root), "report"
     )
     write(page, summary, out)
-    if os.path.isdir(root):
-        _write_overview(page, root)
     if values.document:
         write_document(values.document, page, summary)
     print(f"\nReport: {os.path.join(out, 'report.html')}")
     if os.path.isdir(root):
+        _write_overview(page, root)
         print(f"To look closer: tensorboard --logdir {root}")
-
-
-def _summarize(root: str) -> summary_lib.Summary:
-    """The summary of a folder of runs, or the one that a file holds."""
-    if os.path.isfile(root):
-        return summary_lib.read(root)
-    return summary_lib.summarize_folder(root, _show_progress)
-
-
-def _show_progress(items: Iterable[Any], **options: Any) -> Iterable[Any]:
-    import tqdm
-
-    return tqdm.tqdm(items, leave=False, disable=None, delay=1, **options)
 
 
 def _parse_seconds(word: str) -> float:
@@ -186,8 +179,9 @@ def compose(
     from tf_transfer.reports import page  # loads pandas and matplotlib
     from tf_transfer.reports import study
 
-    studies = study.collect(summary, published_folder, options)
-    return page.make_page(studies, summary)
+    return page.make_page(
+        study.collect(summary, published_folder, options), summary
+    )
 
 
 # === Writing ===
@@ -203,19 +197,19 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
     """
     from tf_transfer.reports import page as lib
 
+    contents = {
+        "report.md": lib.to_markdown(page).encode(),
+        "report.html": lib.to_html(page).encode(),
+        "summary.json": summary_lib.to_json(summary).encode(),
+        **{
+            f"tables/{table.name}.csv": lib.to_csv(table.frame).encode()
+            for table in lib.tables_of(page)
+        },
+        **{f"{figure.name}.svg": figure.svg for figure in lib.figures_of(page)},
+        **_render_pngs(page),
+    }
     with files.staged(out) as folder:
-        os.mkdir(os.path.join(folder, "tables"))
-        _write(folder, "report.md", lib.to_markdown(page))
-        _write(folder, "report.html", lib.to_html(page))
-        _write(folder, "summary.json", summary_lib.to_json(summary))
-        for table in lib.tables_of(page):
-            name = os.path.join("tables", f"{table.name}.csv")
-            _write(folder, name, lib.to_csv(table.frame))
-        for figure in lib.figures_of(page):
-            path = os.path.join(folder, f"{figure.name}.svg")
-            with open(path, "wb") as file:
-                file.write(figure.svg)
-        _write_pngs(folder, lib.first_figures_of(page))
+        _write(folder, contents)
 
 
 def _write_overview(page: "Page", root: str) -> None:
@@ -236,14 +230,13 @@ def write_document(
     path: str, page: "Page", summary: summary_lib.Summary
 ) -> None:
     """Puts the short form of a report between the marks of a Markdown file."""
-    from tf_transfer.reports import page as lib
-
     text = read_document(path)
-    folder = os.path.join(os.path.dirname(path), folder_of(text))
-    os.makedirs(folder, exist_ok=True)
-    _write(os.path.dirname(path), os.path.basename(path), fill_in(text, page))
-    _write(folder, "summary.json", summary_lib.to_json(summary))
-    _write_pngs(folder, lib.first_figures_of(page))
+    beside = {
+        "summary.json": summary_lib.to_json(summary).encode(),
+        **_render_pngs(page),
+    }
+    _write(os.path.join(os.path.dirname(path), folder_of(text)), beside)
+    pathlib.Path(path).write_text(fill_in(text, page), encoding="utf-8")
 
 
 def read_document(path: str) -> str:
@@ -252,8 +245,7 @@ def read_document(path: str) -> str:
     Raises:
         UserError: the file has no marks.
     """
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    text = pathlib.Path(path).read_text(encoding="utf-8")
     if len(MARKED.findall(text)) != 1 or text.count(END) != 1:
         raise UserError(
             f"--document={path}: has no marks for the report. Put the lines "
@@ -279,15 +271,21 @@ def fill_in(text: str, page: "Page") -> str:
     )
 
 
-def _write(folder: str, name: str, text: str) -> None:
-    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-        file.write(text)
+def _render_pngs(page: "Page") -> dict[str, bytes]:
+    """The figures that a document shows, by the names of their files."""
+    from tf_transfer.reports import page as lib
+
+    return {
+        f"{figure.name}.png": figure.render("png")
+        for figure in lib.first_figures_of(page)
+    }
 
 
-def _write_pngs(folder: str, figures: Iterable["Figure"]) -> None:
-    for figure in figures:
-        with open(os.path.join(folder, f"{figure.name}.png"), "wb") as file:
-            file.write(figure.render("png"))
+def _write(folder: str, contents: Mapping[str, bytes]) -> None:
+    for name, content in contents.items():
+        path = pathlib.Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def read(folder):
         assert len(str(reason).splitlines()) == 1 and len(str(reason)) < 500
         return None
     predictions = predictions_lib.Predictions("")
-    arrays = predictions.test(record)
+    arrays = predictions.logits(record)
     if predictions.damaged:
         return None
     return json.dumps([record, [array.tolist() for array in arrays]])

@@ -26,9 +26,13 @@ def scored(right, count=200, approach="fine_tuning", kind="test"):
 
 
 def settings(**changes):
-    return types.SimpleNamespace(
-        lr=5e-5, max_epochs=4, trains_everything=True, **changes
-    )
+    defaults = {
+        "lr": 5e-5,
+        "max_epochs": 4,
+        "trains_everything": True,
+        "long_texts": "head",
+    }
+    return types.SimpleNamespace(**{**defaults, **changes})
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,8 @@ def runs(tmp_path_factory):
     """Two approaches on a task, and one on another."""
     root = tmp_path_factory.mktemp("my_own")
     own = {"cls": MyOwn, "sizes": {"train": 8, "test": 2}}
-    predictions = (np.array([0, 1, 1, 1]), np.ones((4, 1)))
+    labels = np.array([0, 1, 1, 1])
+    ones, varied = np.ones((4, 1)), np.array([[1], [-1], [1], [1]])
     for layers, scores in (("all", (0.8, 0.84)), ("1", (0.72, 0.75))):
         for seed, score in enumerate(scores):
             synthetic.write(
@@ -34,7 +35,7 @@ def runs(tmp_path_factory):
                 trainable_layers=layers,
                 seed=seed,
                 seconds=20.0 if layers == "all" else 5.0,
-                predictions=predictions,
+                predictions=(labels, ones if score == 0.75 else varied),
                 **own,
             )
     synthetic.write(root, [0.9], task="mrpc", **own)
@@ -66,7 +67,7 @@ def test_its_runs_know_the_majority_and_who_answers_one_class(runs):
     [study] = collect(runs)
     rte = study.runs[study.runs.task == "rte"]
     assert set(rte.majority) == {75.0}
-    # Only the score of one fits what it predicted: 1 for everything.
+    # It predicted 1 for everything.
     assert rte[rte.one_answer].score.tolist() == [75.0]
     assert study.runs[study.runs.task == "mrpc"].majority.isna().all()
 

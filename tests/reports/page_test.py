@@ -17,6 +17,7 @@ from tests import commands
 from tests.reports import made_up
 from tf_transfer.reports import brief
 from tf_transfer.reports import frames
+from tf_transfer.reports import infer
 from tf_transfer.reports import measures
 from tf_transfer.reports import options
 from tf_transfer.reports import overview
@@ -432,10 +433,10 @@ def test_what_is_not_comparable_has_none_of_the_papers_words():
 )
 def test_neutral_words_follow_the_test(value, p, outcome, kind, expected):
     paper = made_up.make_paper({"kind": kind, "margin": 1.0, "sign": 1})
-    verdict = verdicts.Verdict(
+    verdict = infer.Verdict(
         paper.claims[0],
         "A",
-        verdicts.NOT_COMPARABLE,
+        infer.NOT_COMPARABLE,
         "",
         value,
         p=p,
@@ -466,7 +467,7 @@ def test_a_margin_is_not_shown_as_the_paper_s(changes, expected):
             **changes,
         }
     )
-    verdict = verdicts.Verdict(paper.claims[0], "A", verdicts.AGREES, "")
+    verdict = infer.Verdict(paper.claims[0], "A", infer.AGREES, "")
     assert page_lib.describe_published(verdict) == expected
     assert page_lib._show(verdict).note == "So. The margin: ours: a guess."
 

@@ -147,7 +147,10 @@ def test_hart_s_differences_are_those_of_his_own_runs():
 
 def test_an_entry_that_is_wrong_is_refused(tmp_path):
     path = tmp_path / "claims.toml"
-    path.write_text('paper = "x"\n[[claim]]\nid = "a"\nkind = "bigger"\n')
+    path.write_text(
+        'paper = "x"\n[[claim]]\nid = "a"\nkind = "bigger"\ntext = "so"\n'
+        'source = "1"\ntasks = ["rte"]\nfirst = {}\n'
+    )
     with pytest.raises(UserError, match="a: kind is one of"):
         claims.read(str(path))
 

@@ -8,10 +8,10 @@ from tests import commands
 from tests.reports import made_up
 from tf_transfer.reports import brief
 from tf_transfer.reports import claims
+from tf_transfer.reports import infer
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import tables as tables_lib
 from tf_transfer.reports import tweets
-from tf_transfer.reports import verdicts as verdicts_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "tweets"))
@@ -151,7 +151,7 @@ def test_maximum_and_variance_have_verdicts_of_their_own(verdicts):
     assert verdicts["fine_tuning_varies_more"].value == pytest.approx(1.8)
     assert verdicts["fewer_layers_vary_less"].value == pytest.approx(-1.96)
     words = {verdict.word for verdict in verdicts.values()}
-    assert words <= {*verdicts_lib.WORDS}
+    assert words <= {*infer.WORDS}
 
 
 def test_each_reading_of_frozen_is_judged_by_its_own_runs():

@@ -5,7 +5,7 @@ score on the same texts; what it took; what to try next; and how to predict.
 """
 
 import dataclasses
-from collections.abc import Callable
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +14,8 @@ import scipy.stats
 
 from tf_transfer.data import entities
 from tf_transfer.data import metrics
+from tf_transfer.reports import resampling
+from tf_transfer.reports.predictions import read_arrays
 from tf_transfer.training import records
 from tf_transfer.utils import formatting
 
@@ -61,6 +63,29 @@ class Scored:
         """Whether words are labelled."""
         return "token_f1" in self.record[self.kind]
 
+    @functools.cached_property
+    def samples(self) -> np.ndarray:
+        """Scores on samples of the texts, or sentences: float [RESAMPLES]."""
+        if self.starts is None:
+            measure = metrics.METRICS[self.metric]
+            rows = np.arange(len(self.labels))
+            times = resampling.draw(len(rows), RESAMPLES)
+            return np.array(
+                [
+                    100 * measure(self.labels[drawn], self.logits[drawn])
+                    for drawn in map(rows.repeat, times)
+                ]
+            )
+        names = [n[3:] for n in self.record[self.kind] if n.startswith("f1_")]
+        counts = entities.count_by_sentence(
+            entities.Tagged(self.labels, self.starts),
+            entities.Tagged(self.logits.argmax(axis=1), self.starts),
+            names,
+        )[self.metric]
+        times = resampling.draw(len(counts), RESAMPLES)
+        right, whole = (times @ counts).T
+        return 100 * right / np.maximum(whole, 1)
+
 
 def open_scored(path: str, kind: str = "") -> Scored | None:
     """A finished run; None where it is not, or has stored no predictions.
@@ -71,17 +96,16 @@ def open_scored(path: str, kind: str = "") -> Scored | None:
     """
     directory = records.RunDirectory(path, None)
     record = directory.result()
-    if record is None or "predictions.npz" not in record["sha256"]:
+    if record is None:
         return None
     kind = kind or ("test" if record["test"] else "validation")
-    path_of_arrays = directory.check_file("predictions.npz", record)
-    with np.load(path_of_arrays) as arrays:
-        found = {
-            name: arrays[f"{kind}_{name}"]
-            for name in ("ids", "labels", "logits", "starts")
-            if f"{kind}_{name}" in arrays
-        }
-    return Scored(path, record, kind, **found)
+    own = ("ids", "labels", "logits", "starts")  # not of another test set
+    arrays = {
+        name: array
+        for name, array in read_arrays(directory, record, kind).items()
+        if name in own
+    }
+    return Scored(path, record, kind, **arrays) if arrays else None
 
 
 def name_baseline(features: str, is_tagging: bool) -> str:
@@ -105,14 +129,12 @@ def score_interval(run: Scored) -> tuple[float, float] | None:
     Of accuracy it is Wilson's, which is right near 0 and 100, too; of others a
     bootstrap's, and None where that has no width.
     """
-    count, score = _scorer(run)
-    if run.metric == "accuracy" and not run.is_tagged:
-        right = round(count * run.score / 100)
-        interval = scipy.stats.binomtest(right, count).proportion_ci(
-            LEVEL, method="wilson"
-        )
-        return 100 * float(interval.low), 100 * float(interval.high)
-    return None if count < 2 else _interval(count, score)
+    if run.metric != "accuracy" or run.is_tagged:
+        return _interval(run.samples)
+    count = len(run.labels)
+    test = scipy.stats.binomtest(round(count * run.score / 100), count)
+    low, high = test.proportion_ci(LEVEL, method="wilson")
+    return 100 * float(low), 100 * float(high)
 
 
 def difference_interval(
@@ -122,42 +144,17 @@ def difference_interval(
 
     None if the texts differ, or if it has no width.
     """
-    names = ("labels", "starts" if run.is_tagged else "ids")
+    texts = "starts" if run.is_tagged else "ids"
     if run.kind != other.kind or not all(
         np.array_equal(getattr(run, name), getattr(other, name))
-        for name in names
+        for name in ("labels", texts)
     ):
         return None
-    (count, score), (_, other_score) = _scorer(run), _scorer(other)
-    return _interval(count, lambda rows: score(rows) - other_score(rows))
+    return _interval(run.samples - other.samples)
 
 
-def _scorer(run: Scored) -> tuple[int, Callable[[np.ndarray], float]]:
-    """How many texts or sentences, and the score of some, in points."""
-    if not run.is_tagged:
-        measure = metrics.METRICS[run.metric]
-        return len(
-            run.labels
-        ), lambda rows: 100 * measure(run.labels[rows], run.logits[rows])
-    assert run.starts is not None
-    names = [n[3:] for n in run.record[run.kind] if n.startswith("f1_")]
-    counts = entities.count_by_sentence(
-        entities.Tagged(run.labels, run.starts),
-        entities.Tagged(run.logits.argmax(axis=1), run.starts),
-        names,
-    )[run.metric]
-    return len(
-        counts
-    ), lambda rows: 100 * entities.divide(counts[rows].sum(axis=0))
-
-
-def _interval(
-    count: int, statistic: Callable[[np.ndarray], float]
-) -> tuple[float, float] | None:
-    rows = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
-    values = [statistic(drawn) for drawn in rows]
-    tail = 50 * (1 - LEVEL)
-    low, high = np.percentile(values, [tail, 100 - tail])
+def _interval(values: np.ndarray) -> tuple[float, float] | None:
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return (float(low), float(high)) if low < high else None
 
 
@@ -189,65 +186,77 @@ def describe(
         next_steps: see `suggest`.
         profile: what `depth_profile.json` says, if there is one.
     """
-    record = run.record
-    what = "words" if run.is_tagged else "texts"
+    task, approach = run.record["task"], run.record["approach"]
+    leads = _find_leads(run, baselines)
     rows = [
-        (f"{record['task']}, {record['approach']}", *_cells(run), ""),
-        *(
-            (name, *_cells(other), _lead(run, other))
-            for name, other in baselines.items()
-        ),
+        (
+            name,
+            one.metric,
+            format_score(one),
+            _show_lead(*leads[name]) if name in leads else "",
+        )
+        for name, one in {f"{task}, {approach}": run, **baselines}.items()
     ]
     majority_score = majority(run)
     if majority_score is not None:
         rows.append((MAJORITY, run.metric, f"{majority_score:.1f}", ""))
     lines = [
-        f"{'Test' if run.kind == 'test' else 'Validation'}: {run.metric} "
-        f"{run.score:.1f}{_in_brackets(score_interval(run))} on "
-        f"{len(run.labels):,} {what}.",
+        f"{run.kind.capitalize()}: {run.metric} {format_score(run)} on "
+        f"{len(run.labels):,} {'words' if run.is_tagged else 'texts'}.",
         formatting.aligned(rows),
         f"In brackets: {LEVEL:.0%} intervals over "
         f"{'sentences' if run.is_tagged else 'texts'}. Training took "
-        f"{formatting.duration(record['train_seconds'])}.",
+        f"{formatting.duration(run.record['train_seconds'])}.",
+        *(_compare(run, name, *lead) for name, lead in leads.items()),
+        "" if profile is None else tell_profile(profile),
+        *(f"Next: {step}" for step in next_steps),
+        f"To predict: {predict}",
     ]
-    lines += [_compare(run, name, other) for name, other in baselines.items()]
-    if profile is not None:
-        lines.append(tell_profile(profile))
-    lines += [f"Next: {step}" for step in next_steps]
-    lines.append(f"To predict: {predict}")
     return "\n" + "\n".join(filter(None, lines))
 
 
-def _cells(run: Scored) -> tuple[str, str]:
-    """Metric, and score with its interval."""
-    return run.metric, f"{run.score:.1f}{_in_brackets(score_interval(run))}"
-
-
-def _lead(run: Scored, other: Scored) -> str:
-    """How much more or less than the run another scores, with the interval."""
-    interval = difference_interval(run, other)
+def format_score(run: Scored, name: str = "") -> str:
+    """A score with its interval in brackets, which begin with a name."""
+    interval = score_interval(run)
     if interval is None:
-        return ""
-    lead, (low, high) = run.score - other.score, interval
+        return f"{run.score:.1f}"
+    low, high = interval
+    return f"{run.score:.1f} ({name}{low:.1f} to {high:.1f})"
+
+
+def _find_leads(
+    run: Scored, baselines: Mapping[str, Scored]
+) -> dict[str, tuple[float, float, float]]:
+    """The run's lead over each baseline on the same texts, and its interval."""
+    return {
+        name: (run.score - other.score, *interval)
+        for name, other in baselines.items()
+        if (interval := difference_interval(run, other))
+    }
+
+
+def _show_lead(lead: float, low: float, high: float) -> str:
+    """How much more or less than the run a baseline scores."""
     if lead < 0:
         return f"{-lead:.1f} points more ({-high:.1f} to {-low:.1f})"
     return f"{lead:.1f} points less ({low:.1f} to {high:.1f})"
 
 
-def _compare(run: Scored, name: str, other: Scored) -> str:
+def _compare(
+    run: Scored, name: str, lead: float, low: float, high: float
+) -> str:
     """What the run brings beyond a baseline, in a sentence."""
-    interval = difference_interval(run, other)
-    if interval is None:
-        return ""
-    is_probe = run.record["approach"].startswith("probe")
-    what = "The frozen encoder" if is_probe else "Training"
-    lead = run.score - other.score
-    verb = "brings" if lead >= 0 else "loses"
-    beyond = f"points beyond {name}" if lead >= 0 else f"points to {name}"
-    chance = ""
-    if interval[0] <= 0 <= interval[1]:
-        chance = f", which of {len(run.ids):,} texts may be chance"
-    return f"{what} {verb} {abs(lead):.1f} {beyond}{chance}."
+    what = "The frozen encoder" if _is_probe(run) else "Training"
+    gain = f"brings {lead:.1f} points beyond {name}"
+    if lead < 0:
+        gain = f"loses {-lead:.1f} points to {name}"
+    if low <= 0 <= high:
+        gain += f", which of {len(run.ids):,} texts may be chance"
+    return f"{what} {gain}."
+
+
+def _is_probe(run: Scored) -> bool:
+    return run.record["approach"].startswith("probe")
 
 
 def tell_profile(profile: Mapping[str, Any]) -> str:
@@ -272,12 +281,6 @@ def tell_profile(profile: Mapping[str, Any]) -> str:
     )
 
 
-def _in_brackets(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return ""
-    return f" ({interval[0]:.1f} to {interval[1]:.1f})"
-
-
 def suggest(
     run: Scored,
     baselines: Mapping[str, Scored],
@@ -292,66 +295,44 @@ def suggest(
         settings: of the run.
         cut_share: share of its texts that were cut.
     """
-    record, steps = run.record, []
-    if record["best_epoch"] is None:
+    if run.record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
-    is_probe = record["approach"].startswith("probe")
-    if is_probe:
-        steps.append(
-            "the same command without --features=frozen trains the encoder."
-        )
-    ahead = [
-        name
-        for name, other in baselines.items()
-        if (interval := difference_interval(run, other)) and interval[1] < 0
-    ]
+    leads = _find_leads(run, baselines)
+    ahead = [name for name, (_, _, high) in leads.items() if high < 0]
+    trains = not _is_probe(run)
     majority_score = majority(run)
-    if ahead and not is_probe:
-        advice = "stay with it"
-        if PROBE in ahead:
-            advice = "--features=frozen gives it"
-        steps.append(
-            f"what was trained is worse than {' and '.join(ahead)}: {advice}; "
-            f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
-            "another rate."
-        )
-    elif majority_score is not None and run.score <= majority_score + 0.05:
-        if not is_probe:
-            steps.append(
-                "it has not learned: another rate, such as "
-                f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
-            )
-    elif any(
-        (interval := difference_interval(run, other)) and interval[0] <= 0
-        for other in baselines.values()
-    ):
-        steps.append(
-            "more labelled texts would tell whether training is worth it; "
-            "until then the cheapest of these may do."
-        )
-    if cut_share > CUT_SHARE:
-        keep_ends = "--long_texts=head_tail, or "
-        if settings.long_texts == "head_tail":
-            keep_ends = ""
-        steps.append(
-            f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
-            "--max_length."
-        )
-    if is_probe:
-        return steps
-    if record["best_epoch"] == record["epochs_run"]:
-        steps.append(
-            "the last epoch was the best: "
-            f"--max_epochs={2 * settings.max_epochs}."
-        )
+    has_learned = majority_score is None or run.score > majority_score + 0.05
+    advice = "--features=frozen gives it" if PROBE in ahead else "stay with it"
+    more_epochs = f"--max_epochs={2 * settings.max_epochs}"
+    keep_ends = "--long_texts=head_tail, or "
+    if settings.long_texts == "head_tail":
+        keep_ends = ""
+    change = "--trainable_layers=all trains everything"
     if settings.trains_everything:
-        steps.append(
+        change = (
             "--trainable_layers=2 trains the last two blocks alone, several "
-            "times faster; --seed=1 shows how much chance there is."
+            "times faster"
         )
-    else:
-        steps.append(
-            "--trainable_layers=all trains everything; --seed=1 shows how much "
-            "chance there is."
-        )
-    return steps
+    steps = {
+        "the same command without --features=frozen trains the encoder.": (
+            not trains
+        ),
+        f"what was trained is worse than {' and '.join(ahead)}: {advice}; or "
+        f"more updates, {more_epochs}, or another rate.": trains and ahead,
+        "it has not learned: another rate, such as "
+        f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}.": (
+            trains and not ahead and not has_learned
+        ),
+        "more labelled texts would tell whether training is worth it; until "
+        "then the cheapest of these may do.": (
+            not (trains and ahead)
+            and has_learned
+            and any(low <= 0 for _, low, _ in leads.values())
+        ),
+        f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
+        "--max_length.": cut_share > CUT_SHARE,
+        f"the last epoch was the best: {more_epochs}.": trains
+        and run.record["best_epoch"] == run.record["epochs_run"],
+        f"{change}; --seed=1 shows how much chance there is.": trains,
+    }
+    return [step for step, applies in steps.items() if applies]

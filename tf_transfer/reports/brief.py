@@ -14,16 +14,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from tf_transfer.reports import estimates
+from tf_transfer.reports import infer
 from tf_transfer.reports import overview
 from tf_transfer.reports import reading
 from tf_transfer.reports import verdicts
+from tf_transfer.reports.infer import FAILED
+from tf_transfer.reports.infer import FEWEST_SEEDS
+from tf_transfer.reports.infer import Verdict
 from tf_transfer.reports.overview import Ranged
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import module_of
 from tf_transfer.reports.study import Study
-from tf_transfer.reports.verdicts import FAILED
-from tf_transfer.reports.verdicts import FEWEST_SEEDS
-from tf_transfer.reports.verdicts import Verdict
 from tf_transfer.reports.wording import count
 from tf_transfer.reports.wording import join
 from tf_transfer.reports.wording import MOST_NAMED
@@ -174,9 +175,7 @@ def _shown_to_lose_less(
             for loss in losses
         ]
     )
-    return [
-        some for some, p in zip(approaches, p_values) if p <= verdicts.ALPHA
-    ]
+    return [some for some, p in zip(approaches, p_values) if p <= infer.ALPHA]
 
 
 def _describe(study: Study, members: Sequence[Row]) -> str:
@@ -331,11 +330,11 @@ def describe_verdicts(judged: Sequence[Verdict]) -> list[str]:
         return []
     if not tried:
         return [f"None of the paper's {len(judged)} claims can be asked here."]
-    comparable = [v for v in tried if v.word != verdicts.NOT_COMPARABLE]
-    others = [v for v in tried if v.word == verdicts.NOT_COMPARABLE]
+    comparable = [v for v in tried if v.word != infer.NOT_COMPARABLE]
+    others = [v for v in tried if v.word == infer.NOT_COMPARABLE]
     sentences = []
     if comparable:
-        counts = verdicts.count_words(comparable)
+        counts = infer.count_words(comparable)
         words = ", ".join(f"{number} {word}" for word, number in counts.items())
         sentence = f"Of {count(len(tried), 'claim')} of the paper: {words}"
         if others:
@@ -378,8 +377,8 @@ def neutral_word(verdict: Verdict) -> str:
     if claim.kind == "maximum":
         return "described"
     word = "unclear"
-    if verdict.outcome and verdict.p <= verdicts.ALPHA:
-        is_so = verdict.outcome != verdicts.CONTRADICTS
+    if verdict.outcome and verdict.p <= infer.ALPHA:
+        is_so = verdict.outcome != infer.CONTRADICTS
         if claim.kind == "spread":
             word = "within the margin" if is_so else "beyond the margin"
         elif verdict.parts:
@@ -397,7 +396,7 @@ def main_reason(judged: Iterable[Verdict]) -> str:
         clause
         for verdict in judged
         for clause in verdict.reason.split("; ")
-        if verdict.word == verdicts.NOT_COMPARABLE
+        if verdict.word == infer.NOT_COMPARABLE
     )
     [(clause, _)] = clauses.most_common(1)
     return clause

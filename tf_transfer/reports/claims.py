@@ -5,13 +5,15 @@ runs by their settings, the tasks, the published figure and what kind of claim
 it is; `verdicts` judges them all.
 """
 
+import collections
 import dataclasses
 import json
 import math
 import os
+import pathlib
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Collection
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,6 +37,7 @@ ORIGINS = {
     "authors_code": "authors' code",
     "ours": "our reading",
 }
+LISTS = ("first", "second", "readings", "tasks", "at", "may_fail", "uses")
 KINDS = ("difference", "equal", "spread", "maximum", "trend")
 OVER = ("mean", "each", "most", "some")
 Group = Mapping[str, Any]  # settings and their values
@@ -170,43 +173,17 @@ def read(path: str) -> Paper:
         UserError: the file, or an entry of it, is not as it should be.
     """
     try:
-        with open(path, "rb") as file:
-            content = tomllib.load(file)
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        content = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read: {error}.") from None
-    known = {field.name for field in dataclasses.fields(Claim)}
     claims: list[Claim] = []
     for own in content.get("claim", ()):
         entry = {**content.get("common", {}), **own}
         name = entry.get("id", f"claim {len(claims) + 1}")
-        if wrong := sorted(set(entry) - known):
-            raise UserError(f"{path}: {name}: has an unknown key {wrong[0]!r}.")
-        for key, choices in (("kind", KINDS), ("over", OVER)):
-            if entry.get(key, choices[0]) not in choices:
-                raise UserError(
-                    f"{path}: {name}: {key} is one of {', '.join(choices)}."
-                )
-        for key in ("first", "second"):
-            groups = entry.get(key, ())
-            entry[key] = (
-                (groups,) if isinstance(groups, dict) else tuple(groups)
-            )
-        measure = entry.get("measure", "score")
-        both = (measure, measure) if isinstance(measure, str) else measure
-        entry["measure"] = tuple(both)
-        at = entry.get("at", ())
-        entry["at"] = tuple(at) if isinstance(at, list | tuple) else (at,)
-        for key in ("tasks", "may_fail", "uses", "readings"):
-            entry[key] = tuple(entry.get(key, ()))
         try:
-            claims.append(Claim(**entry))
-        except TypeError as error:
+            claims.append(_make_claim(entry))
+        except (TypeError, ValueError) as error:
             raise UserError(f"{path}: {name}: {error}.") from None
-        if claims[-1].kind == "equal" and not claims[-1].margin:
-            raise UserError(f"{path}: {name}: `equal` needs a margin.")
-        sides = claims[-1].first, claims[-1].second
-        if claims[-1].paired and len({len(side) for side in sides}) > 1:
-            raise UserError(f"{path}: {name}: pairs need sides of one length.")
     origins: dict[str, str] = {}
     return Paper(
         content["paper"],
@@ -224,6 +201,37 @@ def read(path: str) -> Paper:
         content.get("encoder_of", {}),
         origins,
     )
+
+
+def _make_claim(entry: dict[str, Any]) -> Claim:
+    """The claim in an entry; raises `ValueError` or `TypeError` if it is wrong.
+
+    A list of one may be written without brackets, a `measure` of both sides
+    once.
+    """
+    known = {field.name for field in dataclasses.fields(Claim)}
+    if wrong := sorted(entry.keys() - known):
+        raise ValueError(f"has an unknown key {wrong[0]!r}")
+    measure = entry.get("measure", "score")
+    if isinstance(measure, str):
+        measure = (measure, measure)
+    lists = {
+        name: tuple(value) if isinstance(value, list) else (value,)
+        for name, value in entry.items()
+        if name in LISTS
+    }
+    claim = Claim(**{**entry, **lists, "measure": tuple(measure)})
+    problems = {
+        f"kind is one of {', '.join(KINDS)}": claim.kind not in KINDS,
+        f"over is one of {', '.join(OVER)}": claim.over not in OVER,
+        "`equal` needs a margin": claim.kind == "equal" and not claim.margin,
+        "pairs need sides of one length": claim.paired
+        and len(claim.first) != len(claim.second),
+    }
+    for problem, applies in problems.items():
+        if applies:
+            raise ValueError(problem)
+    return claim
 
 
 def _merge_tables(
@@ -264,14 +272,11 @@ def find_file(
         experiment: such as `glue`.
         name: of the file.
     """
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    beside = os.path.join(os.path.dirname(package), "experiments")
+    beside = pathlib.Path(__file__).absolute().parents[2] / "experiments"
     installed = os.path.join(sys.prefix, "share", "tf_transfer", "experiments")
-    for parent in (folder, beside, installed):
-        path = os.path.join(parent, experiment, name)
-        if os.path.isfile(path):
-            return path
-    return None
+    tops = (folder, beside, installed)
+    paths = [os.path.join(top, experiment, name) for top in tops]
+    return next(filter(os.path.isfile, paths), None)
 
 
 def read_published(folder: str, experiment: str) -> dict[str, Any]:
@@ -279,8 +284,7 @@ def read_published(folder: str, experiment: str) -> dict[str, Any]:
     path = find_file(folder, experiment, "published.json")
     if path is None:
         return {}
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    return json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
 
 
 # === What is not the paper's ===
@@ -302,51 +306,50 @@ def list_differences(
         encoder: of the claim, if it is about one.
     """
     columns = (runs.group, runs.task, runs.model, runs.sizes, runs.settings)
-    distinct = {group: row for group, *row in zip(*columns)}  # but for seeds
-    by_task: dict[str, list[Any]] = {}
-    by_model: dict[str, list[Any]] = {}
-    for task, model, sizes, settings in distinct.values():
-        by_task.setdefault(task, []).append((model, sizes))
-        by_model.setdefault(model, []).append(settings)
-    differences: list[str] = []
-    for task, members in sorted(by_task.items()):
+    # One row for all seeds.
+    rows = [*{group: row for group, *row in zip(*columns)}.values()]
+    asked = wanted or {}
+    differences = []
+    for task, model in sorted({(task, model) for task, model, *_ in rows}):
         preset = encoder or paper.encoder_of.get(task, "")
         presets = (preset,) if preset else paper.encoders
-        differences += [
-            f"encoder {model} (paper: {' or '.join(presets)})"
-            for model in sorted(
-                {model for model, _ in members} - {*presets, ""}
+        if model not in {*presets, ""}:
+            differences.append(
+                f"encoder {model} (paper: {' or '.join(presets)})"
             )
-        ]
-    differences = [*dict.fromkeys(differences)]
-    for task, members in sorted(by_task.items()):
+    for task in sorted({task for task, *_ in rows}):
         official = paper.sizes.get(task)
-        if official and (wanted or {}).get("max_train_examples"):
+        if official and asked.get("max_train_examples"):
             # The claim says how many train.
             official = {n: v for n, v in official.items() if "train" not in n}
-        for size in unlike_sizes((sizes for _, sizes in members), official):
-            differences.append(f"{task}: {size}")
-    told: dict[tuple[str, str], set[str]] = {}
-    for model, of_model in by_model.items():
-        usual = {n: v for n, v in USUAL.items() if n not in paper.varied}
-        for name, value in {**usual, **paper.settings_on(model)}.items():
-            if name in (wanted or ()) or name == "model":
+        sizes = [sizes for of_task, _, sizes, _ in rows if of_task == task]
+        differences += [
+            f"{task}: {size}" for size in unlike_sizes(sizes, official)
+        ]
+    told: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+    usual = {n: v for n, v in USUAL.items() if n not in paper.varied}
+    for model in dict.fromkeys(model for _, model, *_ in rows):
+        published = {**usual, **paper.settings_on(model)}
+        for name in published:
+            if name in {*asked, "model"}:
                 continue
-            theirs = [value]
+            theirs = [published[name]]
             if wanted is None:
-                theirs = _values(paper, name, value)
-            key = name, _show(theirs)
-            told.setdefault(key, set()).update(
+                theirs = _values(paper, name, published[name])
+            told[name, _show(theirs)].update(
                 _show(settings[name])
-                for settings in of_model
-                if name in settings and not is_same(settings[name], theirs)
+                for _, of_model, _, settings in rows
+                if of_model == model
+                and name in settings
+                and not is_same(settings[name], theirs)
             )
-    return differences + [
+    differences += [
         f"{name} {', '.join(sorted(ours))} "
         f"({ORIGINS[paper.origins.get(name, 'ours')]}: {theirs})"
         for (name, theirs), ours in told.items()
         if ours
     ]
+    return [*dict.fromkeys(differences)]
 
 
 def cut_brackets(clause: str) -> str:
@@ -361,14 +364,13 @@ def _values(paper: Paper, name: str, usual: Any) -> list[Any]:
         for claim in paper.claims
         for group in (claim.both, *claim.first, *claim.second, *claim.readings)
     ]
-    values = [group[name] for group in groups if name in group]
+    values = [usual, *(group[name] for group in groups if name in group)]
     if name == "lr":
         values += paper.rates
-    distinct = [usual]
-    return distinct + [
+    return [
         value
         for number, value in enumerate(values)
-        if not is_same(value, [*distinct, *values[:number]])
+        if not is_same(value, values[:number])
     ]
 
 
@@ -380,7 +382,7 @@ def _show(value: Any) -> str:
 
 
 def unlike_sizes(
-    sizes: Iterable[Mapping[str, int]], official: Mapping[str, int] | None
+    sizes: Collection[Mapping[str, int]], official: Mapping[str, int] | None
 ) -> list[str]:
     """Which splits are not as large as the paper's, in words.
 
@@ -391,15 +393,13 @@ def unlike_sizes(
     if official is None:
         return ["the paper has no such data"]
     words = []
-    distinct = {frozenset(ours.items()): ours for ours in sizes}
     for split, size in official.items():
-        here = {size_of(ours, split) for ours in distinct.values()}
-        wrong = {n for n in here if abs(n - size) > SIZES_ALIKE * size}
+        here = sorted({size_of(ours, split) for ours in sizes})
+        wrong = [n for n in here if abs(n - size) > SIZES_ALIKE * size]
         if wrong:
-            counts = " or ".join(f"{n:,}" for n in sorted(wrong))
             words.append(
-                f"{counts} examples in {split.replace('_', ' ')} "
-                f"(paper: {size:,})"
+                f"{' or '.join(f'{n:,}' for n in wrong)} examples in "
+                f"{split.replace('_', ' ')} (paper: {size:,})"
             )
     return words
 
@@ -423,7 +423,6 @@ def is_same(ours: Any, theirs: Any) -> bool:
     """Whether a setting is as wanted; of a list, whether it is one of them."""
     if isinstance(theirs, list | tuple):
         return any(is_same(ours, value) for value in theirs)
-    numbers = (int, float)
-    if isinstance(ours, numbers) and isinstance(theirs, numbers):
+    if isinstance(ours, int | float) and isinstance(theirs, int | float):
         return math.isclose(ours, theirs, rel_tol=1e-9)
     return str(ours) == str(theirs)

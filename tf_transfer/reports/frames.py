@@ -9,7 +9,6 @@ settings; they stand in every study that has nothing different in these.
 import json
 from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,7 +95,7 @@ def runs_frame(
     encoders = frame.shared[~frame.baseline]
     distinct = [*{dump(shared): shared for shared in encoders}.values()]
     belongs = [
-        baseline and any(_fits(shared, other) for other in distinct)
+        baseline and any(shared.items() <= other.items() for other in distinct)
         for shared, baseline in zip(frame.shared, frame.baseline)
     ]
     texts = frame.shared.map(dump).where(~np.array(belongs, dtype=bool))
@@ -104,11 +103,9 @@ def runs_frame(
     ranked = sorted(sizes.index, key=lambda text: (-sizes[text], text))
     letters = {text: letters_of(rank) for rank, text in enumerate(ranked)}
     frame["study"] = [letters.get(text, "") for text in texts]
-    columns = ["study", "task", "data_identity", "approach"]
+    settings = frame.settings.map(dump).rename("settings_text")
     frame["group"] = frame.groupby(
-        [frame[name] for name in columns]
-        + [frame.settings.map(dump).rename("settings_text")],
-        sort=True,
+        ["study", "task", "data_identity", "approach", settings], sort=True
     ).ngroup()
     alike = _are_as_most(frame, ~frame.mixed, "environment")
     frame.loc[~alike, "seconds_per_epoch"] = np.nan
@@ -118,21 +115,17 @@ def runs_frame(
     return frame.astype(dict.fromkeys(texts, object)).copy()
 
 
-def _fits(few: Mapping[str, Any], many: Mapping[str, Any]) -> bool:
-    return all(name in many and many[name] == few[name] for name in few)
-
-
 def studies(runs: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """Each study's name and runs, baselines on the same tasks among them."""
     baselines = runs[runs.study == ""]
     for name, members in runs[runs.study != ""].groupby("study"):
         shared = members.shared.iloc[0]
-        fits = [_fits(few, shared) for few in baselines.shared]
-        fitting = baselines[np.array(fits, dtype=bool)]
-        fitting = fitting[fitting.task.isin(members.task)].copy()
-        timed = members[members.timed]
+        fits = [few.items() <= shared.items() for few in baselines.shared]
+        fitting = baselines[
+            np.array(fits, dtype=bool) & baselines.task.isin(members.task)
+        ].copy()
         # What traces nothing is timed where the encoders are.
-        where = pd.MultiIndex.from_frame(timed[["task", "environment"]])
+        where = members[members.timed].set_index(["task", "environment"]).index
         fitting["timed"] &= pd.MultiIndex.from_frame(
             fitting[["task", "environment"]]
         ).isin(where)
@@ -155,11 +148,13 @@ def _make_row(record: Record) -> dict[str, Any]:
         }
         if "combine" in settings:  # not said where it is the same
             settings.setdefault("head_combine", settings["combine"])
-    score = record["test"]
-    score = record["validation"] if score is None else score
-    unpaid = 0.0
-    if record["cached"]:  # as if it had built its prefix itself
-        unpaid = record["prefix_build_seconds"] - record["prefix_seconds"]
+    scored = "validation" if record["test"] is None else "test"
+    # A run counts as if it had built its prefix itself.
+    unpaid = (
+        record["prefix_build_seconds"] - record["prefix_seconds"]
+        if record["cached"]
+        else 0.0
+    )
     copied = (
         "path experiment task data blocks metric approach cached lr seed"
         " sizes epochs_run stop_reason"
@@ -171,7 +166,7 @@ def _make_row(record: Record) -> dict[str, Any]:
         "data_identity": key["data_identity"],
         "settings": settings,
         "metrics": {n: points(v) for n, v in record["metrics"].items()},
-        "score": points(score),
+        "score": points(record[scored]),
         "validation": points(record["validation"]),
         "majority": points(record["majorities"].get(record["metric"])),
         "one_answer": record["one_answer"],

@@ -47,15 +47,10 @@ def write_card(path: str, task: Any, form: str) -> str:
         f"{settings['max_length']} tokens.",
     ]
     if run is not None:
-        interval = answer.score_interval(run)
-        between = (
-            ""
-            if interval is None
-            else f" (95 % interval {interval[0]:.1f} to {interval[1]:.1f})"
-        )
+        score = answer.format_score(run, "95 % interval ")
         lines.append(
-            f"- Score: {run.metric} {run.score:.1f}{between} on "
-            f"{len(run.labels):,} {run.kind} examples, which trained nothing."
+            f"- Score: {run.metric} {score} on {len(run.labels):,} {run.kind} "
+            "examples, which trained nothing."
         )
         majority_score = answer.majority(run)
         if majority_score is not None:

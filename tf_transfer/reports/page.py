@@ -18,11 +18,12 @@ import pandas as pd
 from tf_transfer.reports import brief
 from tf_transfer.reports import depth
 from tf_transfer.reports import first_figure
+from tf_transfer.reports import infer
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
-from tf_transfer.reports import verdicts
 from tf_transfer.reports import wording
 from tf_transfer.reports.claims import cut_brackets
+from tf_transfer.reports.infer import Verdict
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import module_of
@@ -30,7 +31,6 @@ from tf_transfer.reports.study import Study
 from tf_transfer.reports.study import Table
 from tf_transfer.reports.tables import draw_figures
 from tf_transfer.reports.tables import fill_tables
-from tf_transfer.reports.verdicts import Verdict
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 # What a cell begins with that a spreadsheet computes, but for plain numbers.
@@ -38,11 +38,11 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
 NUMBERS = re.compile(r"[-+\d.,%()± to]*")
 MARKS = {  # beside the word, for those who do not see its colour
-    verdicts.AGREES: "✓",
-    verdicts.IN_SIGN: "≈",
-    verdicts.CONTRADICTS: "✗",
-    verdicts.INCONCLUSIVE: "?",
-    verdicts.NOT_COMPARABLE: "–",
+    infer.AGREES: "✓",
+    infer.IN_SIGN: "≈",
+    infer.CONTRADICTS: "✗",
+    infer.INCONCLUSIVE: "?",
+    infer.NOT_COMPARABLE: "–",
 }
 
 
@@ -51,7 +51,7 @@ class Claim:
     """A verdict as it is shown: all texts.
 
     Attributes:
-        word: one of `verdicts.WORDS`, or what is seen on this encoder alone.
+        word: one of `infer.WORDS`, or what is seen on this encoder alone.
         kind: of the word, for its colour.
     """
 
@@ -216,7 +216,7 @@ def _sort_verdicts(
     for verdict in judged:
         if not verdict.study:
             unrun.append(_show(verdict))
-        elif verdict.word == verdicts.NOT_COMPARABLE:
+        elif verdict.word == infer.NOT_COMPARABLE:
             word = brief.neutral_word(verdict)
             own = [
                 clause

@@ -5,11 +5,12 @@ summary. A time or a count that nobody recorded is None. A directory that is not
 whole is left out, with the reason.
 """
 
+import collections
 import datetime
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from tf_transfer.config import settings as settings_lib
@@ -43,7 +44,22 @@ REPORTED = {
     "git_commit": (str, None),
     "starts": [records.START],
 }
-
+# What a record has of `result.json`, and of the settings in `config.json`.
+COPIED = (
+    "task",
+    "metric",
+    "approach",
+    "seed",
+    "epochs_run",
+    "best_epoch",
+    "stop_reason",
+    "seconds_per_epoch",
+    "prefix_seconds",
+    "prefix_build_seconds",
+    "trainable_parameters",
+    "total_parameters",
+)
+COPIED_SETTINGS = ("max_epochs", "model", "data")
 
 NOT_FINISHED = "is not finished"
 UNTESTED = (
@@ -71,48 +87,49 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     """
     if not os.path.isdir(root):
         raise UserError(f"{root}: no such folder. Give the --out of your runs.")
-    runs: list[Record] = []
+    runs: dict[str, Record] = {}
     left_out: list[tuple[str, str]] = []
-    owners: dict[str, str] = {}
-
-    def leave_out(error: OSError) -> None:
-        path = os.path.relpath(error.filename or root, root)
-        left_out.append((path, f"cannot be read: {error.strerror}"))
-
-    for folder, folders, files in os.walk(root, onerror=leave_out):
+    errors: list[OSError] = []
+    for folder, folders, files in os.walk(root, onerror=errors.append):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
-        if "config.json" not in files and "result.json" not in files:
+        if {"config.json", "result.json"}.isdisjoint(files):
             continue
         folders.clear()
         path = os.path.relpath(folder, root)
         try:
             record = read_run(folder, path)
-            key = identify(record)
-            if key in owners:
-                raise LeftOut(f"is the same run as {owners[key]}")
-            owners[key] = path
-            runs.append(record)
         except LeftOut as reason:
             left_out.append((path, str(reason)))
+            continue
+        first = runs.setdefault(identify(record), record)
+        if first is not record:
+            left_out.append((path, f"is the same run as {first['path']}"))
+    left_out += [
+        (
+            os.path.relpath(error.filename or root, root),
+            f"cannot be read: {error.strerror}",
+        )
+        for error in errors
+    ]
     shown = []
-    copies = find_copies(runs)
-    untested, few = _find_untested(runs)
-    for run in runs:
-        texts, is_tested = texts_of(run), run["test"] is not None
-        if run["path"] in copies:
-            left_out.append((run["path"], copies[run["path"]]))
-            continue
-        if texts in few and not is_tested:
-            left_out.append((run["path"], UNTESTED))
-            continue
-        if texts in untested and is_tested and run["validation"] is not None:
-            folder = os.path.join(root, run["path"])
-            run = read_run(folder, run["path"], reads_test=False)
-        shown.append(run)
+    copies = find_copies(runs.values())
+    tested = _share_tested(runs.values())
+    for run in runs.values():
+        path, is_tested = run["path"], run["test"] is not None
+        share = tested.get(texts_of(run), 1)
+        if path in copies:
+            left_out.append((path, copies[path]))
+        elif 0.5 <= share < 1 and not is_tested:
+            left_out.append((path, UNTESTED))
+        elif share < 0.5 and is_tested and run["validation"] is not None:
+            folder = os.path.join(root, path)
+            shown.append(read_run(folder, path, reads_test=False))
+        else:
+            shown.append(run)
     return shown, sorted(left_out)
 
 
-def find_copies(runs: Sequence[Record]) -> dict[str, str]:
+def find_copies(runs: Iterable[Record]) -> dict[str, str]:
     """Paths of runs that predict what one with another seed does; and why.
 
     No two seeds train to the same scores after each epoch and to the same
@@ -120,18 +137,14 @@ def find_copies(runs: Sequence[Record]) -> dict[str, str]:
     """
     copies: dict[str, str] = {}
     first: dict[str, str] = {}
-    for run in runs:
-        if not trains(run) or not run.get("predictions"):
-            continue
+    for run in filter(trains, runs):
         settings = {n: v for n, v in run["key"].items() if n != "seed"}
-        scores = [
-            (epoch["validation"], epoch["test"]) for epoch in run["epochs"]
-        ]
+        scores = [(line["validation"], line["test"]) for line in run["epochs"]]
         name = json.dumps(
-            [settings, run["predictions"], scores], sort_keys=True
+            [settings, run.get("predictions"), scores], sort_keys=True
         )
         other = first.setdefault(name, run["path"])
-        if other != run["path"]:
+        if run.get("predictions") and other != run["path"]:
             copies[run["path"]] = (
                 f"has the predictions of {other}, and another seed: it is a "
                 "copy"
@@ -144,16 +157,12 @@ def trains(record: Record) -> bool:
     return record["blocks"] > 0 and not record["approach"].startswith("probe")
 
 
-def _find_untested(runs: Sequence[Record]) -> tuple[set[Any], set[Any]]:
-    """Texts on which most of what trains has no test score; and a few."""
-    counts: dict[Any, list[int]] = {}
-    for run in runs:
-        if trains(run):
-            of_texts = counts.setdefault(texts_of(run), [0, 0])
-            of_texts[run["test"] is None] += 1
-    untested = {texts for texts, (yes, no) in counts.items() if no > yes}
-    few = {texts for texts, (yes, no) in counts.items() if 0 < no <= yes}
-    return untested, few
+def _share_tested(runs: Iterable[Record]) -> dict[Any, float]:
+    """The share with a test score of the runs that train on some texts."""
+    tested = collections.defaultdict(list)
+    for run in filter(trains, runs):
+        tested[texts_of(run)].append(run["test"] is not None)
+    return {texts: sum(yes) / len(yes) for texts, yes in tested.items()}
 
 
 def texts_of(record: Record) -> tuple[str, str, str]:
@@ -205,8 +214,7 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
         reason = reason.removeprefix(folder + os.sep)
         raise LeftOut(reason) from None
     if not reads_test:
-        result["test"] = None
-        for line in epochs:
+        for line in (result, *epochs):
             line["test"] = None
     _check_content(config, result, epochs)
     record = _make_record(config, result, epochs, path)
@@ -228,18 +236,18 @@ def _check_content(
     ):
         if not re.fullmatch(settings_lib.NAME, name):
             raise LeftOut(f"{field}: {cut(name)} is no name of a folder")
-    metric, phases = result["metric"], len(result.get("phases", ()))
     if not epochs:
         raise LeftOut("epochs.jsonl: is empty")
+    phases = len(result.get("phases", ()))
     for line in epochs:
         if line.get("task") and not 1 <= line["phase"] <= phases:
             raise LeftOut(f"epochs.jsonl: phase: there is no {line['phase']}")
-    scored = [("result.json", result)]
-    scored += [("epochs.jsonl", line) for line in _last_lines_of_epochs(epochs)]
-    for where, line in scored:
+    scored = [("epochs.jsonl", line) for line in _last_lines_of_epochs(epochs)]
+    for where, line in [("result.json", result), *scored]:
         scores = [line[split] for split in ("validation", "test")]
         if not any(scores):
             raise LeftOut(f"{where}: has no scores")
+        metric = result["metric"]
         if any(split and metric not in split for split in scores):
             raise LeftOut(f"{where}: has no {metric} among its scores")
 
@@ -251,7 +259,6 @@ def _make_record(
     path: str,
 ) -> Record:
     key, metric = config["key"], result["metric"]
-    cached = result["prefix_seconds"] is not None
 
     def headline(scores: dict[str, float] | None) -> float | None:
         return scores[metric] if scores else None
@@ -260,26 +267,21 @@ def _make_record(
     known = {**config, "traced": result.get("traced")}
     environment = {name: known.get(name) for name in TIMING_ENVIRONMENT}
     # A start that does not say what another one says was another.
-    said = {name for start in starts for name in start}
+    said = set().union(*starts)
     mixed = any(
         start.get(name) != environment[name]
         for start in starts
         for name in said.intersection(TIMING_ENVIRONMENT)
     )
     return {
+        **{name: result[name] for name in COPIED},
+        **{name: config["settings"][name] for name in COPIED_SETTINGS},
         "path": path,
         "experiment": key["module"],
-        "task": result["task"],
-        "metric": metric,
-        "approach": result["approach"],
-        "cached": cached,
+        "cached": result["prefix_seconds"] is not None,
         "lr": float(result["lr"] or 0),  # none without an encoder
-        "seed": result["seed"],
         "key": key,
-        "max_epochs": config["settings"]["max_epochs"],
         "command": config.get("command", [])[1:],
-        "model": config["settings"]["model"],
-        "data": config["settings"]["data"],
         "parts": config["parts"],
         "blocks": sum(part.startswith("block ") for part in config["parts"]),
         "timing_environment": {**environment, "mixed": mixed},
@@ -303,8 +305,17 @@ def _make_record(
             != "head"  # of heads there may be hundreds, and nobody asks
         ],
         "phases": result.get("phases", []),
+        # On the training sample and on what validates.
         "curve": [
-            _make_point(line, {"accuracy", metric})
+            {
+                "phase": line["phase"],
+                "epoch": line["phase_epoch"],
+                **{
+                    name: value
+                    for name, value in line["validation"].items()
+                    if name.removeprefix(f"{SAMPLE}_") in {"accuracy", metric}
+                },
+            }
             for line in epochs
             if f"{SAMPLE}_{metric}" in (line["validation"] or {})
         ],
@@ -314,17 +325,9 @@ def _make_record(
         "validation": headline(result["validation"]),
         "test": headline(result["test"]),
         "metrics": result["test"] or result["validation"],
-        "epochs_run": result["epochs_run"],
-        "best_epoch": result["best_epoch"],
-        "stop_reason": result["stop_reason"],
         "warnings": result.get("warnings", []),
         "seconds": result["train_seconds"],
-        "seconds_per_epoch": result["seconds_per_epoch"],
-        "prefix_seconds": result["prefix_seconds"],
-        "prefix_build_seconds": result["prefix_build_seconds"],
         "checkpoint_bytes": result.get("checkpoint_bytes"),
-        "trainable_parameters": result["trainable_parameters"],
-        "total_parameters": result["total_parameters"],
         "memory": max(line["peak_memory_bytes"] or 0 for line in epochs)
         or None,
     }
@@ -338,28 +341,11 @@ def _seconds_at(text: str | None) -> float | None:
         return None
 
 
-def _make_point(line: dict[str, Any], metrics: set[str]) -> dict[str, Any]:
-    """A point of the learning curves on training sample and validation."""
-    scores = {
-        name: value
-        for name, value in line["validation"].items()
-        if name.removeprefix(f"{SAMPLE}_") in metrics
-    }
-    return {"phase": line["phase"], "epoch": line["phase_epoch"], **scores}
-
-
 def _last_lines_of_epochs(
-    lines: list[dict[str, Any]],
+    lines: Iterable[dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """The line of each epoch; the last, where there is one for each task.
 
     Only after the last task's pass may an epoch be selected.
     """
-    following = [*lines[1:], None]
-    return [
-        line
-        for line, after in zip(lines, following)
-        if not line.get("task")
-        or after is None
-        or after["epoch"] != line["epoch"]
-    ]
+    return [*{line["epoch"]: line for line in lines}.values()]

@@ -8,22 +8,26 @@ import base64
 import functools
 import hashlib
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy.stats
 
-from tf_transfer.reports.predictions import Predictions
+from tf_transfer.data import metrics
 from tf_transfer.reports.reading import Record
 
 RESAMPLES = 100
 
 
-def describe(record: Record, predictions: Predictions) -> dict[str, Any]:
+def describe(
+    record: Record, arrays: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
     """What a record has of its test texts, or where none are, validation ones.
 
     Args:
         record: of a run.
-        predictions: read from it.
+        arrays: what it predicted for them, see `predictions.read_arrays`.
 
     Returns:
         `texts` (a hash of their ids and labels), `resampled` (the score on
@@ -31,20 +35,24 @@ def describe(record: Record, predictions: Predictions) -> dict[str, Any]:
         error over texts of the score less that of the majority baseline, in
         points); {} where a run has no predictions, or another kind of metric.
     """
-    kind = "validation" if record["test"] is None else "test"
-    is_of_words = "token_f1" in record["metrics"]
-    if record["metric"] not in SCORES or record["folds"] or is_of_words:
+    if (
+        not len(arrays.get("ids", ()))
+        or record["metric"] not in SCORES
+        or record["folds"]
+        or "token_f1" in record["metrics"]  # of words
+    ):
         return {}
-    arrays = predictions.test(record, kind=kind)
-    if arrays is None or not len(arrays[0]):
-        return {}
-    ids, labels, outputs = arrays
-    times = np.vstack([np.ones(len(labels)), _draw(len(labels))])
+    labels, logits = arrays["labels"], arrays["logits"]
+    is_score = np.issubdtype(labels.dtype, np.floating)
+    outputs = logits[:, 0] if is_score else metrics.decide(logits)
+    times = np.vstack(
+        [np.ones_like(arrays["ids"]), draw(len(labels), RESAMPLES)]
+    )
     values, counts = np.unique(labels, return_counts=True)
     usual = np.full_like(outputs, values[counts.argmax()])
     both = np.stack([outputs, usual])
     scores = 100 * SCORES[record["metric"]](labels, both, times)
-    digest = hashlib.sha256(ids.tobytes() + labels.tobytes())
+    digest = hashlib.sha256(arrays["ids"].tobytes() + labels.tobytes())
     return {
         "texts": digest.hexdigest()[:16],
         "resampled": encode(scores[1:, 0] - scores[0, 0]),
@@ -62,15 +70,14 @@ def decode(text: str) -> np.ndarray:
     return np.frombuffer(base64.b64decode(text), "<f2").astype(float)
 
 
-@functools.lru_cache(maxsize=4)
-def _draw(examples: int) -> np.ndarray:
-    """How often each example is in each sample: float64 [RESAMPLES, examples].
+@functools.lru_cache(maxsize=2)
+def draw(examples: int, resamples: int) -> np.ndarray:
+    """How often each example is in each sample: int64 [resamples, examples].
 
     Samples are drawn with replacement.
     """
-    generator = np.random.default_rng(0)
     share = np.full(examples, 1 / examples)
-    return generator.multinomial(examples, share, RESAMPLES).astype(float)
+    return np.random.default_rng(0).multinomial(examples, share, resamples)
 
 
 # === Metrics of many samples at once ===
@@ -108,54 +115,38 @@ def _matthews(
 
 def _count(times: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """How many examples of each sample are in a mask, [samples, models]."""
-    return times @ np.atleast_2d(mask).T.astype(np.float64)
+    return times.astype(float) @ np.atleast_2d(mask).T.astype(float)
 
 
 def _pearson(
-    labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
+    labels: np.ndarray,
+    outputs: np.ndarray,
+    times: np.ndarray,
+    prepare: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> np.ndarray:
+    rows = np.stack([*map(np.arange(len(labels)).repeat, times)])
+    drawn = (prepare(values[rows]) for values in (labels, *outputs))
+    first, *others = (v - v.mean(axis=1, keepdims=True) for v in drawn)
     return np.stack(
-        [_correlation(labels[None], row[None], times) for row in outputs], 1
+        [
+            _ratio(
+                (first * other).sum(axis=1),
+                np.sqrt((first**2).sum(axis=1) * (other**2).sum(axis=1)),
+            )
+            for other in others
+        ],
+        axis=1,
     )
 
 
 def _spearman(
     labels: np.ndarray, outputs: np.ndarray, times: np.ndarray
 ) -> np.ndarray:
-    ranks = _ranks(labels, times)
-    return np.stack(
-        [_correlation(ranks, _ranks(row, times), times) for row in outputs], 1
-    )
-
-
-def _ranks(values: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The average rank of each example's value within each sample."""
-    _, kind = np.unique(values, return_inverse=True)
-    order = np.argsort(kind, kind="stable")
-    begins = np.flatnonzero(np.diff(kind[order], prepend=-1))
-    equal = np.add.reduceat(times[:, order], begins, axis=1)
-    below = np.cumsum(equal, axis=1) - equal
-    return (below + (equal + 1) / 2)[:, kind]
-
-
-def _correlation(
-    first: np.ndarray, second: np.ndarray, times: np.ndarray
-) -> np.ndarray:
-    examples = times.shape[1]
-    first = first - (times * first).sum(axis=1, keepdims=True) / examples
-    second = second - (times * second).sum(axis=1, keepdims=True) / examples
-    weighted = times * first
-    return _ratio(
-        (weighted * second).sum(axis=1),
-        np.sqrt(
-            (weighted * first).sum(axis=1)
-            * (times * second * second).sum(axis=1)
-        ),
-    )
+    ranks = functools.partial(scipy.stats.rankdata, axis=1)
+    return _pearson(labels, outputs, times, ranks)
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    above = np.asarray(above, np.float64)
     return np.divide(above, below, np.zeros_like(above), where=below > 1e-12)
 
 

@@ -60,9 +60,11 @@ def combine(runs: Sequence[str]) -> RunEnsemble:
     joined = ensembles.join(members)
     both = {"mean": ensembles.mean(joined), "vote": ensembles.vote(joined)}
     labels = members[0].labels
-    outputs = {member.name: member.logits for member in members}
-    for method, title in stacking_ensembles.METHODS.items():
-        outputs[title] = both[method]
+    titles = stacking_ensembles.METHODS
+    outputs = {
+        **{member.name: member.logits for member in members},
+        **{titles[method]: array for method, array in both.items()},
+    }
     scores = {
         name: metrics.measure(names[0], labels, logits)
         for name, logits in outputs.items()
@@ -97,6 +99,7 @@ def _read_member(path: str) -> tuple[ensembles.Member, list[str]]:
     elif len(output[0]) != len(output[1]):
         problem = "labels words, and sentences have several"
     else:
-        names = [name for name in record["metrics"] if name in metrics.METRICS]
-        return stacking_ensembles.make_member(record, output), names
+        return stacking_ensembles.make_member(record, output), [
+            name for name in record["metrics"] if name in metrics.METRICS
+        ]
     raise UserError(f"--run={path}: {problem}. It cannot be in an ensemble.")

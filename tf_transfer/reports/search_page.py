@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import page
@@ -67,17 +68,16 @@ def draw_progress(
     unit, name = (60.0, "minutes") if end > 180 else (1.0, "seconds")
     handles: plots.Handles = {}
     for approach, points in progress.items():
-        times = [seconds / unit for seconds, _ in points]
-        scores = [score for _, score in points]
-        [line] = axis.step(
-            [*times, end / unit],
+        times, scores = zip(*points)
+        [handles[approach]] = axis.step(
+            np.divide([*times, end], unit),
             [*scores, scores[-1]],
             where="post",
             color=plots.colour_of(approach),
             linewidth=1.6,
+            marker=".",
+            markevery=slice(len(points)),
         )
-        axis.plot(times, scores, ".", color=plots.colour_of(approach))
-        handles[approach] = line
     plots.add_frame(axis, "best on validation, points", f"{name} of the search")
     return plots.finish(
         figure,

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from tf_transfer.reports import claims
 from tf_transfer.reports import frames
-from tf_transfer.reports.claims import Group
-from tf_transfer.reports.claims import is_same
-from tf_transfer.reports.claims import Paper
-from tf_transfer.reports.claims import plain
 from tf_transfer.utils import selection
 
 CACHING = ("frozen_prefix", "cache_dtype")
@@ -36,9 +33,8 @@ class Repeats:
         lr: learning rate.
         settings: see `frames.runs_frame`.
         train: examples trained on.
-        seeds: of the runs.
-        validations: their scores on validation, in points; nan where nothing
-            is validated.
+        scores: of each run the seed, and the score on validation in points;
+            nan where nothing is validated.
         recipe: settings that are no part of an approach, as text.
     """
 
@@ -48,51 +44,34 @@ class Repeats:
     lr: float
     settings: Mapping[str, Any]
     train: int
-    seeds: tuple[int, ...]
-    validations: tuple[float, ...]
+    scores: tuple[tuple[int, float], ...]
     recipe: str
 
 
 def list_repeats(runs: pd.DataFrame) -> list[Repeats]:
     """The runs of a frame by group."""
-    rows: dict[int, list[Any]] = {}
-    for row in zip(
-        runs.group,
-        range(len(runs)),
-        runs.model,
-        runs.blocks,
-        runs.lr,
-        runs.settings,
-        runs.sizes,
-        runs.seed,
-        runs.validation,
-    ):
-        rows.setdefault(row[0], []).append(row)
-    repeats = []
-    for members in rows.values():
-        _, _, model, blocks, lr, settings, sizes, *_ = members[0]
-        _, positions, *_, seeds, validations = zip(*members)
-        train = sizes.get("train", 0)
-        repeats.append(
-            Repeats(
-                positions,
-                model,
-                blocks,
-                lr,
-                settings,
-                train,
-                seeds,
-                validations,
-                frames.dump(
-                    {
-                        n: v
-                        for n, v in settings.items()
-                        if n not in frames.VARIED
-                    }
-                ),
-            )
+    groups = collections.defaultdict(list)
+    for row in runs.assign(position=range(len(runs))).itertuples():
+        groups[row.group].append(row)
+    return [
+        Repeats(
+            tuple(row.position for row in (first, *others)),
+            first.model,
+            first.blocks,
+            first.lr,
+            first.settings,
+            first.sizes.get("train", 0),
+            tuple((row.seed, row.validation) for row in (first, *others)),
+            frames.dump(
+                {
+                    n: v
+                    for n, v in first.settings.items()
+                    if n not in frames.VARIED
+                }
+            ),
         )
-    return repeats
+        for first, *others in groups.values()
+    ]
 
 
 def list_peers(
@@ -117,7 +96,7 @@ def list_peers(
     names = _names(others) - {"lr", *CACHING}
     taken = {*_combine((m for side in chosen for m in side), names)}
     return chosen + [
-        _at(side, [_best_rate(side)])
+        _keep_best_rate(side)
         for values, side in _combine(others, names).items()
         if values not in taken
     ]
@@ -128,18 +107,20 @@ def take_rows(runs: pd.DataFrame, side: Iterable[Repeats]) -> pd.DataFrame:
     return runs.take(sorted(row for repeats in side for row in repeats.rows))
 
 
-def select(runs: pd.DataFrame, wanted: Group) -> pd.DataFrame:
+def select(runs: pd.DataFrame, wanted: claims.Group) -> pd.DataFrame:
     """The runs that have some settings; a setting that a run lacks differs."""
     return take_rows(runs, _filter(list_repeats(runs), wanted))
 
 
-def _filter(side: Iterable[Repeats], wanted: Group) -> list[Repeats]:
+def _filter(side: Iterable[Repeats], wanted: claims.Group) -> list[Repeats]:
     return [
         repeats
         for repeats in side
         if all(
             name in repeats.settings
-            and is_same(repeats.settings[name], resolve(value, repeats.blocks))
+            and claims.is_same(
+                repeats.settings[name], resolve(value, repeats.blocks)
+            )
             for name, value in wanted.items()
         )
     ]
@@ -159,7 +140,9 @@ class NotFound(Exception):
 
 
 def choose_sides(
-    repeats: Sequence[Repeats], paper: Paper, groups: Sequence[Group]
+    repeats: Sequence[Repeats],
+    paper: claims.Paper,
+    groups: Sequence[claims.Group],
 ) -> list[list[Repeats]]:
     """The runs of each side of a comparison on one task.
 
@@ -214,23 +197,16 @@ def _prefer_live(side: list[Repeats]) -> list[Repeats]:
     """
     kept: list[Repeats] = []
     for members in _combine(side, _names(side) - {"lr", *CACHING}).values():
-        live = _filter(members, LIVE)
-        if not live and "frozen_prefix" in members[0].settings:
-            dtypes = collections.Counter[str]()
-            for member in sorted(members, key=_dtype):
-                dtypes[_dtype(member)] += len(member.seeds)
-            [(commonest, _)] = dtypes.most_common(1)
-            live = [m for m in members if _dtype(m) == commonest]
-        kept += live or members
+        by_dtype = sorted(_combine(members, {"cache_dtype"}).items())
+        _, commonest = max(by_dtype, key=lambda part: len(_scores(part[1])))
+        kept += _filter(members, LIVE) or commonest
     return sorted(kept, key=lambda repeats: repeats.rows)
 
 
-def _dtype(repeats: Repeats) -> str:
-    return str(repeats.settings.get("cache_dtype"))
-
-
 def _agree_on(
-    sides: Sequence[list[Repeats]], paper: Paper, fixed: Sequence[set[str]]
+    sides: Sequence[list[Repeats]],
+    paper: claims.Paper,
+    fixed: Sequence[set[str]],
 ) -> list[list[Repeats]]:
     """Of each side, the runs at settings that all sides have.
 
@@ -288,26 +264,26 @@ def _best_for_all(
         settled: the sides at each of the settings.
     """
     *_, last = settled
-    if len(settled) == 1:
+    best = {
+        combination: [*map(_keep_best_rate, sides)]
+        for combination, sides in settled.items()
+    }
+    if not all(map(all, best.values())):
         return last
-    totals = dict.fromkeys(settled, 0.0)
-    for number in range(len(settled[last])):
-        try:
-            scored = {
-                combination: _scores(_keep_best_rate(sides[number]))
-                for combination, sides in settled.items()
-            }
-        except NotFound:
-            return last
-        for combination, mean in selection.means_over_seeds(scored).items():
-            totals[combination] += mean
+    means = [
+        selection.means_over_seeds(
+            {at: _scores(sides[number]) for at, sides in best.items()}
+        )
+        for number in range(len(best[last]))
+    ]
+    totals = {at: sum(of_side[at] for of_side in means) for at in best}
     if np.isnan([*totals.values()]).any():
         return last
     return max(totals, key=lambda combination: totals[combination])
 
 
 def _settle(
-    side: list[Repeats], paper: Paper, names: set[str]
+    side: list[Repeats], paper: claims.Paper, names: set[str]
 ) -> list[Repeats]:
     """Of a side, the runs with one value of each of some settings.
 
@@ -320,7 +296,9 @@ def _settle(
     def rank(members: list[Repeats]) -> tuple[int, int, int]:
         rates = {repeats.lr for repeats in members}
         settings = members[0].settings
-        alike = sum(is_same(settings.get(n), v) for n, v in published.items())
+        alike = sum(
+            claims.is_same(settings.get(n), v) for n, v in published.items()
+        )
         return len(rates), alike, _count_seeds(members)
 
     parts = _combine(side, names)
@@ -340,11 +318,11 @@ def _by_number(values: Sequence[str]) -> list[tuple[float, str]]:
 
 
 def _count_seeds(side: Iterable[Repeats]) -> int:
-    return len({seed for repeats in side for seed in repeats.seeds})
+    return len({seed for seed, _ in _scores(side)})
 
 
 def _published(
-    side: Sequence[Repeats], paper: Paper, names: set[str]
+    side: Sequence[Repeats], paper: claims.Paper, names: set[str]
 ) -> dict[str, Any]:
     """What the paper has of some settings with the encoder of a side."""
     settings = paper.settings_on(side[0].model)
@@ -355,10 +333,10 @@ def _combine(
     side: Iterable[Repeats], names: set[str]
 ) -> dict[tuple[str, ...], list[Repeats]]:
     """A side in parts, by their values of some settings."""
-    parts: dict[tuple[str, ...], list[Repeats]] = {}
+    parts = collections.defaultdict(list)
     for repeats in side:
-        values = tuple(str(repeats.settings.get(n, "")) for n in sorted(names))
-        parts.setdefault(values, []).append(repeats)
+        values = (str(repeats.settings.get(n, "")) for n in sorted(names))
+        parts[tuple(values)].append(repeats)
     return parts
 
 
@@ -368,20 +346,26 @@ def _names(side: Iterable[Repeats]) -> set[str]:
 
 
 def _choose_rates(
-    sides: Sequence[list[Repeats]], paper: Paper
+    sides: Sequence[list[Repeats]], paper: claims.Paper
 ) -> list[list[Repeats]]:
     """Of each side, the runs at the rate that is best on validation."""
     rates = [{repeats.lr for repeats in side} for side in sides]
-    if paper.rates and all(set(paper.rates) <= tried for tried in rates):
+    has_published = all(set(paper.rates) <= tried for tried in rates)
+    if has_published:
         sides = [_at(side, paper.rates) for side in sides]
-    elif len({len(tried) for tried in rates}) > 1:
-        shared = set.intersection(*rates)
-        best = {repeats.lr for s in sides for repeats in _keep_best_rate(s)}
-        # Without the best rate of a side, the others do not stand for it.
-        if not best <= shared:
-            counts = " and ".join(str(len(tried)) for tried in rates)
-            raise NotFound(f"{counts} rates were tried on the sides")
-    return [*map(_keep_best_rate, sides)]
+    chosen = [*map(_keep_best_rate, sides)]
+    if not all(chosen):
+        raise NotFound("several rates, which nothing validates,")
+    counts = [len(tried) for tried in rates]
+    best = {repeats.lr for side in chosen for repeats in side}
+    # Without the best rate of a side, the others do not stand for it.
+    if not (
+        has_published or len({*counts}) == 1 or best <= set.intersection(*rates)
+    ):
+        raise NotFound(
+            f"{' and '.join(map(str, counts))} rates were tried on the sides"
+        )
+    return chosen
 
 
 def _at(side: Iterable[Repeats], rates: Iterable[float]) -> list[Repeats]:
@@ -389,34 +373,25 @@ def _at(side: Iterable[Repeats], rates: Iterable[float]) -> list[Repeats]:
 
 
 def _keep_best_rate(side: list[Repeats]) -> list[Repeats]:
-    rate = _best_rate(side)
-    if np.isnan(rate):
-        raise NotFound("several rates, which nothing validates,")
-    return _at(side, [rate])
+    """Those at the rate that is best on validation.
 
-
-def _best_rate(side: list[Repeats]) -> float:
-    """The best on validation; nan of several that nothing validates."""
+    None of several rates that nothing validates.
+    """
     scored = {
         rate: _scores(_at(side, [rate]))
         for rate in sorted({repeats.lr for repeats in side})
     }
-    if len(scored) == 1:
-        return side[0].lr
-    if any(np.isnan(score) for runs in scored.values() for _, score in runs):
-        return math.nan
-    return selection.best_on_validation(scored)
+    scores = [score for _, score in _scores(side)]
+    if len(scored) > 1 and np.isnan(scores).any():
+        return []
+    return _at(side, [selection.best_on_validation(scored)])
 
 
 def _scores(side: Iterable[Repeats]) -> list[tuple[int, float]]:
     """Seed and validation score of each run."""
-    return [
-        pair
-        for repeats in side
-        for pair in zip(repeats.seeds, repeats.validations)
-    ]
+    return [pair for repeats in side for pair in repeats.scores]
 
 
-def describe(group: Group) -> str:
+def describe(group: claims.Group) -> str:
     """Settings in words: `trainable_layers=4, lr=0.001`."""
-    return ", ".join(f"{name}={plain(v)}" for name, v in group.items())
+    return ", ".join(f"{name}={claims.plain(v)}" for name, v in group.items())

@@ -13,12 +13,12 @@ import pandas as pd
 
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
+from tf_transfer.reports import infer
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
 from tf_transfer.reports import sides
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import tables
-from tf_transfer.reports import verdicts
 from tf_transfer.reports import wording
 from tf_transfer.reports.study import Study
 from tf_transfer.training.progress import SAMPLE
@@ -572,7 +572,7 @@ def _describe_gain(best: pd.DataFrame, base: pd.DataFrame) -> str:
     if failed:
         are = "is" if len(failed) == 1 else "are"
         return (
-            f"{' and '.join(failed)} {are} {verdicts.FAILED}, so nothing is "
+            f"{' and '.join(failed)} {are} {infer.FAILED}, so nothing is "
             "compared."
         )
     share, n = _share(best, base), min(len(best), len(base))

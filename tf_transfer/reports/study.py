@@ -26,6 +26,7 @@ import pandas as pd
 
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
+from tf_transfer.reports import infer
 from tf_transfer.reports import overview
 from tf_transfer.reports import verdicts
 from tf_transfer.reports.options import Options
@@ -93,7 +94,7 @@ class Study:
     runs: pd.DataFrame
     paper: claims.Paper | None
     published: dict[str, Any]
-    verdicts: Sequence[verdicts.Verdict]
+    verdicts: Sequence[infer.Verdict]
     all_runs: pd.DataFrame
     summary: dict[str, Any]
     options: Options = Options()

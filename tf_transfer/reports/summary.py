@@ -6,10 +6,8 @@ again, and seen to be stale, without the runs.
 
 import collections
 import hashlib
-import itertools
 import json
 import time
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
@@ -20,18 +18,15 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 VERSION = 5
+UNTESTED = (
+    "has no test score, as others on its texts have; report both from their "
+    "run directories to compare them on validation"
+)
 
 Summary = dict[str, Any]
-Progress = Callable[..., Iterable[Any]]
 
 
-def no_progress(items: Iterable[Any], **options: Any) -> Iterable[Any]:
-    """The items without a progress bar."""
-    del options
-    return items
-
-
-def summarize_folder(root: str, progress: Progress = no_progress) -> Summary:
+def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
     """The summary of the runs below a folder; see `summarize`.
 
     Raises:
@@ -41,14 +36,14 @@ def summarize_folder(root: str, progress: Progress = no_progress) -> Summary:
     if not runs:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
         raise UserError(f"{root}: holds no finished run.{why}")
-    return summarize(runs, left_out, root, progress)
+    return summarize(runs, left_out, root, shows_progress)
 
 
 def summarize(
     runs: Sequence[Record],
     left_out: Iterable[tuple[str, str]],
     root: str,
-    progress: Progress = no_progress,
+    shows_progress: bool = False,
 ) -> Summary:
     """The summary of some records.
 
@@ -56,44 +51,41 @@ def summarize(
         runs: their records, whose paths start from `root`.
         left_out: (path, reason) of what is not among them.
         root: folder of the runs.
-        progress: wraps an iterable in a progress bar.
+        shows_progress: whether a terminal shows a progress bar.
 
     Returns:
         `runs` (records, with `majorities` and `one_answer`; those that an
         experiment's `ensembles` joins of several runs come last), `left_out`,
         `made` (when, where and by which code).
     """
-    from tf_transfer.reports import predictions as lib  # these load pandas
-    from tf_transfer.reports import resampling
+    import tqdm
+
+    from tf_transfer.reports import predictions as lib  # they load pandas
     from tf_transfer.reports import study
 
     predictions = lib.Predictions(root)
-    answers = lib.Answers(predictions)
     runs = [
-        {
-            **record,
-            **answers.describe(record),
-            **resampling.describe(record, predictions),
-        }
-        for record in progress(runs, desc="reading", unit=" runs")
+        {**record, **predictions.describe(record)}
+        for record in tqdm.tqdm(
+            runs,
+            "reading",
+            unit=" runs",
+            leave=False,
+            disable=None if shows_progress else True,  # None: no terminal
+            delay=1,
+        )
     ]
     ensembles: list[Record] = []
     left_out = list(left_out)
-    by_experiment = sorted(runs, key=lambda record: record["experiment"])
-    for experiment, members in itertools.groupby(
-        by_experiment, lambda record: record["experiment"]
-    ):
-        records = list(members)
+    for experiment in sorted({record["experiment"] for record in runs}):
         join = getattr(study.module_of(experiment), "ensembles", None)
         if join is not None:
-            joined, refused = join(records, predictions)
+            members = [r for r in runs if r["experiment"] == experiment]
+            joined, refused = join(members, predictions)
             ensembles += joined
             left_out += refused
     left_out += [
-        (
-            path,
-            "has damaged predictions: they are not read",
-        )
+        (path, "has damaged predictions: they are not read")
         for path in sorted(predictions.damaged)
     ]
     return {
@@ -125,18 +117,18 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     tested = {
         reading.texts_of(r) for r in runs.values() if r["test"] is not None
     }
-    copies = reading.find_copies([*runs.values()])
-    records = []
-    for record in runs.values():
-        if record["path"] in copies:
-            named[record["path"]] = copies[record["path"]]
-        elif record["test"] is None and reading.texts_of(record) in tested:
-            named[record["path"]] = (
-                "has no test score, as others on its texts have; report both "
-                "from their run directories to compare them on validation"
-            )
-        else:
-            records.append(record)
+    copies = reading.find_copies(runs.values())
+    untested = {
+        identity: record["path"]
+        for identity, record in runs.items()
+        if record["test"] is None and reading.texts_of(record) in tested
+    }
+    records = [
+        record
+        for identity, record in runs.items()
+        if identity not in untested and record["path"] not in copies
+    ]
+    named |= {**dict.fromkeys(untested.values(), UNTESTED), **copies}
     shown = {record["path"] for record in records}
     return {
         "version": VERSION,
@@ -148,11 +140,15 @@ def merge(summaries: Sequence[Summary]) -> Summary:
 
 def _describe(runs: Sequence[Record], day: str) -> dict[str, Any]:
     """When, where and by which code some runs were made."""
+    versions = collections.defaultdict(set)
+    for run in runs:
+        for package, version in run["versions"].items():
+            versions[package].add(version or "none")
     return {
         "on": day,
         "machine": _describe_machines(runs),
         "commits": sorted({r["commit"] for r in runs if r["commit"]}),
-        "versions": _join_versions(runs),
+        "versions": {n: ", ".join(sorted(v)) for n, v in versions.items()},
     }
 
 
@@ -165,42 +161,44 @@ def to_json(summary: Summary) -> str:
     runs = summary["runs"]
     defaults = _find_defaults(runs)
     settings = _find_defaults([run["key"] for run in runs])
-    written = [
-        {
-            "path": run["path"],
-            **_leave_out(defaults, run),
-            "key": _leave_out(settings, run["key"]),
-        }
+    lines = [
+        _dump(
+            {
+                "path": run["path"],
+                **_leave_out(defaults, run),
+                "key": _leave_out(settings, run["key"]),
+            }
+        )
         for run in runs
     ]
-
-    def dump(value: Any) -> str:
-        return json.dumps(value, separators=(",", ":"))
-
-    lines = []
-    for name, value in summary.items():
-        if name == "runs":
-            both = {**defaults, "key": settings}
-            lines.append(f"{dump('defaults')}:{dump(both)}")
-            body = "[\n" + ",\n".join(map(dump, written)) + "\n]"
-        else:
-            body = dump(value)
-        lines.append(f"{dump(name)}:{body}")
-    text = ",\n".join(lines) + "\n}\n"
+    fields = {
+        "version": _dump(summary["version"]),
+        "made": _dump(summary["made"]),
+        "defaults": _dump({**defaults, "key": settings}),
+        "runs": "[\n" + ",\n".join(lines) + "\n]",
+        "left_out": _dump(summary["left_out"]),
+    }
+    parts = (f'"{name}":{field}' for name, field in fields.items())
+    text = ",\n".join(parts) + "\n}\n"
     return f'{{\n"sha256":"{_hash(text)}",\n{text}'
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _find_defaults(records: Sequence[Record]) -> Record:
     """What more than half of the records have."""
-    defaults = {}
-    for field in set().union(*records):
-        values = collections.Counter(
-            json.dumps(r[field]) for r in records if field in r
-        )
-        value, count = values.most_common(1)[0]
-        if count > len(records) / 2:
-            defaults[field] = json.loads(value)
-    return dict(sorted(defaults.items()))
+    counts = collections.Counter(
+        (field, _dump(value))
+        for record in records
+        for field, value in record.items()
+    )
+    return {
+        field: json.loads(value)
+        for (field, value), count in sorted(counts.items())
+        if count > len(records) / 2
+    }
 
 
 def _leave_out(defaults: Record, record: Record) -> Record:
@@ -212,21 +210,15 @@ def _leave_out(defaults: Record, record: Record) -> Record:
     left = {
         field: value
         for field, value in sorted(record.items())
-        if field not in defaults
-        or json.dumps(value) != json.dumps(defaults[field])
+        if field not in defaults or _dump(value) != _dump(defaults[field])
     }
     return {**left, "without": lacking} if lacking else left
 
 
-def _restore(defaults: Record, record: Record) -> Record:
-    key = _fill(defaults["key"], record["key"])
-    return {**_fill(defaults, record), "key": key}
-
-
 def _fill(defaults: Record, record: Record) -> Record:
     """Reverses `_leave_out`."""
+    lacking = {"without", *record.get("without", ())}
     whole = {**defaults, **record}
-    lacking = {*whole.pop("without", ()), "without"}
     return {n: v for n, v in whole.items() if n not in lacking}
 
 
@@ -256,22 +248,16 @@ def read(path: str) -> Summary:
                 "written). Make it again from its runs."
             )
         defaults = summary.pop("defaults")
-        summary["runs"] = [_restore(defaults, run) for run in summary["runs"]]
+        summary["runs"] = [
+            {**_fill(defaults, run), "key": _fill(defaults["key"], run["key"])}
+            for run in summary["runs"]
+        ]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(
             f"{path}: is not a summary. Give a folder of runs, or the "
             "summary.json of a report."
         ) from None
     return summary
-
-
-def _join_versions(runs: Iterable[Record]) -> dict[str, str]:
-    """Each package's versions over the runs, as one string."""
-    versions: dict[str, set[str]] = {}
-    for record in runs:
-        for package, version in record["versions"].items():
-            versions.setdefault(package, set()).add(version or "none")
-    return {name: ", ".join(sorted(used)) for name, used in versions.items()}
 
 
 def _describe_machines(runs: Iterable[Record]) -> str:
@@ -285,8 +271,8 @@ def _describe_machines(runs: Iterable[Record]) -> str:
                 f"{environment['threads']} threads, "
                 f"{environment['concurrent_runs']} at a time"
             )
-            start = environment.get("machine") or ""
-            starts.setdefault(words, set()).add(start)
+            machine = environment.get("machine") or ""
+            starts.setdefault(words, set()).add(machine)
     return (
         "; ".join(
             words + (f", {len(ids)} machines or starts" if len(ids) > 1 else "")
@@ -329,9 +315,10 @@ def format_runs(runs: Iterable[Record]) -> str:
 
 
 def _format_run(record: Record) -> tuple[str, ...]:
-    def score(split: str) -> str:
-        return f"{record[split]:.4f}" if record[split] is not None else "-"
-
+    validation, test = (
+        "-" if record[split] is None else f"{record[split]:.4f}"
+        for split in ("validation", "test")
+    )
     seconds = record["seconds_per_epoch"]
     trained, total = record["trainable_parameters"], record["total_parameters"]
     cached = " cached" if record["cached"] else ""
@@ -342,8 +329,8 @@ def _format_run(record: Record) -> tuple[str, ...]:
         str(record["key"].get("batch_size", "-")),
         str(record["seed"]),
         record["metric"],
-        score("validation"),
-        score("test"),
+        validation,
+        test,
         str(record["epochs_run"]),
         f"{seconds:.1f}" if seconds else "-",
         f"{trained:,}" if trained is not None else "-",
