@@ -295,44 +295,56 @@ def suggest(
         settings: of the run.
         cut_share: share of its texts that were cut.
     """
-    if run.record["best_epoch"] is None:
+    record, steps = run.record, []
+    if record["best_epoch"] is None:
         return ["an encoder: the same command without --features=tfidf."]
+    is_probe = _is_probe(run)
+    if is_probe:
+        steps.append(
+            "the same command without --features=frozen trains the encoder."
+        )
     leads = _find_leads(run, baselines)
     ahead = [name for name, (_, _, high) in leads.items() if high < 0]
-    trains = not _is_probe(run)
     majority_score = majority(run)
-    has_learned = majority_score is None or run.score > majority_score + 0.05
-    advice = "--features=frozen gives it" if PROBE in ahead else "stay with it"
-    more_epochs = f"--max_epochs={2 * settings.max_epochs}"
-    keep_ends = "--long_texts=head_tail, or "
-    if settings.long_texts == "head_tail":
-        keep_ends = ""
+    if ahead and not is_probe:
+        advice = "stay with it"
+        if PROBE in ahead:
+            advice = "--features=frozen gives it"
+        steps.append(
+            f"what was trained is worse than {' and '.join(ahead)}: {advice}; "
+            f"or more updates, --max_epochs={2 * settings.max_epochs}, or "
+            "another rate."
+        )
+    elif majority_score is not None and run.score <= majority_score + 0.05:
+        if not is_probe:
+            steps.append(
+                "it has not learned: another rate, such as "
+                f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}."
+            )
+    elif any(low <= 0 for _, low, _ in leads.values()):
+        steps.append(
+            "more labelled texts would tell whether training is worth it; "
+            "until then the cheapest of these may do."
+        )
+    if cut_share > CUT_SHARE:
+        keep_ends = "--long_texts=head_tail, or "
+        if settings.long_texts == "head_tail":
+            keep_ends = ""
+        steps.append(
+            f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
+            "--max_length."
+        )
+    if is_probe:
+        return steps
+    if record["best_epoch"] == record["epochs_run"]:
+        steps.append(
+            "the last epoch was the best: "
+            f"--max_epochs={2 * settings.max_epochs}."
+        )
     change = "--trainable_layers=all trains everything"
     if settings.trains_everything:
         change = (
             "--trainable_layers=2 trains the last two blocks alone, several "
             "times faster"
         )
-    steps = {
-        "the same command without --features=frozen trains the encoder.": (
-            not trains
-        ),
-        f"what was trained is worse than {' and '.join(ahead)}: {advice}; or "
-        f"more updates, {more_epochs}, or another rate.": trains and ahead,
-        "it has not learned: another rate, such as "
-        f"--lr={settings.lr / 3:.0e} or --lr={settings.lr * 3:.0e}.": (
-            trains and not ahead and not has_learned
-        ),
-        "more labelled texts would tell whether training is worth it; until "
-        "then the cheapest of these may do.": (
-            not (trains and ahead)
-            and has_learned
-            and any(low <= 0 for _, low, _ in leads.values())
-        ),
-        f"{cut_share:.0%} of the texts are cut: {keep_ends}a larger "
-        "--max_length.": cut_share > CUT_SHARE,
-        f"the last epoch was the best: {more_epochs}.": trains
-        and run.record["best_epoch"] == run.record["epochs_run"],
-        f"{change}; --seed=1 shows how much chance there is.": trains,
-    }
-    return [step for step, applies in steps.items() if applies]
+    return [*steps, f"{change}; --seed=1 shows how much chance there is."]

@@ -108,8 +108,11 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     chosen = enough[0] if enough else best
     named = f"{_describe(study, chosen)}{_how_sure(chosen)}"
     if enough:
+        is_better = loss_of(chosen).low > 0
         sentences.append(
-            f"Train {named}. The loss is shown to be less than "
+            f"Train {named}."
+            if is_better
+            else f"Train {named}. The loss is shown to be less than "
             f"{describe_points(margin)}."
         )
     elif _shown_to_lose_less([best], 0.0):

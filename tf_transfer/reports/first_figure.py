@@ -10,6 +10,7 @@ from tf_transfer.reports import brief
 from tf_transfer.reports import overview
 from tf_transfer.reports import plots
 from tf_transfer.reports import tables
+from tf_transfer.reports import wording
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure
 from tf_transfer.reports.study import Study
@@ -82,13 +83,14 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
         axis, "score less everything's, points", f"{label} of everything's"
     )
     tasks = sorted({row.task for rows in approaches for row in rows})
+    where = "on" if len(tasks) == 1 else "mean over"
     every_row = [row for rows in approaches for row in rows]
     return plots.finish(
         figure,
         {},
         "costs",
         f"{overview.name_split(every_row)} score less that of training "
-        f"everything, mean over {brief.join(tasks)}, with 95 % intervals over "
+        f"everything, {where} {wording.join(tasks)}, with 95 % intervals over "
         f"{overview.name_parts(every_row)}; the dashed line is a loss of "
         f"{brief.describe_points(margin)}. A hollow point has a "
         "cached prefix, a star is the probe, for which nothing trains.",
@@ -130,7 +132,7 @@ def draw_scores(rows: Sequence[Row]) -> Figure:
     """The score of every row, with its interval and what a guess scores."""
     scored = [row for row in rows if row.score.is_known]
     known = scored[:MOST_ROWS]
-    figure, [axis] = plots.make_panels(1, has_names=True)
+    figure, [axis] = plots.make_panels(1)
     several = len({row.task for row in known}) > 1
     names = []
     for height, row in enumerate(known):

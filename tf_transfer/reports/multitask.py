@@ -410,7 +410,7 @@ def _draw_heat_map(part: tables.Part) -> Figure:
             for trained in METRICS
         ]
     )
-    figure, [axis] = plots.make_panels(1, has_names=True)
+    figure, [axis] = plots.make_panels(1)
     size = len(METRICS)
     figure.set_size_inches(2.2 + 1.5 * size, 0.8 + 0.8 * size)
     most = 1.25 * np.nanmax(np.abs(numbers)) or 1.0  # the darkest look black

@@ -339,7 +339,8 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
         f"({', '.join(metrics)}): the mean over n seeds, with 95 % intervals "
         f"over {overview.name_parts(rows)}. Times are to the stopping point: "
         "seconds on the machine of most runs, shares on one that both sides "
-        "have; a cached prefix counts as if the run had built it"
+        "have, with an interval where they were timed in turn; a cached prefix "
+        "counts as if the run had built it"
         + (f". {overview.TIMED_APART}" if apart else ""),
         frame.drop(columns=empty),
         open=True,

@@ -95,14 +95,13 @@ def colour_of(approach: str, number: int | None = None) -> str:
 
 
 def make_panels(
-    count: int, height: float = 3.3, has_names: bool = False
+    count: int, height: float = 3.3
 ) -> tuple[matplotlib.figure.Figure, list[Axes]]:
     """A figure with so many panels, two to a row.
 
     Args:
         count: of panels.
         height: of each, in inches.
-        has_names: whether ticks at the side are words; no longer read.
     """
     columns = 1 if count == 1 else 2
     rows = -(-count // columns)

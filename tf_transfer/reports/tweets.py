@@ -276,9 +276,7 @@ def _draw_boxes(part: tables.Part, boxes: Mapping[str, tables.Line]) -> Figure:
     """Box plots: a panel for each metric, a box for each group."""
     over, number = ("folds", 1) if part.words["in_folds"] else ("trials", 2)
     titles = {"accuracy": "accuracy", **part.words["metrics"]}
-    figure, axes = plots.make_panels(
-        len(titles), 1.2 + 0.45 * len(boxes), has_names=True
-    )
+    figure, axes = plots.make_panels(len(titles), 1.2 + 0.45 * len(boxes))
     for axis, (metric, title) in zip(axes, titles.items()):
         axis.boxplot(
             [
