@@ -448,15 +448,20 @@ def test_studies_are_named_by_what_differs():
 # === Test texts ===
 
 
-def test_intervals_are_over_test_texts_where_predictions_are_stored():
+def make_scored(paper):
+    """Runs a point apart, whose scores vary by 3 points over test texts."""
     random = np.random.default_rng(0)
-    paper = made_up.make_paper({"sign": -1})
-    runs = [
+    return [
         {**record, "texts": "a", "resampled": resampled}
         for group, m in ((TWO, 79), (ALL, 80))
         for resampled in [resampling.encode(random.normal(0, 3, 100))]
-        for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m])
+        for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m, m])
     ]
+
+
+def test_intervals_are_over_test_texts_where_predictions_are_stored():
+    paper = made_up.make_paper({"sign": -1})
+    runs = make_scored(paper)
     [verdict] = made_up.judge(paper, runs).values()
     assert set(verdict.variance) >= {"seeds", "texts"}
     alone = [{n: v for n, v in r.items() if n != "resampled"} for r in runs]
@@ -494,14 +499,8 @@ def test_times_within_a_margin_are_tested_on_their_own_scale():
 
 
 def test_a_run_without_predictions_does_not_hide_the_noise_of_texts():
-    random = np.random.default_rng(0)
     paper = made_up.make_paper({"sign": -1})
-    runs = [
-        {**record, "texts": "a", "resampled": resampled}
-        for group, m in ((TWO, 79), (ALL, 80))
-        for resampled in [resampling.encode(random.normal(0, 3, 100))]
-        for record in made_up.make_runs(paper, "rte", group, [m, m + 0.1, m, m])
-    ]
+    runs = make_scored(paper)
     [whole] = made_up.judge(paper, runs).values()
     lacking = [{n: v for n, v in runs[0].items() if n != "resampled"}]
     [found] = made_up.judge(paper, lacking + runs[1:]).values()

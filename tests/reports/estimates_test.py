@@ -140,6 +140,18 @@ def test_where_no_run_differs_nothing_is_shown():
     assert np.isnan(found.interval()).all()
 
 
+def correct(sides, drift):
+    """Cells of times and starts, less what they drift by."""
+    return [
+        Cell(
+            logs - drift.slope * (begun - drift.centre),
+            drift=drift,
+            start=begun.mean() - drift.centre,
+        )
+        for logs, begun in sides
+    ]
+
+
 def test_times_are_corrected_for_what_they_drift_by():
     """Half a percent later, both sides take longer; no side is slower."""
     starts = np.arange(6.0)
@@ -148,15 +160,7 @@ def test_times_are_corrected_for_what_they_drift_by():
     sides = (times[::2], starts[::2]), (times[1::2], starts[1::2])
     drift = estimates.fit_drift(sides)
     assert drift.slope == pytest.approx(0.01)
-    cells = [
-        Cell(
-            logs - drift.slope * (begun - drift.centre),
-            drift=drift,
-            start=begun.mean() - drift.centre,
-        )
-        for logs, begun in sides
-    ]
-    found = estimate(*cells)
+    found = estimate(*correct(sides, drift))
     assert found.value == pytest.approx(0.002, abs=1e-4)
     assert found.freedom == pytest.approx(3)
     assert estimates.fit_drift([(np.ones(2), np.zeros(2))]) is None
@@ -170,19 +174,8 @@ def test_a_drift_makes_no_difference_of_times_that_alternate(drift):
         starts = np.arange(10.0)
         times = drift * starts / 9 + random.normal(0, 0.01, 10)
         sides = (times[::2], starts[::2]), (times[1::2], starts[1::2])
-        line = estimates.fit_drift(sides)
-        cells = [
-            Cell(
-                logs - line.slope * (begun - line.centre),
-                drift=line,
-                start=begun.mean() - line.centre,
-            )
-            for logs, begun in sides
-        ]
-        false += (
-            2 * min(estimate(*cells).p_above(), estimate(*cells).p_below())
-            <= 0.05
-        )
+        found = estimate(*correct(sides, estimates.fit_drift(sides)))
+        false += 2 * min(found.p_above(), found.p_below()) <= 0.05
     assert 100 * false / 400 <= 5 + 2 * 100 * math.sqrt(0.05 * 0.95 / 400)
 
 
