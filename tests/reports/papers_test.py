@@ -145,13 +145,28 @@ def test_hart_s_differences_are_those_of_his_own_runs():
         assert math.isclose(claim.margin, pooled, abs_tol=0.06), claim.id
 
 
-def test_an_entry_that_is_wrong_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "lines, problem",
+    [
+        ('kind = "bigger"', "kind is one of"),
+        ('kind = "equal"', "`equal` needs a margin"),
+        ("second = {}", "`difference` needs `published` or `sign`"),
+        ('kind = "trend"\nsecond = {}', "`trend` needs `published` or `sign`"),
+        ("sign = 1\nrelative = true", "`relative` needs a second side"),
+        ('kind = "maximum"', "`maximum` is of two groups on one task"),
+        (
+            "sign = 1\npaired = true\nsecond = [{}, {}]",
+            "pairs need sides of one length",
+        ),
+    ],
+)
+def test_an_entry_that_is_wrong_is_refused(lines, problem, tmp_path):
     path = tmp_path / "claims.toml"
     path.write_text(
-        'paper = "x"\n[[claim]]\nid = "a"\nkind = "bigger"\ntext = "so"\n'
+        f'paper = "x"\n[[claim]]\nid = "a"\n{lines}\ntext = "so"\n'
         'source = "1"\ntasks = ["rte"]\nfirst = {}\n'
     )
-    with pytest.raises(UserError, match="a: kind is one of"):
+    with pytest.raises(UserError, match=f"a: {problem}"):
         claims.read(str(path))
 
 

@@ -227,6 +227,12 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
         "`equal` needs a margin": claim.kind == "equal" and not claim.margin,
         "pairs need sides of one length": claim.paired
         and len(claim.first) != len(claim.second),
+        "`relative` needs a second side": claim.relative and not claim.second,
+        f"`{claim.kind}` needs `published` or `sign`": (
+            claim.kind in ("difference", "trend") and not claim.direction
+        ),
+        "`maximum` is of two groups on one task": claim.kind == "maximum"
+        and [*map(len, (claim.tasks, claim.first, claim.second))] != [1, 1, 1],
     }
     for problem, applies in problems.items():
         if applies:
