@@ -344,6 +344,8 @@ OPEN = {
     "half_roberta_base",
     "diminishing_roberta_base",
     "all_is_not_best_roberta_base",
+    # Within the margin, but not after Holm's correction: trials fail.
+    "half_bert_large",
     # No number of frozen blocks is significantly better.
     "all_is_not_best_bert_base",
     "all_is_not_best_bert_large",
@@ -383,12 +385,12 @@ def test_the_authors_trials_agree_or_the_claim_says_why_not(authors_verdicts):
 def test_nothing_trained_is_enough_on_sst2_for_bert(authors_verdicts):
     for claim in CONTRADICTED:
         reason = authors_verdicts[claim].reason
-        assert "1 the other way (sst2)" in reason and "open mrpc" in reason
+        assert reason == "6 of 8 lower, not sst2, mrpc"
 
 
 @pytest.mark.shared
 @pytest.mark.slow
 def test_no_number_of_frozen_blocks_is_significantly_better(authors_verdicts):
-    for name, count in (("bert_base", 32), ("bert_large", 56)):
+    for name, count in (("bert_base", "0 of 32"), ("bert_large", "10 of 56")):
         reason = authors_verdicts[f"all_is_not_best_{name}"].reason
-        assert reason.startswith(f"0 of {count} significantly so")
+        assert reason.startswith(f"nothing is shown; {count} higher")
