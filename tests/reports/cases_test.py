@@ -510,33 +510,16 @@ def test_a_run_without_predictions_does_not_hide_the_noise_of_texts():
 
 def test_one_environment_has_to_be_timed_in_turn_by_itself():
     paper = made_up.make_paper(FASTER)
-
-    def time(group, seconds, starts):
-        return [
-            made_up.make_record(
-                paper,
-                "rte",
-                group,
-                seed,
-                80,
-                seconds=second,
-                started=start,
-                timing_environment={
-                    **made_up.ENVIRONMENT,
-                    "machine": "A" if seed < 3 else "B",
-                },
-            )
-            for seed, (second, start) in enumerate(zip(seconds, starts))
-        ]
-
     early, late = (0, 1, 2), (1000, 1001, 1002)
-    [found] = made_up.judge(
-        paper,
-        time(TWO, [95, 95.3, 95.1, 120, 121, 122], (*early, *late)),
-        time(ALL, [100, 100.3, 100.2, 125, 126, 127], (*late, *early)),
+    sides = (
+        (TWO, [95, 95.3, 95.1, 120, 121, 122], (*early, *late)),
+        (ALL, [100, 100.3, 100.2, 125, 126, 127], (*late, *early)),
+    )
+    [verdict] = made_up.judge(
+        paper, *(made_up.time_runs(paper, *side, "AAABBB") for side in sides)
     ).values()
-    assert found.word == "inconclusive"
-    assert "timed in turn" in found.reason
+    assert verdict.word == "inconclusive"
+    assert "timed in turn" in verdict.reason
 
 
 def test_a_base_that_several_comparisons_share_has_one_luck_of_times():
@@ -696,6 +679,31 @@ def test_the_best_is_named_beside_what_is_enough():
     [only] = brief.describe_fewer(slower, slower.rows)
     assert only.startswith("Train the last 4 of 12 blocks: 4.0 points better")
     assert only.endswith("Nothing cheaper is shown to be enough.")
+
+
+def test_the_best_of_many_is_tested_among_all_of_them():
+    """Its interval alone begins above zero, as one of ten may by chance."""
+    paper = made_up.make_paper()
+
+    def run(layers, middle, seconds=200.0):
+        return made_up.make_runs(
+            paper,
+            "rte",
+            {"trainable_layers": layers},
+            [middle - 0.5, middle, middle + 0.5],
+            seconds=seconds,
+        )
+
+    def advise(*others):
+        study = made_up.collect(
+            paper, run("all", 80, 100.0), run("4", 81), *others
+        )
+        return brief.describe_fewer(study, study.rows)[0]
+
+    alike = [run(str(number), 80) for number in (1, 2, 3, 5, 6, 7, 8, 9, 10)]
+    text = advise(*alike)
+    assert text.startswith("Train everything: ")
+    assert "The last 4 of 12 blocks: 1.0 points better (" in text
 
 
 def test_tests_agree_with_the_interval_that_is_shown():

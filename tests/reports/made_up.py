@@ -121,6 +121,25 @@ def make_runs(paper, task, settings, scores, **changes):
     ]
 
 
+def time_runs(paper, settings, seconds, starts, machines):
+    """Runs on rte whose epochs take `seconds`, one on each of some machines."""
+    return [
+        make_record(
+            paper,
+            "rte",
+            settings,
+            seed,
+            80,
+            seconds=second,
+            started=start,
+            timing_environment={**ENVIRONMENT, "machine": machine},
+        )
+        for seed, (second, start, machine) in enumerate(
+            zip(seconds, starts, machines, strict=True)
+        )
+    ]
+
+
 def judge(paper, *groups):
     """Verdicts by the claim's id, of records of one study."""
     records = [record for group in groups for record in group]

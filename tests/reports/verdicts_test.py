@@ -201,33 +201,24 @@ def test_each_pair_is_timed_in_the_environment_that_it_shares():
     }
     paper = made_up.make_paper(claim)
 
-    def runs(group, machine, seeds, seconds):
-        return [
-            made_up.make_record(
-                paper,
-                "rte",
-                group,
-                seed,
-                80,
-                seconds * (1 + seed / 1000),
-                timing_environment={
-                    **made_up.ENVIRONMENT,
-                    "machine": machine,
-                },
-                started=1000.0 * (seed % 3),
-            )
-            for seed in seeds
+    def runs(group, seconds, *machines):
+        times = [
+            second * (1 + seed / 1000)
+            for second in seconds
+            for seed in range(3)
         ]
+        starts = [0, 1000, 2000] * len(machines)
+        names = [machine for machine in machines for _ in range(3)]
+        return made_up.time_runs(paper, group, times, starts, names)
 
-    first, second = range(3), range(3, 6)
-    whole = runs(ALL, "slow", first, 100.0), runs(ALL, "fast", second, 10.0)
-    few = runs(LAST, "slow", first, 50.0)
-    more = runs({"trainable_layers": "4"}, "fast", first, 5.0)
-    judged = made_up.judge(paper, *whole, few, more)["claim_1"]
+    whole = runs(ALL, (100.0, 10.0), "slow", "fast")
+    few = runs(LAST, (50.0,), "slow")
+    more = runs({"trainable_layers": "4"}, (5.0,), "fast")
+    judged = made_up.judge(paper, whole, few, more)["claim_1"]
     assert judged.value == pytest.approx(-50, abs=0.5)
     assert judged.word == "agrees"
-    apart = runs({"trainable_layers": "4"}, "third", first, 5.0)
-    judged = made_up.judge(paper, *whole, few, apart)["claim_1"]
+    apart = runs({"trainable_layers": "4"}, (5.0,), "third")
+    judged = made_up.judge(paper, whole, few, apart)["claim_1"]
     assert judged.word == "inconclusive"
     assert "0 runs on a side on rte timed in an env" in judged.reason
 

@@ -104,18 +104,18 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
         for some in _shown_to_lose_less(approaches, margin)
         if _is_cheaper(some)
     ]
-    best = max(approaches, key=lambda some: loss_of(some).value)
+    # Holm's correction is over all approaches: the best is the best of many.
+    better = _shown_to_lose_less(approaches, 0.0)
+    best = max(better or approaches, key=lambda some: loss_of(some).value)
     chosen = enough[0] if enough else best
     named = f"{_describe(study, chosen)}{_how_sure(chosen)}"
     if enough:
-        is_better = loss_of(chosen).low > 0
-        sentences.append(
-            f"Train {named}."
-            if is_better
-            else f"Train {named}. The loss is shown to be less than "
-            f"{describe_points(margin)}."
-        )
-    elif _shown_to_lose_less([best], 0.0):
+        sentences.append(f"Train {named}.")
+        if not loss_of(chosen).low > 0:
+            sentences[-1] += (
+                f" The loss is shown to be less than {describe_points(margin)}."
+            )
+    elif better:
         sentences.append(
             f"Train {named}. Nothing cheaper is shown to be enough."
         )
@@ -125,26 +125,25 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
             f"{describe_points(margin)}. {_begin(named)}"
             f"{_describe_needed(chosen, margin)}."
         )
-    others = [best] if enough and _shown_to_lose_less([best], 0.0) else []
-    others += [
+    cheaper = [
         some
         for some in approaches[: approaches.index(chosen)]
         if some[0].cached == chosen[0].cached
-    ][-1:]
+    ]
     sentences += [
         f"{_begin(_describe(study, some))}."
-        for some in others
+        for some in (*([best] if better else []), *cheaper[-1:])
         if some is not chosen
     ]
     compared = {some[0].trains for some in approaches}
-    open_ones = [
+    not_compared = [
         f"{row.trains} ({_describe_loss([row])} on {row.task})"
         for row in trained
         if row.trains not in compared and row.gain.high >= -margin
     ]
-    if open_ones:
+    if not_compared:
         sentences.append(
-            f"Not on all tasks, so not among these: {join(open_ones)}."
+            f"Not on all tasks, so not among these: {join(not_compared)}."
         )
     return sentences
 
@@ -163,6 +162,7 @@ def _is_cheaper(members: Sequence[Row]) -> bool:
 
 
 def loss_of(members: Sequence[Row]) -> Ranged:
+    """The mean difference to training everything, in points."""
     return overview.compare_with_base(members, "score", "difference")
 
 

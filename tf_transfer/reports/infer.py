@@ -96,7 +96,6 @@ class Comparison:
         sides: runs of the first and, where there is one, of the second.
         groups: the settings by which each side was chosen.
         cells: of each side, see `measures.Cells`.
-        peers: the runs of each approach on the task.
         at: of a time, in epochs of the last side.
     """
 
@@ -104,7 +103,6 @@ class Comparison:
     sides: tuple[pd.DataFrame, ...]
     groups: tuple[Group, ...]
     cells: tuple[Cell, ...]
-    peers: tuple[pd.DataFrame, ...]
     at: float = 0.0
 
     @property

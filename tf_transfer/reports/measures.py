@@ -5,6 +5,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,7 +115,7 @@ class Cells:
         return self._once(
             ("pool", name, seconds, *paths),
             lambda: estimates.pool_variances(
-                np.array(_known(_measure_all(name, peer, seconds)))
+                np.array(known(_measure_all(name, peer, seconds)))
                 for peer in peers
             ),
         )
@@ -171,7 +172,7 @@ def _make_cell(
     pool: estimates.Pool | None,
 ) -> Cell:
     measured = _measure_all(name, side, seconds)
-    values = np.array(_known(measured))
+    values = np.array(known(measured))
     is_trained = bool(side.record.map(reading.trains).any())
     if len(values) > len(side):  # one for each fold
         sizes = side.sizes.iloc[0]
@@ -180,15 +181,17 @@ def _make_cell(
     first = side.iloc[0] if len(side) else None
     if first is None or name not in ("score", first.metric):
         return Cell(values, pool, is_trained=is_trained)
-    known = [r for r in side.record if r.get("resampled")]
+    resampled = [
+        resampling.decode(record["resampled"])
+        for record in side.record
+        if record.get("resampled")
+    ]
     return Cell(
         values,
         pool,
         (first.task, first.data_identity),
         next((r["texts"] for r in side.record if r.get("texts")), None),
-        np.stack([resampling.decode(r["resampled"]) for r in known])
-        if known
-        else None,
+        np.stack(resampled) if resampled else None,
         is_trained=is_trained,
     )
 
@@ -234,8 +237,9 @@ def are_interleaved(sides: Sequence[pd.DataFrame]) -> bool:
     return max(means) - min(means) <= INTERLEAVED * span
 
 
-def _known(values: Values) -> list[float]:
-    return [value for value in values if value is not None]
+def known(values: Iterable[float | None]) -> list[float]:
+    """The values that are known."""
+    return [float(v) for v in values if v is not None and not pd.isna(v)]
 
 
 def _take_timed_alike(

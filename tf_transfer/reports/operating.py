@@ -79,8 +79,8 @@ def bisect(
         candidates: numbers of trained blocks, rising.
         passes: whether a number of trained blocks reaches the quality.
     """
-    found = bisect_left(candidates, True, key=passes)
-    return candidates[found] if found < len(candidates) else None
+    index = bisect_left(candidates, True, key=passes)
+    return candidates[index] if index < len(candidates) else None
 
 
 def list_untried(trials: Trials, point: int) -> range:
@@ -122,9 +122,9 @@ def interval(
     means = _resampled_means(trials, seed, count)
     passes = np.stack([means[n] > quality * means[ALL] for n in numbers])
     # The place of each sample's point among the numbers; never comes last.
-    places = np.where(passes.any(axis=0), passes.argmax(axis=0), len(numbers))
+    indices = np.where(passes.any(axis=0), passes.argmax(axis=0), len(numbers))
     tails = (1 - level) / 2, (1 + level) / 2
-    low, high = np.quantile(places, tails, method="inverted_cdf").astype(int)
+    low, high = np.quantile(indices, tails, method="inverted_cdf").astype(int)
     lowest = [list_untried(trials, n).start for n in numbers]
     return [*lowest, None][low], [*numbers, None][high]
 

@@ -31,10 +31,13 @@ from tf_transfer.reports.verdicts import did_not_train
 from tf_transfer.utils import selection
 
 EVERYTHING = "everything"
-TIMED_APART = (
-    "*: not compared, as it was measured in another environment than most: "
+ENVIRONMENT = (
     "machine since its start, devices, threads, runs side by side, traced or "
     "warm"
+)
+TIMED_APART = (
+    "*: not compared, as it was measured in another environment than most: "
+    f"{ENVIRONMENT}"
 )
 UNTRAINED = "untrained"  # a setting that only what trains everything has
 # Of what trains few weights: other ones are another row, never a choice.
@@ -342,7 +345,7 @@ def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
 
 
 def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
-    scores = _known(measures.measure_runs("score", runs))
+    scores = measures.known(measures.measure_runs("score", runs))
     layers = str(group.layers)
     is_timed = bool(runs.timed.any())
     return Row(
@@ -441,10 +444,6 @@ def _compare(row: Row) -> Row:
         share=compare_with_base([row], "seconds"),
         epoch_share=compare_with_base([row], "seconds_per_epoch"),
     )
-
-
-def _known(values: measures.Values) -> list[float]:
-    return [value for value in values if value is not None]
 
 
 def _mean_of(runs: pd.DataFrame, measure: str) -> Ranged:

@@ -203,18 +203,18 @@ def draw_panels(
 
 def _draw_curve(axis: Axes, curve: Curve) -> Any:
     x, y = zip(*curve.points)
-    places, values = ([v.value for v in ends] for ends in (x, y))
+    costs, values = ([v.value for v in ends] for ends in (x, y))
     style = {**STYLE, **curve.style}
     if not curve.has_band:
         across, along = (
             reaches(ends) if any(v.has_interval for v in ends) else None
             for ends in (x, y)
         )
-        return axis.errorbar(places, values, along, across, **style)
+        return axis.errorbar(costs, values, along, across, **style)
     below, above = np.nan_to_num(reaches(y))
     band = np.subtract(values, below), np.add(values, above)
-    axis.fill_between(places, *band, color=style["color"], alpha=0.15, lw=0)
-    return axis.errorbar(places, values, **style)
+    axis.fill_between(costs, *band, color=style["color"], alpha=0.15, lw=0)
+    return axis.errorbar(costs, values, **style)
 
 
 def find_front(points: Sequence[tuple[float, float]]) -> list[bool]:

@@ -122,9 +122,10 @@ def count_examples(runs: pd.DataFrame) -> int:
 
 def describe_cache(settings: claims.Group) -> str:
     """Whether and how the frozen blocks are cached, in words."""
+    if settings.get("frozen_prefix") != "cached":
+        return ""
     dtype = settings.get("cache_dtype", "float16")
-    words = "cached" + f" as {dtype}" * (dtype != "float16")
-    return words * (settings.get("frozen_prefix") == "cached")
+    return "cached" if dtype == "float16" else f"cached as {dtype}"
 
 
 def describe_failure(runs: pd.DataFrame) -> str:
@@ -608,7 +609,7 @@ def _list_points(
     value = at(y, line)
     is_curve = isinstance(value, Mapping)
     pairs = value.items() if is_curve else [(at(x, line), value)]
-    points = [(_summarize(place), _summarize(found)) for place, found in pairs]
+    points = [(_summarize(cost), _summarize(score)) for cost, score in pairs]
     return [point for point in points if all(v.is_known for v in point)]
 
 
@@ -650,16 +651,14 @@ def explain_tables(study: study_lib.Study) -> list[str]:
     count = int((~study.runs.timed).sum())
     were = "was" if count == 1 else "were"
     groups = study.runs.groupby("group", sort=False)
-    return select_notes(
-        {
-            f"{wording.count(count, 'run')} {were} timed in another "
-            "environment (machine since its start, devices, threads, runs side "
-            "by side, traced or warm) than most: the scores count, the times "
-            "are left blank. The time of an epoch counts where only tracing "
-            "differs, which is in a run's first epoch.": count > 0,
-            DID_NOT_TRAIN: any(describe_failure(g) for _, g in groups),
-        }
+    timed_apart = (
+        f"{wording.count(count, 'run')} {were} timed in another environment "
+        f"({overview.ENVIRONMENT}) than most: the scores count, the times are "
+        "left blank. The time of an epoch counts where only tracing differs, "
+        "which is in a run's first epoch."
     )
+    has_failed = any(describe_failure(group) for _, group in groups)
+    return select_notes({timed_apart: count > 0, DID_NOT_TRAIN: has_failed})
 
 
 def select_notes(notes: Mapping[str, bool]) -> list[str]:

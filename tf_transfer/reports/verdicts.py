@@ -122,12 +122,13 @@ def _correct(
         for v in verdicts
         if is_member(v)
     }
-    p_values = [*least.values()]
-    adjusted = dict(zip(least, estimates.adjust_for_many(p_values)))
+    adjusted = estimates.adjust_for_many([*least.values()])
+    factors = {
+        key: p / before if before else 1.0
+        for (key, before), p in zip(least.items(), adjusted)
+    }
     return [
-        _conclude(v, adjusted[key] / least[key] if least[key] else 1.0)
-        if is_member(v) and (key := (v.claim.id, v.p))
-        else v
+        _conclude(v, factors[v.claim.id, v.p]) if is_member(v) else v
         for v in verdicts
     ]
 
@@ -346,9 +347,7 @@ def _compare(
                     infer.takes_logarithms(claim),
                     peers,
                 )
-                found.append(
-                    Comparison(task, sides, wanted, measured, peers, at)
-                )
+                found.append(Comparison(task, sides, wanted, measured, at))
         (incomplete if lacks else complete).extend(found)
         missing += lacks
     problem = _find_problem(claim, complete)

@@ -11,15 +11,11 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import overview
+from tf_transfer.reports.measures import known
 from tf_transfer.reports.overview import Ranged
 
 MOST_NAMED = 4
 Values = Iterable[float | None]
-
-
-def known(values: Values) -> list[float]:
-    """The values that are known."""
-    return [float(v) for v in values if v is not None and not pd.isna(v)]
 
 
 def mean(values: Values) -> float:
