@@ -16,9 +16,9 @@ from tf_transfer import tweets
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.models import heads as stacking_heads
+from tf_transfer.reports import choose
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
-from tf_transfer.reports import sides
 from tf_transfer.sweeps import grid as grid_lib
 
 
@@ -120,7 +120,7 @@ def test_the_grids_hold_three_seeds_of_each_side_of_each_claim(
                 and (model == preset or "features" in key)
                 and set(group) <= set(key)
                 and all(
-                    claims.is_same(key[n], sides.resolve(v, 12))
+                    claims.is_same(key[n], choose.resolve(v, 12))
                     for n, v in wanted.items()
                     if n in key
                 )

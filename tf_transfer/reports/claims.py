@@ -40,7 +40,7 @@ ORIGINS = {
 LISTS = ("first", "second", "readings", "tasks", "at", "may_fail", "uses")
 KINDS = ("difference", "equal", "spread", "maximum", "trend")
 OVER = ("mean", "each", "most", "some")
-Group = Mapping[str, Any]  # settings and their values
+Settings = Mapping[str, Any]  # settings and their values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,10 +93,10 @@ class Claim:
     text: str
     source: str
     tasks: tuple[str, ...]
-    first: tuple[Group, ...]
-    second: tuple[Group, ...] = ()
-    both: Group = dataclasses.field(default_factory=dict)
-    readings: tuple[Group, ...] = ()
+    first: tuple[Settings, ...]
+    second: tuple[Settings, ...] = ()
+    both: Settings = dataclasses.field(default_factory=dict)
+    readings: tuple[Settings, ...] = ()
     paired: bool = False
     kind: str = "difference"
     measure: tuple[str, str] = ("score", "score")
@@ -299,7 +299,7 @@ def read_published(folder: str, experiment: str) -> dict[str, Any]:
 def list_differences(
     runs: pd.DataFrame,
     paper: Paper,
-    wanted: Group | None = None,
+    wanted: Settings | None = None,
     encoder: str = "",
 ) -> list[str]:
     """What of some runs is not as in the paper, a clause each.

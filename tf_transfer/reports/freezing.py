@@ -177,7 +177,7 @@ def _make_curves(
 
 
 def _find_published(
-    study: Study, runs: pd.DataFrame, ignored: claims.Group | None = None
+    study: Study, runs: pd.DataFrame, ignored: claims.Settings | None = None
 ) -> dict[str, dict[str, Any]]:
     """The authors' figures of an encoder by kind and task.
 

@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
+from tf_transfer.reports import choose
 from tf_transfer.reports import estimates
 from tf_transfer.reports import measures
 from tf_transfer.reports.claims import Claim
-from tf_transfer.reports.claims import Group
+from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.claims import size_of
 from tf_transfer.reports.estimates import Cell
 from tf_transfer.reports.estimates import Contrast
-from tf_transfer.reports.sides import describe
 
 AGREES, IN_SIGN = "agrees", "agrees in sign"
 CONTRADICTS = "contradicts"
@@ -90,24 +90,24 @@ class Verdict:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Both sides of a claim on one task.
+    """The two groups of a claim on one task.
 
     Attributes:
-        sides: runs of the first and, where there is one, of the second.
-        groups: the settings by which each side was chosen.
-        cells: of each side, see `measures.Cells`.
-        at: of a time, in epochs of the last side.
+        runs: of the first group and, where there is one, of the second.
+        settings: by which each group was chosen.
+        cells: of each group, see `measures.Cells`.
+        at: of a time, in epochs of the last group.
     """
 
     task: str
-    sides: tuple[pd.DataFrame, ...]
-    groups: tuple[Group, ...]
+    runs: tuple[pd.DataFrame, ...]
+    settings: tuple[Settings, ...]
     cells: tuple[Cell, ...]
     at: float = 0.0
 
     @property
     def fewest(self) -> int:
-        """Known values of the side that has fewer.
+        """Known values of the group that has fewer.
 
         What no seed could change has enough.
         """
@@ -176,7 +176,7 @@ def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """
     by_runs: dict[Any, list[Comparison]] = {}
     for comparison in comparisons:
-        names = tuple(tuple(side.path) for side in comparison.sides)
+        names = tuple(tuple(runs.path) for runs in comparison.runs)
         by_runs.setdefault((comparison.task, names), []).append(comparison)
     known: dict[tuple[Cell, ...], Cell] = {}
 
@@ -231,7 +231,7 @@ def _margin_of(claim: Claim) -> tuple[float, float]:
 
 
 def _train_size(comparison: Comparison) -> int:
-    sizes = comparison.sides[0].sizes.iloc[0]
+    sizes = comparison.runs[0].sizes.iloc[0]
     return size_of(sizes, "train_and_validation")
 
 
@@ -431,13 +431,13 @@ def _name_part(claim: Claim, comparison: Comparison) -> str:
     """`last_4 on rte at 1.1`, of which what all parts share is left out."""
     name = comparison.task
     if len(claim.first) > 1:
-        name = f"{comparison.sides[0].approach.iloc[0]} on {name}"
+        name = f"{comparison.runs[0].approach.iloc[0]} on {name}"
     if len(claim.at) > 1:
         name += f" at {comparison.at:g} epochs"
     if len(claim.second) > 1 and not claim.paired:
-        group = comparison.groups[1].items()
+        group = comparison.settings[1].items()
         other = {n: v for n, v in group if n not in claim.both}
-        name += f" against {describe(other)}"
+        name += f" against {choose.describe(other)}"
     return name
 
 
@@ -454,8 +454,8 @@ def tell_beside(
         dataclasses.replace(
             comparison,
             cells=cells.measure(
-                (claim.beside,) * len(comparison.sides),
-                comparison.sides,
+                (claim.beside,) * len(comparison.runs),
+                comparison.runs,
                 comparison.at,
                 logarithms,
             ),

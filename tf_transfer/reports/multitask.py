@@ -79,7 +79,7 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(approach=runs.settings.map(_kind))
 
 
-def recipe(settings: claims.Group) -> str:
+def recipe(settings: claims.Settings) -> str:
     """All that tells a group from others: `everything; mean; lr 1e-05; ...`."""
     return tables.join(
         _kind(settings),
@@ -89,7 +89,7 @@ def recipe(settings: claims.Group) -> str:
     )
 
 
-def _kind(settings: claims.Group) -> str:
+def _kind(settings: claims.Settings) -> str:
     """What trains, and how: `everything; mean; decay 0.95`."""
     pairs, decay = settings["pairs"], settings["layer_decay"]
     in_turn = settings["combine"] == "in_turn"
@@ -105,7 +105,7 @@ def _kind(settings: claims.Group) -> str:
     )
 
 
-def _combination(settings: claims.Group) -> str:
+def _combination(settings: claims.Settings) -> str:
     """How the tasks' losses are combined."""
     combine, before = (
         COMBINES.get(settings[name], str(settings[name]))
@@ -128,13 +128,13 @@ def _combination(settings: claims.Group) -> str:
     )
 
 
-def _order(settings: claims.Group) -> str:
+def _order(settings: claims.Settings) -> str:
     """The order of the tasks, where it is not the usual one."""
     order = settings["order"]
     return f"order {order.replace(',', ', ')}" * (order != ORDER)
 
 
-def _amount(settings: claims.Group) -> str:
+def _amount(settings: claims.Settings) -> str:
     """At what rate and for how long: `lr 1e-05 after 0.001; 20 epochs`."""
     has_two = settings["train"] == "head_then_all"
     epochs, before = settings["max_epochs"], settings.get("head_epochs")

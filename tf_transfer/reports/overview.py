@@ -8,7 +8,6 @@ validates, each has its own row.
 
 import collections
 import dataclasses
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -19,16 +18,17 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.config.settings import METHOD_OPTIONS
+from tf_transfer.reports import choose
 from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import measures
+from tf_transfer.reports.choose import CLAIM_DEFAULTS
+from tf_transfer.reports.choose import Group
 from tf_transfer.reports.claims import plain
 from tf_transfer.reports.estimates import Cell
 from tf_transfer.reports.estimates import Contrast
 from tf_transfer.reports.measures import Cells
-from tf_transfer.reports.sides import UNLESS_NAMED
 from tf_transfer.reports.verdicts import did_not_train
-from tf_transfer.utils import selection
 
 EVERYTHING = "everything"
 ENVIRONMENT = (
@@ -43,6 +43,7 @@ UNTRAINED = "untrained"  # a setting that only what trains everything has
 # Of what trains few weights: other ones are another row, never a choice.
 OPTIONS = (*METHOD_OPTIONS, "freeze_percentile")
 NAMED = (*OPTIONS, "cache_dtype")  # in a row's name, where rows differ in them
+VARIED = {*frames.VARIED, UNTRAINED}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,22 +186,29 @@ def keep_largest(rows: Sequence[Row]) -> list[Row]:
 
 def match_rows(runs: pd.DataFrame) -> list[Row]:
     """The rows with what they are to be compared with, not yet compared."""
-    groups = _describe_groups(runs)
-    of_group = dict(list(runs.groupby("group")))
+    runs = runs.assign(text=name_texts(runs))
+    groups = choose.list_groups(runs)
+    names = _name_groups(groups)
     rows: list[Row] = []
-    for _, alike in groups.groupby(["text", "data_identity", "recipe"]):
-        rows += _match(alike, of_group)
-    rows = [_beside_everything(row, rows) for row in rows]
     cells = Cells()
-    rows = [dataclasses.replace(row, cells=cells) for row in rows]
-    names = collections.Counter((row.task, row.trains) for row in rows)
+    for _, alike in sorted(choose.split(groups, _describe_recipe).items()):
+        rows += _match(alike, names, runs, cells)
+    rows = [_beside_everything(row, rows) for row in rows]
+    counts = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
         dataclasses.replace(row, trains=f"{row.trains}, {_rate_or_folds(row)}")
-        if names[row.task, row.trains] > 1
+        if counts[row.task, row.trains] > 1
         else row
         for row in rows
     ]
     return sorted(rows, key=_order)
+
+
+def _describe_recipe(group: Group) -> tuple[str, str, str]:
+    """Equal for groups on the same texts that differ in what trains alone."""
+    recipe = {n: v for n, v in group.settings.items() if n not in VARIED}
+    first = group.first
+    return first.text, first.data_identity, frames.dump(recipe)
 
 
 def _beside_everything(row: Row, rows: Sequence[Row]) -> Row:
@@ -235,56 +243,6 @@ def _order(row: Row) -> tuple[Any, ...]:
     )
 
 
-def _describe_groups(runs: pd.DataFrame) -> pd.DataFrame:
-    """A line for each group of runs, and what tells it from the others."""
-    first = runs.groupby("group", sort=True).first()
-    groups = first[["task", "data_identity", "approach", "cached", "lr"]].copy()
-    groups["text"] = name_texts(first)
-    groups["settings"] = first.settings
-    groups["untrained"] = [
-        str(s.get(UNTRAINED, UNLESS_NAMED[UNTRAINED])) for s in first.settings
-    ]
-    groups["options"] = [
-        frames.dump({n: v for n, v in s.items() if n in OPTIONS})
-        for s in first.settings
-    ]
-    known = {*frames.VARIED, UNTRAINED}
-    groups["recipe"] = [
-        frames.dump({n: v for n, v in s.items() if n not in known})
-        for s in first.settings
-    ]
-    groups["dtype"] = [str(s.get("cache_dtype", "")) for s in first.settings]
-    groups["layers"] = [
-        str(s.get("trainable_layers", "")) for s in first.settings
-    ]
-    is_usual = [
-        all(
-            s.get(name, v) == v
-            for name, v in UNLESS_NAMED.items()
-            if name != UNTRAINED
-        )
-        for s in first.settings
-    ]
-    groups["is_full"] = (groups.layers == "all") & ~groups.cached
-    groups["is_full"] &= np.array(is_usual, bool)
-    groups["varied"] = ""
-    alike = ["text", "data_identity", "approach", "cached"]
-    for _, members in groups.groupby(alike):
-        groups.loc[members.index, "varied"] = tell_apart(
-            [
-                {
-                    **json.loads(recipe),
-                    **json.loads(options),
-                    "cache_dtype": dtype,
-                }
-                for recipe, options, dtype in zip(
-                    members.recipe, members.options, members.dtype
-                )
-            ]
-        )
-    return groups
-
-
 def name_texts(runs: pd.DataFrame) -> list[str]:
     """Each run's task, with the size where it was run on several files.
 
@@ -311,53 +269,97 @@ def tell_apart(groups: Sequence[Mapping[str, Any]]) -> list[str]:
     return words
 
 
-def _match(groups: pd.DataFrame, runs: Mapping[int, pd.DataFrame]) -> list[Row]:
-    """Rows of groups on the same texts that differ in what trains alone.
+def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
+    """What each group trains, in words; with settings, where these differ."""
+    alike = choose.split(
+        groups,
+        lambda group: (
+            *(group.first.text, group.first.data_identity),
+            *(group.first.approach, group.first.cached),
+        ),
+    )
+    return {
+        group: name_approach(group.first.approach, group.first.cached) + words
+        for members in alike.values()
+        for group, words in zip(members, tell_apart([*map(_named, members)]))
+    }
 
-    Args:
-        groups: see `_describe_groups`.
-        runs: of each group.
-    """
+
+def _match(
+    groups: Sequence[Group],
+    names: Mapping[Group, str],
+    runs: pd.DataFrame,
+    cells: Cells,
+) -> list[Row]:
+    """Rows of groups on the same texts that differ in what trains alone."""
     # Where nothing trains every weight, what leaves some out stands for it.
-    least = min(groups.untrained[groups.is_full], default="")
-    is_base = groups.is_full & (groups.untrained == least)
-    groups = groups.assign(is_base=is_base)
+    least = min(map(_untrained, filter(_trains_everything, groups)), default="")
     rows = []
-    for _, alike in groups.groupby(
-        ["approach", "cached", "dtype", "untrained", "options"]
-    ):
-        chosen = list(alike.index)
-        if not any(runs[group].validation.isna().any() for group in chosen):
-            scored = {
-                group: [*zip(runs[group].seed, runs[group].validation)]
-                for group in chosen
-            }
-            chosen = [selection.best_on_validation(scored)]
-        for group in chosen:
-            row = _make_row(groups.loc[group], runs[group])
-            tried = tuple(sorted(alike.lr)) if len(chosen) == 1 else (row.lr,)
-            rows.append(dataclasses.replace(row, rates=tried))
+    for _, alike in sorted(choose.split(groups, _describe_approach).items()):
+        best = choose.keep_best_rate(alike)
+        for group in best or alike:
+            own = choose.take_rows(runs, [group])
+            rates = sorted({g.lr for g in alike}) if best else [group.lr]
+            is_base = _trains_everything(group) and _untrained(group) == least
+            row = _make_row(group, own, names[group], is_base)
+            rows.append(dataclasses.replace(row, rates=tuple(rates)))
     bases = [row for row in rows if row.is_base]
     peers = tuple(row.runs for row in rows)
     return [
-        dataclasses.replace(_against(row, bases), peers=peers) for row in rows
+        dataclasses.replace(_against(row, bases), peers=peers, cells=cells)
+        for row in rows
     ]
 
 
-def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
-    scores = measures.known(measures.measure_runs("score", runs))
-    layers = str(group.layers)
+def _untrained(group: Group) -> str:
+    return str(group.settings.get(UNTRAINED, CLAIM_DEFAULTS[UNTRAINED]))
+
+
+def _trains_everything(group: Group) -> bool:
+    """Whether it trains all weights, or all but what is `untrained`."""
+    settings = group.settings
+    return settings.get("trainable_layers") == "all" and not (
+        group.first.cached
+        or any(
+            settings.get(name, usual) != usual
+            for name, usual in CLAIM_DEFAULTS.items()
+            if name != UNTRAINED
+        )
+    )
+
+
+def _describe_approach(group: Group) -> tuple[Any, ...]:
+    """Equal for groups that differ in their rate alone, on the same texts."""
+    first, settings = group.first, group.settings
+    options = frames.dump({n: settings[n] for n in OPTIONS if n in settings})
+    dtype = str(settings.get("cache_dtype", ""))
+    return first.approach, first.cached, dtype, _untrained(group), options
+
+
+def _named(group: Group) -> dict[str, Any]:
+    """What a row's name has besides the approach, where rows differ in it."""
+    known = dict(sorted(group.settings.items()))
+    recipe = {n: v for n, v in known.items() if n not in VARIED}
+    options = {n: v for n, v in known.items() if n in OPTIONS}
+    return {**recipe, **options, "cache_dtype": known.get("cache_dtype", "")}
+
+
+def _make_row(
+    group: Group, runs: pd.DataFrame, name: str, is_base: bool
+) -> Row:
+    first, untrained = group.first, _untrained(group)
+    layers = str(group.settings.get("trainable_layers", ""))
     is_timed = bool(runs.timed.any())
     return Row(
-        task=str(group.text),
-        trains=_name(group),
-        approach=str(group.approach),
-        cached=bool(group.cached),
-        lr=float(group.lr),
+        task=first.text,
+        trains=name + (f", untrained {untrained}" if untrained else ""),
+        approach=first.approach,
+        cached=first.cached,
+        lr=first.lr,
         blocks=int(layers) if layers.isdigit() else None,
-        is_base=bool(group.is_base),
+        is_base=is_base,
         runs=runs,
-        scores=scores,
+        scores=measures.known(measures.measure_runs("score", runs)),
         score=_mean_of(runs, "score"),
         seconds=_mean_of(runs[runs.timed] if is_timed else runs, "seconds"),
         is_timed=is_timed,
@@ -366,11 +368,6 @@ def _make_row(group: pd.Series, runs: pd.DataFrame) -> Row:
         majority=float(runs.majority.iloc[0]),
         failed=did_not_train(runs),
     )
-
-
-def _name(group: pd.Series) -> str:
-    name = name_approach(group.approach, group.cached) + str(group.varied)
-    return name + (f", untrained {group.untrained}" if group.untrained else "")
 
 
 def name_approach(approach: str, cached: bool) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from tf_transfer.reports import choose
 from tf_transfer.reports import claims
 from tf_transfer.reports import frames
 from tf_transfer.reports import infer
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
-from tf_transfer.reports import sides
 from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import tables
 from tf_transfer.reports import wording
@@ -74,7 +74,7 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _head(settings: claims.Group) -> str:
+def _head(settings: claims.Settings) -> str:
     """A head in words, with what is not usual of it."""
     is_dense = settings["head"] == "dense"
     return tables.join(
@@ -90,11 +90,11 @@ def _head(settings: claims.Group) -> str:
     )
 
 
-def _adaptation(settings: claims.Group) -> str:
+def _adaptation(settings: claims.Settings) -> str:
     return ADAPTATIONS[settings["adaptation"]]
 
 
-def amount(settings: claims.Group) -> str:
+def amount(settings: claims.Settings) -> str:
     """Rate and epochs of each phase: `0.001 for 1, then 2e-05 for 3`."""
     first = phase_one(settings)
     last = f"{settings['lr']:g} for {settings['max_epochs']}"
@@ -105,7 +105,7 @@ def amount(settings: claims.Group) -> str:
     )
 
 
-def phase_one(settings: claims.Group) -> str:
+def phase_one(settings: claims.Settings) -> str:
     """Rate and epochs of the first of two phases: `0.001 for 1`, or nothing."""
     if "phase_one_epochs" not in settings:
         return ""
@@ -113,7 +113,7 @@ def phase_one(settings: claims.Group) -> str:
     return f"{rate:g} for {epochs}{_gap(settings)}"
 
 
-def _gap(settings: claims.Group) -> str:
+def _gap(settings: claims.Settings) -> str:
     """By which gap a phase on the frozen encoder is left: ` (gap 0.01)`."""
     gap = settings.get("phase_one_gap", -1)
     return f" (gap {gap:g})" * (gap >= 0)
@@ -219,7 +219,7 @@ def _base_of(group: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _choose(
-    runs: pd.DataFrame, paper: claims.Paper | None, wanted: claims.Group
+    runs: pd.DataFrame, paper: claims.Paper | None, wanted: claims.Settings
 ) -> list[pd.DataFrame]:
     """Runs with some settings and finetune-only, as sides of a claim.
 
@@ -234,12 +234,12 @@ def _choose(
     if paper is None:
         return []
     try:
-        chosen = sides.choose_sides(
-            sides.list_repeats(runs), paper, [wanted, base]
+        chosen = choose.choose_groups(
+            choose.list_groups(runs), paper, [wanted, base]
         )
-    except sides.NotFound:
+    except choose.NotFound:
         return []
-    return [sides.take_rows(runs, side) for side in chosen]
+    return [choose.take_rows(runs, side) for side in chosen]
 
 
 # === Rows of tables ===

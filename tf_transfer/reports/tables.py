@@ -46,11 +46,11 @@ import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import brief
+from tf_transfer.reports import choose
 from tf_transfer.reports import claims
 from tf_transfer.reports import measures
 from tf_transfer.reports import overview
 from tf_transfer.reports import plots
-from tf_transfer.reports import sides
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import verdicts
 from tf_transfer.reports import wording
@@ -98,7 +98,7 @@ class Line:
     values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
-    def settings(self) -> claims.Group:
+    def settings(self) -> claims.Settings:
         """The settings of its first run."""
         return self.runs.settings.iloc[0]
 
@@ -120,7 +120,7 @@ def count_examples(runs: pd.DataFrame) -> int:
     return int(runs.sizes.iloc[0].get("train", 0))
 
 
-def describe_cache(settings: claims.Group) -> str:
+def describe_cache(settings: claims.Settings) -> str:
     """Whether and how the frozen blocks are cached, in words."""
     if settings.get("frozen_prefix") != "cached":
         return ""
@@ -624,7 +624,7 @@ def _summarize(value: Any) -> overview.Ranged:
 
 
 def find_published(
-    runs: pd.DataFrame, paper: claims.Paper | None, row: claims.Group
+    runs: pd.DataFrame, paper: claims.Paper | None, row: claims.Settings
 ) -> pd.DataFrame:
     """The runs at exactly the settings of a published row.
 
@@ -638,10 +638,10 @@ def find_published(
     """
     if paper is None:
         return runs.iloc[:0]
-    found = sides.select(runs, row)
+    found = choose.select(runs, row)
     names = set[str]().union(*found.settings) - set(row)
     usual = {n: v for n, v in paper.settings.items() if n in names}
-    found = sides.select(found, usual)
+    found = choose.select(found, usual)
     differs = claims.list_differences(found, paper, row)
     return runs.iloc[:0] if differs else found
 

@@ -51,7 +51,7 @@ def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(approach=[*map(_name, runs.approach, runs.settings)])
 
 
-def _name(approach: str, settings: claims.Group) -> str:
+def _name(approach: str, settings: claims.Settings) -> str:
     is_frozen = settings.get("pooler") == "frozen"
     loaded = settings.get("load_blocks", "all")
     blocks = "nothing" if loaded == "none" else f"blocks {loaded}"

@@ -29,14 +29,15 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from tf_transfer.reports import choose
 from tf_transfer.reports import estimates
 from tf_transfer.reports import frames
 from tf_transfer.reports import infer
 from tf_transfer.reports import measures
 from tf_transfer.reports.claims import Claim
-from tf_transfer.reports.claims import Group
 from tf_transfer.reports.claims import list_differences
 from tf_transfer.reports.claims import Paper
+from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.claims import SIZES_ALIKE
 from tf_transfer.reports.claims import unlike_sizes
 from tf_transfer.reports.estimates import Cell
@@ -48,14 +49,6 @@ from tf_transfer.reports.infer import FEWEST_SEEDS
 from tf_transfer.reports.infer import INCONCLUSIVE
 from tf_transfer.reports.infer import NOT_COMPARABLE
 from tf_transfer.reports.infer import Verdict
-from tf_transfer.reports.sides import choose_sides
-from tf_transfer.reports.sides import describe
-from tf_transfer.reports.sides import list_peers
-from tf_transfer.reports.sides import list_repeats
-from tf_transfer.reports.sides import NotFound
-from tf_transfer.reports.sides import Repeats
-from tf_transfer.reports.sides import resolve
-from tf_transfer.reports.sides import take_rows
 
 MIXED = "folds stand against one test set"
 CORRELATIONS = ("matthews", "pearson", "spearman")  # 0 of what knows nothing
@@ -155,11 +148,11 @@ def _conclude(verdict: Verdict, factor: float) -> Verdict:
     return dataclasses.replace(verdict, word=INCONCLUSIVE, reason=reason, p=p)
 
 
-TaskRuns = tuple[pd.DataFrame, list[Repeats]]
+TaskRuns = tuple[pd.DataFrame, list[choose.Group]]
 
 
 def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
-    """A study's runs by task, with their `list_repeats`.
+    """A study's runs by task, with their `choose.list_groups`.
 
     Where a task was run on several files, those that count.
     """
@@ -167,7 +160,7 @@ def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
     for task, members in runs.groupby("task"):
         if members.data_identity.nunique() > 1:
             members = _choose_files(members, paper.sizes.get(str(task)))
-        tasks[str(task)] = members, list_repeats(members)
+        tasks[str(task)] = members, choose.list_groups(members)
     return tasks
 
 
@@ -183,7 +176,7 @@ def judge_claim(
         paper: whose claim it is.
         claim: what is judged.
     """
-    models = {r.model for _, repeats in tasks.values() for r in repeats}
+    models = {model for runs, _ in tasks.values() for model in runs.model}
     if claim.encoder and claim.encoder not in models:
         # Another of the paper's encoders; on one that it does not have, what
         # it says of its first one is told.
@@ -202,7 +195,7 @@ def judge_claim(
         INCONCLUSIVE,
         "",
         runs=fewest,
-        reading=describe(read.reading),
+        reading=choose.describe(read.reading),
         tasks=on if len(on) < len(claim.tasks) else (),
         blocks=_describe_blocks(comparisons),
         problem=read.problem,
@@ -211,8 +204,8 @@ def judge_claim(
     of_sides = [
         difference
         for comparison in comparisons
-        for side, group in zip(comparison.sides, comparison.groups)
-        for difference in list_differences(side, paper, group, claim.encoder)
+        for runs, settings in zip(comparison.runs, comparison.settings)
+        for difference in list_differences(runs, paper, settings, claim.encoder)
     ]
     incomparable = _find_incomparable(claim, comparisons)
     differences = [*dict.fromkeys([*incomparable, *of_sides])]
@@ -246,11 +239,11 @@ def judge_claim(
 def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
     """`2 of 6 blocks`, where a claim is about a share of them."""
     shares = {
-        f"{resolve(layers, blocks)} of {blocks} blocks": None
+        f"{choose.resolve(layers, blocks)} of {blocks} blocks": None
         for comparison in comparisons
-        for side, group in zip(comparison.sides, comparison.groups)
+        for runs, settings in zip(comparison.runs, comparison.settings)
         for layers, blocks in [
-            (str(group.get("trainable_layers")), int(side.blocks.max()))
+            (str(settings.get("trainable_layers")), int(runs.blocks.max()))
         ]
         if layers.startswith("L/")
     }
@@ -270,7 +263,7 @@ class Read:
             string.
     """
 
-    reading: Group
+    reading: Settings
     complete: list[Comparison]
     incomplete: list[Comparison]
     missing: list[str]
@@ -310,7 +303,7 @@ def _compare(
     tasks: Mapping[str, TaskRuns],
     paper: Paper,
     claim: Claim,
-    reading: Group,
+    reading: Settings,
     cells: measures.Cells,
 ) -> Read:
     complete: list[Comparison] = []
@@ -320,7 +313,7 @@ def _compare(
         if task not in tasks:
             missing.append(f"no runs on {task}")
             continue
-        runs, repeats = tasks[task]
+        runs, groups = tasks[task]
         found: list[Comparison] = []
         lacks: list[str] = []
         for pair in _pairs(claim):
@@ -331,23 +324,24 @@ def _compare(
                 )
             )
             try:
-                chosen = choose_sides(repeats, paper, wanted)
-            except NotFound as error:
+                chosen = choose.choose_groups(groups, paper, wanted)
+            except choose.NotFound as error:
                 lacks.append(f"{error} on {task}")
                 continue
-            taken = [
-                take_rows(runs, side) for side in list_peers(repeats, chosen)
-            ]
-            sides, peers = tuple(taken[: len(chosen)]), tuple(taken)
+            peers = tuple(
+                choose.take_rows(runs, members)
+                for members in choose.list_peers(groups, chosen)
+            )
+            compared = peers[: len(chosen)]
             for at in claim.at or (0.0,):
                 measured = cells.measure(
                     claim.measure,
-                    sides,
+                    compared,
                     at,
                     infer.takes_logarithms(claim),
                     peers,
                 )
-                found.append(Comparison(task, sides, wanted, measured, at))
+                found.append(Comparison(task, compared, wanted, measured, at))
         (incomplete if lacks else complete).extend(found)
         missing += lacks
     problem = _find_problem(claim, complete)
@@ -356,13 +350,13 @@ def _compare(
     return Read(reading, complete, incomplete, missing, problem)
 
 
-def _read(group: Group, reading: Group) -> Group:
+def _read(group: Settings, reading: Settings) -> Settings:
     """Settings of a side in a reading; what freezes anything has none."""
     is_full = group.get("trainable_layers") == "all"
     return {**group, **reading} if is_full else group
 
 
-def _pairs(claim: Claim) -> Iterable[tuple[Group | None, ...]]:
+def _pairs(claim: Claim) -> Iterable[tuple[Settings | None, ...]]:
     """The groups that are compared; see `Claim`."""
     if claim.paired:
         return zip(claim.first, claim.second, strict=True)
@@ -398,14 +392,14 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
         return MIXED
     if {*measures.UNTIL_STOP} & {*claim.measure}:
         for comparison in comparisons:
-            if any(map(_is_cut_off, comparison.sides)):
+            if any(map(_is_cut_off, comparison.runs)):
                 return (
                     "the limit of epochs cut off the time to the stopping "
                     f"point on {comparison.task}"
                 )
     for comparison in comparisons:
         for name, side, cell in zip(
-            claim.measure, comparison.sides, comparison.cells
+            claim.measure, comparison.runs, comparison.cells
         ):
             is_timed = name in measures.TIMES
             if not is_timed and FEWEST_SEEDS <= len(cell.values) < len(side):
@@ -418,7 +412,7 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
         runs = "1 run" if least.fewest == 1 else f"{least.fewest} runs"
         were = ""
         if {*measures.TIMES} & {*claim.measure} and all(
-            len(side) >= FEWEST_SEEDS for side in least.sides
+            len(side) >= FEWEST_SEEDS for side in least.runs
         ):
             were = " timed in an environment that both share"
         return (
@@ -447,7 +441,7 @@ def _find_incomparable(
 ) -> Iterator[str]:
     """Why a comparison is none, apart from settings: collapse, known data."""
     for comparison in comparisons:
-        for name, side in zip(("first", "second"), comparison.sides):
+        for name, side in zip(("first", "second"), comparison.runs):
             if name not in claim.may_fail and did_not_train(side):
                 yield (
                     f"{side.approach.iloc[0]} at {side.lr.iloc[0]:g} "
@@ -461,7 +455,7 @@ def _find_incomparable(
     seen = {
         (model, task)
         for comparison in comparisons
-        for side in comparison.sides
+        for side in comparison.runs
         for model in set(side.model)
         for task in claim.uses or (comparison.task,)
         if _has_seen(model, task, side)
@@ -472,7 +466,7 @@ def _find_incomparable(
 
 def _mixes_folds(comparison: Comparison) -> bool:
     """Whether one side was tested in folds, and the other was not."""
-    return len({bool(s.record.iloc[0]["folds"]) for s in comparison.sides}) > 1
+    return len({bool(s.record.iloc[0]["folds"]) for s in comparison.runs}) > 1
 
 
 def _has_seen(model: str, task: str, side: pd.DataFrame) -> bool:
