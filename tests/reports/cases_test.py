@@ -400,6 +400,27 @@ def test_thirty_points_apart_at_three_seeds_ask_for_more_seeds():
     assert found.reason.endswith(" seeds would decide")
 
 
+def test_a_claim_on_each_task_needs_the_seeds_of_its_noisiest_task():
+    def count_seeds(over):
+        tasks = {"rte": 3.0, "mrpc": 8.0}
+        claim = {"tasks": tuple(tasks), "over": over, "sign": -1}
+        paper = made_up.make_paper(claim)
+        groups = []
+        for task, spread in tasks.items():
+            for group, middle in ((TWO, 76), (ALL, 80)):
+                scores = [middle - spread, middle, middle + spread]
+                groups.append(made_up.make_runs(paper, task, group, scores))
+        [verdict] = made_up.judge(paper, *groups).values()
+        assert verdict.word == "inconclusive"
+        [seeds] = re.findall(r"about (\d+) seeds would decide", verdict.reason)
+        return int(seeds)
+
+    # 4 points, and 1.96 * sqrt(2 * 9 / n) or sqrt(2 * 64 / n) around them; of
+    # two tests for "some", the level is 2.5 %.
+    assert count_seeds("each") == pytest.approx(1.96**2 * 128 / 16, abs=3)
+    assert count_seeds("some") == pytest.approx(2.24**2 * 18 / 16, abs=3)
+
+
 def test_a_share_of_the_blocks_is_named_for_the_encoder_at_hand():
     claim = {"first": ({"trainable_layers": "L/4"},), "factor": 0.9, "sign": 1}
     found = judge_one(claim, [75, 75.2, 75.4], [80, 80.1, 80.2], blocks=6)

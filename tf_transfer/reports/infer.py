@@ -51,8 +51,10 @@ class Verdict:
         outcome: what the word would be if `p` is small enough.
         p_of_half: of the test that any difference is below half of the
             published one; nan where none is.
-        estimate: of the value, on the scale of the test.
-        room: how far its interval may reach to decide.
+        tested: estimates, each with how far its interval may reach
+            to decide.
+        needed_of: how many of `tested` have to be decided.
+        tests: by which factor p-values of these are corrected.
         needed: what would decide it, a clause, if not the number of seeds.
         reading: settings in words, if it is another than the claim's own; see
             `Claim.readings`.
@@ -77,8 +79,9 @@ class Verdict:
     p: float = math.nan
     outcome: str = ""
     p_of_half: float = math.nan
-    estimate: estimates.Estimate | None = None
-    room: float = math.nan
+    tested: tuple[tuple[estimates.Estimate, float], ...] = ()
+    needed_of: int = 1
+    tests: int = 1
     needed: str = ""
     reading: str = ""
     tasks: tuple[str, ...] = ()
@@ -288,8 +291,7 @@ def _conclude_on_mean(
             p=p,
             outcome=outcome,
             reason=words if outcome == AGREES else f"not {words}",
-            estimate=estimate,
-            room=min(abs(value - bound) for bound in bounds),
+            tested=((estimate, _room(claim, value)),),
         )
     direction = claim.direction
     p = min(1.0, 2 * min(estimate.p_above(), estimate.p_below()))
@@ -310,8 +312,7 @@ def _conclude_on_mean(
         outcome=outcome,
         reason=reason,
         p_of_half=min(1.0, 2 * below(half)) if half else math.nan,
-        estimate=estimate,
-        room=abs(value),
+        tested=((estimate, _room(claim, value)),),
     )
 
 
@@ -331,19 +332,31 @@ def _judge_size(
     return IN_SIGN, "the size is open"
 
 
-def describe_needed(verdict: Verdict, level: float) -> str:
+def _room(claim: Claim, value: float) -> float:
+    """How far the interval around a value may reach to decide a claim."""
+    bounds = _margin_of(claim) if claim.kind == "equal" else (0.0,)
+    return min(abs(value - bound) for bound in bounds)
+
+
+def describe_needed(verdict: Verdict, alpha: float) -> str:
     """About how many seeds would decide a claim, a clause.
 
     Args:
         verdict: on it.
-        level: of the interval that decides.
+        alpha: of the tests that decide, after Holm's correction.
     """
-    if verdict.estimate is None or verdict.needed:
+    varies = all(estimate.error for estimate, _ in verdict.tested)
+    if verdict.needed or not verdict.tested or not varies:
         return verdict.needed
-    seeds = verdict.estimate.seeds_needed(verdict.room, verdict.runs, level)
-    if seeds is not None:
+    level = 1 - alpha / verdict.tests
+    needed = [
+        estimate.seeds_needed(room, verdict.runs, level) or math.inf
+        for estimate, room in verdict.tested
+    ]
+    seeds = sorted(needed)[verdict.needed_of - 1]
+    if seeds < math.inf:
         return f"about {seeds} seeds would decide"
-    if "seeds" in verdict.estimate.parts:
+    if any("seeds" in estimate.parts for estimate, _ in verdict.tested):
         return f"{estimates.REALISTIC} seeds would not decide it"
     return "more seeds would not decide it"
 
@@ -372,6 +385,21 @@ def _conclude_on_parts(
     if others:
         reason += f", not {_list_some(others)}"
     verdict = _conclude_on_several(claim, right, wrong, verdict)
+    # Those that are as claimed have to be shown to be; without enough of them,
+    # the others.
+    needed, holds = _count_needed(claim, len(parts)), True
+    if sum(agree) < needed:
+        needed, holds = len(parts) - needed + 1, False
+    verdict = dataclasses.replace(
+        verdict,
+        tested=tuple(
+            (part, _room(claim, part.value))
+            for part, is_so in zip(parts, agree)
+            if is_so == holds
+        ),
+        needed_of=needed,
+        tests=len(parts) - needed + 1,
+    )
     if verdict.outcome == AGREES and claim.published:
         show = _to_percent if takes_logarithms(claim) else float
         unlike = [

@@ -143,7 +143,7 @@ def _conclude(verdict: Verdict, factor: float) -> Verdict:
     reason = "nothing is shown"
     if verdict.p <= ALPHA:
         reason = "not significant after Holm's correction"
-    needed = infer.describe_needed(verdict, 1 - ALPHA / max(factor, 1.0))
+    needed = infer.describe_needed(verdict, ALPHA / max(factor, 1.0))
     reason = "; ".join(filter(None, [reason, verdict.parts, needed]))
     return dataclasses.replace(verdict, word=INCONCLUSIVE, reason=reason, p=p)
 
