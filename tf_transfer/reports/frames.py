@@ -56,6 +56,8 @@ COUNTS = (
     "total_parameters",
 )
 
+dump = json.JSONEncoder(sort_keys=True).encode  # equal texts of equal values
+
 
 def runs_frame(
     records: Sequence[Record], varied: Iterable[str] = ()
@@ -196,11 +198,6 @@ def _number(value: float | None) -> float:
 def points(score: float | None) -> float:
     """A score in points; nan where there is none."""
     return np.nan if score is None else 100 * score
-
-
-def dump(value: Any) -> str:
-    """Equal texts for equal values."""
-    return json.dumps(value, sort_keys=True)
 
 
 def letters_of(number: int) -> str:

@@ -148,21 +148,22 @@ class Cells:
     ) -> estimates.Drift | None:
         """A line through all peers that were timed where the sides were."""
         where = {*zip(sides[0].environment, sides[0].traced)}
-        groups, paths = [], []
-        for peer in peers or sides:
-            alike = [
-                pair in where for pair in zip(peer.environment, peer.traced)
-            ]
-            times, starts = _time(name, peer[alike], logarithms)
-            if len(times) > 1 and not np.isnan(starts).any():
-                groups.append((times, starts))
-                paths += [*peer.path]
-        if not groups:
-            return None
-        return self._once(
-            ("drift", name, logarithms, *sorted(paths)),
-            functools.partial(estimates.fit_drift, groups),
-        )
+        peers = peers or sides
+        paths = [path for peer in peers for path in peer.path]
+
+        def fit() -> estimates.Drift | None:
+            groups = []
+            for peer in peers:
+                alike = [
+                    pair in where for pair in zip(peer.environment, peer.traced)
+                ]
+                times, starts = _time(name, peer[alike], logarithms)
+                if len(times) > 1 and not np.isnan(starts).any():
+                    groups.append((times, starts))
+            return estimates.fit_drift(groups) if groups else None
+
+        key = ("drift", name, logarithms, frozenset(where), *paths)
+        return self._once(key, fit)
 
 
 def _make_cell(

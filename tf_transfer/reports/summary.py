@@ -25,6 +25,8 @@ UNTESTED = (
 
 Summary = dict[str, Any]
 
+_dump = json.JSONEncoder(separators=(",", ":")).encode
+
 
 def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
     """The summary of the runs below a folder; see `summarize`.
@@ -181,10 +183,6 @@ def to_json(summary: Summary) -> str:
     parts = (f'"{name}":{field}' for name, field in fields.items())
     text = ",\n".join(parts) + "\n}\n"
     return f'{{\n"sha256":"{_hash(text)}",\n{text}'
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 def _find_defaults(records: Sequence[Record]) -> Record:
