@@ -52,19 +52,19 @@ class Scenario:
         claim: keys of `claims.Claim`.
         false: words that are false then.
         difference: true mean of the last blocks less that of fine-tuning.
-        deviations: of the scores of both sides over seeds.
+        deviations: of the scores of both groups over seeds.
         others: of three more approaches on the task.
-        rates: learning rates tried on each side; the better on validation is
+        rates: learning rates tried on each group; the better on validation is
             taken.
         correlation: of a run's scores on validation and test.
-        texts: standard deviation, over test texts, of each side.
-        failing: share of the seeds that lose 20 points, on both sides.
+        texts: standard deviation, over test texts, of each group.
+        failing: share of the seeds that lose 20 points, on both groups.
         tasks: of the claim.
         of_tasks: standard deviation of the true difference over tasks.
-        in_folds: whether both sides were tested in the same folds.
+        in_folds: whether both groups were tested in the same folds.
         drift: percent by which times change over a task's runs.
-        noise: standard deviation of the times of both sides, in percent.
-        apart: whether the sides were timed one after the other.
+        noise: standard deviation of the times of both groups, in percent.
+        apart: whether the groups were timed one after the other.
         family: judge so many claims together, and count sets with a false one.
         seeds: numbers of seeds to try.
     """
@@ -126,7 +126,7 @@ SCENARIOS = (
     Scenario(
         "no difference, a third of all seeds fail", SIGN, BOTH, failing=1 / 3
     ),
-    Scenario("no difference, best of 2 rates a side", SIGN, BOTH, rates=2),
+    Scenario("no difference, best of 2 rates a group", SIGN, BOTH, rates=2),
     Scenario(
         "no difference, best of 2 rates, validation is the test",
         SIGN,
@@ -226,13 +226,13 @@ SCENARIOS = (
     ),
     Scenario("times alike, in turn, drift of 5 %", TIME, BOTH, drift=5.0),
     Scenario(
-        "times alike, one side later, drift of 5 %",
+        "times alike, one group later, drift of 5 %",
         TIME,
         BOTH,
         drift=5.0,
         apart=True,
     ),
-    Scenario("a side takes 5 % less, in turn", TIME, AGAINST, -5.0),
+    Scenario("a group takes 5 % less, in turn", TIME, AGAINST, -5.0),
 )
 
 
@@ -295,16 +295,16 @@ def make_runs(
 ) -> pd.DataFrame:
     """Runs for all claims; see `frames.runs_frame` for the columns."""
     rows = []
-    sides = ("2", "all", *OTHERS[: len(scenario.others)])
+    groups = ("2", "all", *OTHERS[: len(scenario.others)])
     for task in paper.sizes:
         true = scenario.difference + random.normal(0, scenario.of_tasks)
-        for number, layers in enumerate(sides):
+        for number, layers in enumerate(groups):
             mean = true if layers == "2" else 0.0
             resampled = random.normal(0, scenario.texts, resampling.RESAMPLES)
             shift = random.normal(0, scenario.texts)
             for rate, seed in itertools.product(paper.rates, range(seeds)):
                 test, validation = draw_scores(scenario, layers, mean, random)
-                started = seed + number / len(sides)
+                started = seed + number / len(groups)
                 if scenario.apart:
                     started = number * seeds * 10 + seed
                 record = {
@@ -425,7 +425,7 @@ def tabulate() -> list[tuple[str, ...]]:
     for scenario, seeds in tqdm.tqdm(work, leave=False, disable=None):
         shares = simulate(scenario, seeds, random)
         if not rows:
-            rows.append(("what is true", "seeds a side", *shares))
+            rows.append(("what is true", "seeds a group", *shares))
         cells = [f"{share:.1f}" for share in shares.values()]
         if shares["false"] > shares["at most"]:
             cells[-2] += " (!)"

@@ -50,9 +50,10 @@ def test_a_probe_is_compared_with_training_everything(study):
 def test_its_star_is_in_the_first_figure(study):
     approaches = brief.group_alike(study.rows)
     figure = first_figure.draw_costs(study, approaches)
-    assert "a star is the probe" in figure.caption
+    assert "Star: the probe" in figure.caption
     [axis] = figure.render.args[0].axes
-    assert "the probe" in [text.get_text() for text in axis.texts]
+    names = [text.get_text() for text in axis.texts]
+    assert "the probe (time not compared)" in names
     assert "*" in [line.get_marker() for line in axis.lines]
 
 

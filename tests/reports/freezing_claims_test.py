@@ -164,7 +164,7 @@ def test_the_majority_baseline_counts_for_nothing():
     verdict = judge(records)["fourth_bert_base"]
     assert verdict.word == "not comparable"
     assert (
-        "last_3 at 2e-05 is not above the majority baseline on mrpc"
+        "last_3 at 2e-05 is not shown to be above the majority baseline on mrpc"
         in verdict.reason
     )
 

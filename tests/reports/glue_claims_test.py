@@ -333,7 +333,7 @@ def test_a_collapsed_side_is_the_claim_or_spoils_it():
     verdict = judge(failed)["score_small_last_4"]
     assert (
         verdict.word == "not comparable"
-        and "not above the majority baseline" in verdict.reason
+        and "not shown to be above the majority baseline" in verdict.reason
     )
 
 

@@ -93,7 +93,7 @@ def test_times_that_the_limit_cut_off_are_not_told():
     verdict = judge_one(claim, {"rte": (70, 80)}, **options)
     assert not brief.is_reported(verdict)
     assert "cut off" in verdict.problem
-    assert brief.neutral_word(verdict) == "not told"
+    assert brief.neutral_word(verdict) == "not reported"
 
 
 def test_that_a_side_did_not_train_is_reported_first():
@@ -103,9 +103,12 @@ def test_that_a_side_did_not_train_is_reported_first():
         {**claim, "sign": -1}, tasks, majorities={"accuracy": 0.75}
     )
     assert verdict.reason.startswith(
-        "last_2 at 2e-05 is not above the majority baseline on rte"
+        "last_2 at 2e-05 is not shown to be above the majority baseline on rte"
     )
-    assert brief.neutral_word(verdict) == "not above the majority baseline"
+    assert (
+        brief.neutral_word(verdict)
+        == "not shown to be above the majority baseline"
+    )
 
 
 def test_a_maximum_is_described_without_a_test():

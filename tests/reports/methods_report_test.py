@@ -158,7 +158,7 @@ def test_a_document_has_the_means_over_tasks_of_what_trained_on_all(study):
     table = report.headline("methods_A", both.rows)
     assert table.caption.startswith("Means over cola and sst2")
     assert (
-        "Left out: 1 row not above the majority baseline on a task"
+        "Left out: 1 row not shown to be above the majority baseline on a task"
         in table.caption
     )
     rows = {row["trains"]: row for _, row in table.frame.iterrows()}
@@ -262,8 +262,8 @@ def test_the_brief_names_a_method_before_its_blocks(study):
     [first, *_] = brief.describe_rows(study, study.rows)
     assert first.startswith("Train with lora8 in every block: ")
     cached = [row for row in study.rows if row.is_base or row.cached]
-    [first, *_] = brief.describe_rows(study, cached)
-    assert "With lora8 in the last 2 of 6 blocks (cached): " in first
+    [_, second, *_] = brief.describe_rows(study, cached)
+    assert second.startswith("With lora8 in the last 2 of 6 blocks (cached): ")
 
 
 def test_a_long_legend_has_room():

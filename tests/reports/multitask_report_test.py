@@ -350,9 +350,10 @@ def test_every_run_is_in_the_list_the_best_first_then_the_majority():
     assert list(rows.trains) == [
         "output layers, then everything; mean",
         "output layers, then everything; mean",
-        "output layers; mean; cached; not above the majority baseline",
+        "output layers; mean; cached; "
+        "not shown to be above the majority baseline",
         "output layers, then everything; mean; sampled by size^1 to size^0.2; "
-        "not above the majority baseline",
+        "not shown to be above the majority baseline",
         "the majority baseline",
     ]
     assert rows["rates and epochs"][0] == "lr 2e-05 after 0.001; 20 epochs"

@@ -152,11 +152,11 @@ def test_hart_s_differences_are_those_of_his_own_runs():
         ('kind = "equal"', "`equal` needs a margin"),
         ("second = {}", "`difference` needs `published` or `sign`"),
         ('kind = "trend"\nsecond = {}', "`trend` needs `published` or `sign`"),
-        ("sign = 1\nrelative = true", "`relative` needs a second side"),
+        ("sign = 1\nrelative = true", "`relative` needs `second`"),
         ('kind = "maximum"', "`maximum` is of two groups on one task"),
         (
             "sign = 1\npaired = true\nsecond = [{}, {}]",
-            "pairs need sides of one length",
+            "`paired` needs as many `first`",
         ),
     ],
 )

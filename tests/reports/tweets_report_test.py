@@ -168,7 +168,7 @@ def test_each_reading_of_frozen_is_judged_by_its_own_runs():
     meant = judged["frozen_as_unfrozen"]
     assert (
         meant.word == "not comparable"
-        and "not above the majority baseline" in meant.reason
+        and "not shown to be above the majority baseline" in meant.reason
     )
     for name, value in (
         ("frozen_as_unfrozen_1e-3", -8),
@@ -185,7 +185,10 @@ def test_each_reading_of_frozen_is_judged_by_its_own_runs():
         ("unfrozen", "5e-05"): "85.0 (80.7)",
         ("unfrozen, nothing loaded", "5e-05"): "87.2 (80.7)",
         ("unfrozen, blocks 11-12 loaded", "5e-05"): "86.3 (81.3)",
-        ("frozen, not above the majority baseline", "5e-05"): "87.2 (80.7)",
+        (
+            "frozen, not shown to be above the majority baseline",
+            "5e-05",
+        ): "87.2 (80.7)",
         ("frozen", "0.001"): "",
     }
 
@@ -200,7 +203,10 @@ def test_no_difference_is_not_accepted_for_lack_of_evidence():
     assert verdict.value == pytest.approx(10.0)
     assert verdict.low < -40 and verdict.high > 60
     assert verdict.word == "not comparable"
-    assert "frozen at 5e-05 is not above the majority" in verdict.reason
+    assert (
+        "frozen at 5e-05 is not shown to be above the majority"
+        in verdict.reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -337,11 +343,15 @@ def test_runs_that_did_not_train_are_marked(study):
     table = tables_of(found)["held_out_A_tweets"]
     assert list(table.trains) == [
         "unfrozen",
-        "frozen, not above the majority baseline",
+        "frozen, not shown to be above the majority baseline",
     ]
-    assert any("Not above the majority" in said for said in tweets.notes(found))
+    assert any(
+        "Not shown to be above the majority" in said
+        for said in tweets.notes(found)
+    )
     assert not any(
-        "Not above the majority" in said for said in tweets.notes(study)
+        "Not shown to be above the majority" in said
+        for said in tweets.notes(study)
     )
 
 

@@ -156,7 +156,10 @@ def test_a_side_that_did_not_train_is_not_comparable():
         made_up.make_runs(paper, "rte", ALL, [80, 80.1, 80.2], **majorities),
     )
     assert verdicts["claim_1"].word == "not comparable"
-    assert "not above the majority baseline" in verdicts["claim_1"].reason
+    assert (
+        "not shown to be above the majority baseline"
+        in verdicts["claim_1"].reason
+    )
     assert verdicts["claim_2"].word == "agrees"  # there it is the claim
 
 
@@ -220,7 +223,7 @@ def test_each_pair_is_timed_in_the_environment_that_it_shares():
     apart = runs({"trainable_layers": "4"}, (5.0,), "third")
     judged = made_up.judge(paper, whole, few, apart)["claim_1"]
     assert judged.word == "inconclusive"
-    assert "0 runs on a side on rte timed in an env" in judged.reason
+    assert "0 runs in a group on rte timed in an env" in judged.reason
 
 
 def test_exact_settings_win_over_more_runs():
@@ -267,7 +270,7 @@ def test_rates_are_chosen_on_validation_of_equally_many():
     [verdict] = made_up.judge(paper, *both[:2], both[3]).values()
     # Both have 2e-5, but it is not the best of the first side.
     assert verdict.word == "inconclusive" and math.isnan(verdict.value)
-    assert verdict.reason == "2 and 1 rates were tried on the sides on rte"
+    assert verdict.reason == "2 and 1 rates were tried in the groups on rte"
     worse = write(LAST, 5e-4, [40, 41, 42])
     [verdict] = made_up.judge(paper, worse, *both[1:2], both[3]).values()
     assert verdict.value == pytest.approx(-20)  # the best of both is there

@@ -1,4 +1,4 @@
-"""What a finished run comes to, in a few lines: the end of a command.
+"""The result of a finished run in a few lines, at the end of a command.
 
 Its score with an interval, beside what the majority baseline and a baseline
 score on the same texts; what it took; what to try next; and how to predict.

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
+from tf_transfer.reports import claims
 from tf_transfer.reports import estimates
 from tf_transfer.reports import infer
 from tf_transfer.reports import overview
@@ -42,7 +43,7 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
             "These runs are on the hand-written sample: their scores mean "
             "nothing."
         )
-    own = getattr(module_of(study.experiment), "sum_up", None)
+    own = getattr(module_of(study.experiment), "describe_study", None)
     # A module may also import this one by its name.
     tell = own if callable(own) else describe_rows
     sentences += tell(study, rows)
@@ -58,7 +59,8 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
             "finish. The scores are those of the runs that did, which may be "
             "the lucky ones."
         )
-    sentences += describe_verdicts(study.verdicts)
+    if study.paper is not None and study.verdicts:
+        sentences.append(describe_verdicts(study))
     return sentences
 
 
@@ -66,39 +68,37 @@ def write(study: Study, rows: Sequence[Row]) -> list[str]:
 
 
 def describe_rows(study: Study, rows: Sequence[Row]) -> list[str]:
-    """What training fewer blocks keeps and saves, or which row is best."""
-    found = describe_fewer(study, rows)
-    if not found:
-        found = describe_best(rows)
-    failed = [row for row in rows if row.failed]
-    if failed:
-        found.append(
-            f"{len(failed)} of {len(rows)} rows are not shown to be above the "
-            f"majority baseline, so they are not compared: {name_rows(failed)}."
+    """What to train instead of everything, or which row is best."""
+    sentences = describe_fewer(study, rows) or describe_best(rows)
+    hopeless = {row.task: row for row in rows if row.is_base and row.failed}
+    for task, row in hopeless.items():
+        sentences.append(
+            f"No result for {task}: training everything is {FAILED}"
+            + ("" if math.isnan(row.majority) else f" ({row.majority:.1f})")
+            + "."
         )
-    return found
+    failed = [row for row in rows if row.failed and row.task not in hopeless]
+    if failed:
+        sentences.append(
+            f"{len(failed)} of the {len(rows)} rows below are {FAILED}, so "
+            f"they are not compared: {name_rows(failed)}."
+        )
+    return sentences
 
 
 def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     """What to train: the cheapest approach that is shown to lose little.
 
     Its loss to training everything is below the margin, after Holm's correction
-    over all approaches. Without such a one: everything, and how many seeds
-    would decide for the best of the others. Where something is shown to be
-    better than everything, the best is named, too.
+    over all approaches, the probe among them. Without such a one: everything,
+    and how many seeds would decide for the best of the others. Where something
+    is shown to be better than everything, the best is named, too.
     """
     margin = study.options.margin
     rows = overview.keep_largest(rows)
-    sentences = [
-        f"The probe, against training everything: {_describe_loss(members)}"
-        f"{_how_sure(members)}."
-        for members in group_alike([row for row in rows if row.is_probe])
-    ]
-    trained = [row for row in rows if not row.is_probe]
-    approaches = group_alike(trained)
+    approaches = sorted(group_alike(rows), key=_cost)
     if not approaches:
-        return sentences
-    approaches.sort(key=_cost)
+        return []
     enough = [
         some
         for some in _shown_to_lose_less(approaches, margin)
@@ -108,51 +108,63 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     better = _shown_to_lose_less(approaches, 0.0)
     best = max(better or approaches, key=lambda some: loss_of(some).value)
     chosen = enough[0] if enough else best
-    named = f"{_describe(study, chosen)}{_how_sure(chosen)}"
-    if enough:
-        sentences.append(f"Train {named}.")
-        if not loss_of(chosen).low > 0:
-            sentences[-1] += (
-                f" The loss is shown to be less than {describe_points(margin)}."
-            )
-    elif better:
+    advice = "Use" if chosen[0].is_probe else "Train"
+    sentences = []
+    if enough or better:
         sentences.append(
-            f"Train {named}. Nothing cheaper is shown to be enough."
+            f"{advice} {_describe(study, chosen, True)}"
+            + ". Nothing cheaper is shown to be enough" * (not enough)
+            + f" ({_how_sure(chosen)})."
         )
     else:
-        sentences.append(
+        sentences += [
             "Train everything: nothing cheaper is shown to lose less than "
-            f"{describe_points(margin)}. {_begin(named)}"
-            f"{_describe_needed(chosen, margin)}."
-        )
-    cheaper = [
+            f"{describe_points(margin)} ({_how_sure(chosen)}).",
+            f"{_begin(_describe(study, chosen))}"
+            f"{_describe_needed(chosen, margin)}.",
+        ]
+    # Also: the best; the next cheaper one; after a probe, what trains weights.
+    others = [best] * bool(better)
+    if chosen[0].is_probe:
+        trained = [some for some in approaches if some is not chosen]
+        trained.sort(key=lambda some: -loss_of(some).value)
+        others += enough[1:2] or trained[:1]
+    others += [
         some
         for some in approaches[: approaches.index(chosen)]
         if some[0].cached == chosen[0].cached
-    ]
+    ][-1:]
     sentences += [
-        f"{_begin(_describe(study, some))}."
-        for some in (*([best] if better else []), *cheaper[-1:])
-        if some is not chosen
+        f"{_begin(_describe(study, some, some in enough))}."
+        for number, some in enumerate(others)
+        if some is not chosen and some not in others[:number]
     ]
     compared = {some[0].trains for some in approaches}
-    not_compared = [
-        f"{row.trains} ({_describe_loss([row])} on {row.task})"
-        for row in trained
+    on_some = [
+        f"{row.trains} on {row.task}, {_describe_loss(study, [row])}"
+        for row in rows
         if row.trains not in compared and row.gain.high >= -margin
     ]
-    if not_compared:
+    if on_some:
+        more = f"; {len(on_some) - MOST_NAMED} more" * (
+            len(on_some) > MOST_NAMED
+        )
         sentences.append(
-            f"Not on all tasks, so not among these: {join(not_compared)}."
+            "Compared on some tasks only: "
+            f"{'; '.join(on_some[:MOST_NAMED])}{more}."
         )
     return sentences
 
 
 def _cost(members: Sequence[Row]) -> tuple[float, float, int]:
-    """Time against everything, or none; then what trains, and fewer seeds."""
-    share = share_of_time(members)[0]
-    time = share.value if share.is_known else math.inf
-    return time, members[0].trained, -count_seeds(members)
+    """Time against everything, or none; then what trains, and fewer seeds.
+
+    A probe that was timed elsewhere comes first, as nothing trains.
+    """
+    first, share = members[0], share_of_time(members)[0]
+    unknown = 0.0 if first.is_probe else math.inf
+    time = share.value if share.is_known else unknown
+    return time, first.trained, -count_seeds(members)
 
 
 def _is_cheaper(members: Sequence[Row]) -> bool:
@@ -181,31 +193,42 @@ def _shown_to_lose_less(
     return [some for some, p in zip(approaches, p_values) if p <= infer.ALPHA]
 
 
-def _describe(study: Study, members: Sequence[Row]) -> str:
-    """An approach, its loss and its time: a clause."""
-    name = _name_approach(study, members)
+def _describe(
+    study: Study, members: Sequence[Row], is_shown: bool = False
+) -> str:
+    """An approach, its difference to training everything, and its time."""
     share, whole = share_of_time(members)
     cost = f", in {percent(share, 0)} of {whole}" if share.is_known else ""
-    return f"{name}: {_describe_loss(members)}{cost}"
+    return (
+        f"{_name_approach(study, members)}: "
+        f"{_describe_loss(study, members, is_shown)}{cost}"
+    )
 
 
 def _begin(sentence: str) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def _describe_loss(members: Sequence[Row]) -> str:
-    """`1.2 points worse (0.4 to 2.0)`, against training everything."""
+def _describe_loss(
+    study: Study, members: Sequence[Row], is_shown: bool = False
+) -> str:
+    """`-1.2 points (-2.0 to -0.4) against everything, worse`.
+
+    Args:
+        study: says which loss is accepted.
+        members: rows of an approach.
+        is_shown: whether its loss is shown to be below that.
+    """
     loss = loss_of(members)
+    text = f"{ranged(loss, 1, '+', ' points')} against everything"
     if not loss.has_interval:
-        return f"{loss.value:+.1f} points"
-    if loss.low <= 0 <= loss.high:
-        value, _, interval = ranged(loss, 1, "+").partition(" (")
-        return f"no loss shown ({value}, {interval}"
-    word = "better"
-    if loss.high < 0:
-        word, loss = "worse", Ranged(-loss.value, -loss.high, -loss.low)
-    value, _, interval = ranged(loss, 1).partition(" (")
-    return f"{value} points {word} ({interval}"
+        return text
+    word = "undecided"
+    if loss.low > 0 or loss.high < 0:
+        word = "better" if loss.low > 0 else "worse"
+    elif is_shown:
+        word = f"less than {describe_points(study.options.margin)} lost, if any"
+    return f"{text}, {word}"
 
 
 def _describe_needed(members: Sequence[Row], margin: float) -> str:
@@ -244,6 +267,8 @@ def _name_approach(study: Study, members: Sequence[Row]) -> str:
     """What is trained: `with lora8 in the last 2 of 6 blocks (cached)`."""
     first = members[0]
     name = first.trains
+    if name == "the probe":
+        return f"{name}, a regression on the frozen encoder"
     method = overview.split_approach(first.approach)[1].replace("_", " ")
     if first.blocks and name.startswith(f"last {first.blocks}"):
         others = name.removeprefix(f"last {first.blocks} {method}".rstrip())
@@ -261,7 +286,7 @@ def share_of_time(members: Sequence[Row]) -> tuple[Ranged, str]:
     if any(is_cut_off(row) for row in (*members, *bases)):
         share = overview.compare_with_base(members, "seconds_per_epoch")
         return share, "the time of an epoch"
-    return overview.compare_with_base(members, "seconds"), "its time"
+    return overview.compare_with_base(members, "seconds"), "the time"
 
 
 def _how_sure(rows: Sequence[Row]) -> str:
@@ -273,16 +298,16 @@ def _how_sure(rows: Sequence[Row]) -> str:
     texts = sum(verdicts.count_texts(row.runs) for row in rows)
     kind = overview.name_split(rows).lower()
     tested = f", {count(texts, f'{kind} text')}" if texts > 1 else ""
-    return f" ({where}; {count(seeds, 'seed')}{tested}{not_sure})"
+    return f"{where}; {count(seeds, 'seed')}{tested}{not_sure}"
 
 
 def count_seeds(rows: Sequence[Row]) -> int:
-    """The fewest of a side of the rows; what no seed could change has any."""
+    """The fewest seeds of a row or its base; a probe needs none."""
     return min(
-        side.n
+        one.n
         for row in rows
-        for side in (row, row.base)
-        if side is not None and not side.is_probe
+        for one in (row, row.base)
+        if one is not None and not one.is_probe
     )
 
 
@@ -326,43 +351,25 @@ def is_cut_off(row: Row) -> bool:
 # === What the claims come to ===
 
 
-def describe_verdicts(judged: Sequence[Verdict]) -> list[str]:
-    """How many claims have each word."""
-    tried = [verdict for verdict in judged if verdict.study]
-    if not judged:
-        return []
-    if not tried:
-        return [f"None of the paper's {len(judged)} claims can be asked here."]
-    comparable = [v for v in tried if v.word != infer.NOT_COMPARABLE]
-    others = [v for v in tried if v.word == infer.NOT_COMPARABLE]
-    sentences = []
-    if comparable:
-        counts = infer.count_words(comparable)
-        words = ", ".join(f"{number} {word}" for word, number in counts.items())
-        sentence = f"Of {count(len(tried), 'claim')} of the paper: {words}"
-        if others:
-            sentence += (
-                f", {len(others)} not comparable ({main_reason(others)})"
-            )
-        sentences.append(f"{sentence}.")
-    else:
-        sentences.append(
-            f"Not comparable with the paper: {main_reason(others)}."
+def describe_verdicts(study: Study) -> str:
+    """How many of the paper's claims have each word, in a sentence."""
+    assert study.paper is not None
+    judged = [verdict for verdict in study.verdicts if verdict.study]
+    local = [v for v in judged if v.word == infer.NOT_COMPARABLE]
+    counts = infer.count_words(v for v in judged if v not in local)
+    words = [f"{number} {word}" for word, number in counts.items()]
+    if local:
+        [reason, *_] = study.differences or [main_reason(local)]
+        reported = sum(map(is_reported, local))
+        words.append(
+            f"{len(local)} not comparable ({claims.cut_brackets(reason)})"
+            + f", {reported} of them reported for this encoder and data"
+            * (reported > 0)
         )
-    reported = sum(map(is_reported, others))
-    if reported:
-        sentences.append(
-            f"What is told of {count(reported, 'claim')} is of this encoder "
-            "and data alone."
-        )
-    if left := len(others) - reported:
-        sentences.append(
-            f"For {left} the runs do not suffice, or a side is {FAILED}."
-        )
-    if nothing := len(judged) - len(tried):
-        have = "has" if nothing == 1 else "have"
-        sentences.append(f"{nothing} {have} no runs to compare.")
-    return [" ".join(sentences)]
+    if unrun := len(study.verdicts) - len(judged):
+        words.append(f"{unrun} without runs to compare")
+    number = count(len(study.verdicts), "claim")
+    return f"{number} of the paper ({study.paper.name}): {'; '.join(words)}."
 
 
 def is_reported(verdict: Verdict) -> bool:
@@ -375,7 +382,7 @@ def is_reported(verdict: Verdict) -> bool:
 def neutral_word(verdict: Verdict) -> str:
     """What runs that are not comparable show, without the paper's words."""
     if not is_reported(verdict):
-        return FAILED if FAILED in verdict.reason else "not told"
+        return FAILED if FAILED in verdict.reason else "not reported"
     claim = verdict.claim
     if claim.kind == "maximum":
         return "described"
@@ -436,8 +443,9 @@ def suggest(study: Study, rows: Sequence[Row]) -> list[Advice]:
     ]
     if failed:
         add(
-            f"Another learning rate for {name_rows(failed)}: what is not above "
-            "the majority baseline says nothing.",
+            f"Another learning rate, such as {failed[0].lr / 3:.2g} in place "
+            f"of {failed[0].lr:.2g}, for {name_rows(failed)}: their scores are "
+            f"{FAILED}.",
             failed[0],
             lr=f"{failed[0].lr / 3:.2g}",
         )
@@ -474,7 +482,7 @@ def suggest(study: Study, rows: Sequence[Row]) -> list[Advice]:
     unlike = [row for row in rows if row.note]
     if unlike:
         add(
-            "The same rates for both sides, where a row is not compared: "
+            "The same rates for both groups where a row is not compared: "
             f"{name_rows(unlike)} ({unlike[0].note}).",
             unlike[0],
         )

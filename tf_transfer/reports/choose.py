@@ -255,7 +255,7 @@ def _agree_on(
     combinations = [_combine(groups, common) for groups in candidates]
     shared = set.intersection(*map(set, combinations))
     if not shared:
-        raise NotFound("the sides were run at different settings")
+        raise NotFound("the groups were run at different settings")
 
     def rank(combination: tuple[str, ...]) -> tuple[int, int]:
         members = [combined[combination] for combined in combinations]
@@ -390,7 +390,7 @@ def _choose_rates(
         has_published or len({*counts}) == 1 or best <= set.intersection(*rates)
     ):
         raise NotFound(
-            f"{' and '.join(map(str, counts))} rates were tried on the sides"
+            f"{' and '.join(map(str, counts))} rates were tried in the groups"
         )
     return chosen
 

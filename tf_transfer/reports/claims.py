@@ -24,8 +24,8 @@ from tf_transfer.reports import measures
 from tf_transfer.utils.errors import UserError
 
 SIZES_ALIKE = 0.01  # of a split: counts of header lines and the like
-# What a paper does that says nothing else of it.
-USUAL = {
+# What a paper does if it does not name these settings.
+PAPER_DEFAULTS = {
     "class_weights": "none",
     "long_texts": "head",
     "head": "linear",
@@ -45,7 +45,7 @@ Settings = Mapping[str, Any]  # settings and their values
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """What a paper says of two groups of runs.
+    """A claim of a paper about two groups of runs.
 
     The value of a claim is `measure` of `first` less `factor` times that of
     `second`, or with `relative` the difference in percent of the second; where
@@ -57,11 +57,11 @@ class Claim:
         text: the claim, as a sentence.
         source: where the paper says so.
         tasks: on which it is made; all are needed.
-        first, second: settings of the sides. `L/4` for `trainable_layers` is
+        first, second: settings of the groups. `L/4` for `trainable_layers` is
             that share of the encoder's blocks, rounded up; `last 2` for
             `load_blocks` is the encoder's last two.
-        both: settings that both sides share.
-        readings: other readings of the paper, settings that sides which train
+        both: settings that both groups share.
+        readings: other readings of the paper, settings that groups which train
             everything have then: the claim is judged by the first one whose
             runs suffice, if those of its own words do not.
         paired: whether the i-th of `first` is compared with the i-th of
@@ -70,22 +70,22 @@ class Claim:
             (within `margin`), `spread` (the standard deviation of `first` is at
             most `margin`), `maximum` (of the runs' scores), `trend` (the
             difference grows with the logarithm of the training set).
-        measure: see `measures.MEASURES`; two, where the sides have their own.
+        measure: see `measures.MEASURES`; two, where the groups have their own.
         at: for `score_within`, times as multiples of an epoch of the second
-            side; the claim is about each of them.
-        relative: whether the difference is in percent of the second side.
-        factor: of the second side.
+            group; the claim is about each of them.
+        relative: whether the difference is in percent of the second group.
+        factor: of the second group.
         over: `mean` of all tasks, pairs and times, `each` of them, `most` of
             them, or `some`, which is one or more.
         published: the paper's value; 0 where it gives none.
         sign: of the difference, where no value is published.
         margin: what counts as no difference, in the measure's unit.
         margin_from: where the margin comes from.
-        may_fail: sides (`first`, `second`) that need not have trained, since
+        may_fail: groups (`first`, `second`) that need not have trained, since
             that is the claim.
         uses: tasks whose data the measure looks at, if not those of the claim.
         encoder: the preset that it is about, if not the paper's only one.
-        beside: another measure, whose value is told beside the verdict.
+        beside: another measure, whose value stands beside the verdict.
         note: what a reader must know, such as a contradiction in the paper.
     """
 
@@ -136,7 +136,7 @@ class Paper:
         encoders: presets, in the order of preference.
         sizes: examples of `train` (validation included) and `test` by task.
         varied: settings that the paper varies, besides `frames.VARIED`.
-        rates: the learning rates of which each side takes the one that is
+        rates: the learning rates of which each group takes the one that is
             better on validation; none where each claim names its own.
         claims: in the order of the paper.
         notes: what is said below the claims.
@@ -167,7 +167,7 @@ class Paper:
 def read(path: str) -> Paper:
     """The claims in a file.
 
-    What its table `common` says holds of every claim that says nothing else.
+    What its table `common` says holds for every claim that does not name it.
 
     Raises:
         UserError: the file, or an entry of it, is not as it should be.
@@ -206,7 +206,7 @@ def read(path: str) -> Paper:
 def _make_claim(entry: dict[str, Any]) -> Claim:
     """The claim in an entry; raises `ValueError` or `TypeError` if it is wrong.
 
-    A list of one may be written without brackets, a `measure` of both sides
+    A list of one may be written without brackets, a `measure` of both groups
     once.
     """
     known = {field.name for field in dataclasses.fields(Claim)}
@@ -225,9 +225,9 @@ def _make_claim(entry: dict[str, Any]) -> Claim:
         f"kind is one of {', '.join(KINDS)}": claim.kind not in KINDS,
         f"over is one of {', '.join(OVER)}": claim.over not in OVER,
         "`equal` needs a margin": claim.kind == "equal" and not claim.margin,
-        "pairs need sides of one length": claim.paired
+        "`paired` needs as many `first` as `second`": claim.paired
         and len(claim.first) != len(claim.second),
-        "`relative` needs a second side": claim.relative and not claim.second,
+        "`relative` needs `second`": claim.relative and not claim.second,
         f"`{claim.kind}` needs `published` or `sign`": (
             claim.kind in ("difference", "trend") and not claim.direction
         ),
@@ -305,7 +305,7 @@ def list_differences(
     """What of some runs is not as in the paper, a clause each.
 
     Args:
-        runs: of a study, or of one side of a claim.
+        runs: of a study, or of one group of a claim.
         paper: theirs.
         wanted: settings that the runs were chosen by, which are not looked at.
             Unset: all that the paper's claims ask for is the paper's, too.
@@ -330,10 +330,10 @@ def list_differences(
             official = {n: v for n, v in official.items() if "train" not in n}
         sizes = [sizes for of_task, _, sizes, _ in rows if of_task == task]
         differences += [
-            f"{task}: {size}" for size in unlike_sizes(sizes, official)
+            f"{task}: {size}" for size in list_size_differences(sizes, official)
         ]
-    told: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
-    usual = {n: v for n, v in USUAL.items() if n not in paper.varied}
+    differing: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+    usual = {n: v for n, v in PAPER_DEFAULTS.items() if n not in paper.varied}
     for model in dict.fromkeys(model for _, model, *_ in rows):
         published = {**usual, **paper.settings_on(model)}
         for name in published:
@@ -342,7 +342,7 @@ def list_differences(
             theirs = [published[name]]
             if wanted is None:
                 theirs = _values(paper, name, published[name])
-            told[name, _show(theirs)].update(
+            differing[name, _show(theirs)].update(
                 _show(settings[name])
                 for _, of_model, _, settings in rows
                 if of_model == model
@@ -352,7 +352,7 @@ def list_differences(
     differences += [
         f"{name} {', '.join(sorted(ours))} "
         f"({ORIGINS[paper.origins.get(name, 'ours')]}: {theirs})"
-        for (name, theirs), ours in told.items()
+        for (name, theirs), ours in differing.items()
         if ours
     ]
     return [*dict.fromkeys(differences)]
@@ -387,7 +387,7 @@ def _show(value: Any) -> str:
     return str(plain(value)) or "none"
 
 
-def unlike_sizes(
+def list_size_differences(
     sizes: Collection[Mapping[str, int]], official: Mapping[str, int] | None
 ) -> list[str]:
     """Which splits are not as large as the paper's, in words.

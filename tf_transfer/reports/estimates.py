@@ -269,7 +269,7 @@ def _texts(weights: Weights) -> Iterable[Part]:
     by_texts: dict[Hashable, list[tuple[Cell, float]]] = {}
     unknown = {c.task for c in weights if c.resampled is None}
     for cell, weight in weights.items():
-        if cell.task not in unknown:  # a side alone would not be paired
+        if cell.task not in unknown:  # a group alone would not be paired
             by_texts.setdefault(cell.texts, []).append((cell, weight))
     for texts, members in by_texts.items():
         total, counted = 0.0, 0.0
@@ -357,7 +357,7 @@ class Estimate:
         return min(1.0, 2 * max(self.p_above(low), self.p_below(high)))
 
     def p_outside(self, low: float, high: float) -> float:
-        """p-value of "it is between two bounds", on both sides."""
+        """p-value of "it is between two bounds", two-sided."""
         return min(1.0, 2 * min(self.p_above(high), self.p_below(low)))
 
     def seeds_needed(

@@ -48,7 +48,7 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
         rows[0].trains: brief.share_of_time(rows)[0].value
         for rows in approaches
     }
-    # The probe traces nothing, so its time is often not comparable.
+    # A probe is fitted once, often in another environment than the others.
     is_timed = not any(
         math.isnan(shares[rows[0].trains])
         for rows in approaches
@@ -58,19 +58,20 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
     figure.set_size_inches(5.4, 3.9)
     margin = study.options.margin
     axis.axhline(0, color="#7F7F7F", linewidth=1, linestyle=":")
-    axis.axhline(-margin, color="#D55E00", linewidth=1, linestyle="--")
+    axis.axhline(-margin, color="#7F7F7F", linewidth=1, linestyle="--")
     _mark(axis, 100, overview.Ranged(0), overview.EVERYTHING, "#000000")
     for number, rows in enumerate(approaches):
-        first, cost = rows[0], shares[rows[0].trains]
-        if not is_timed or math.isnan(cost):
-            cost = first.trained
+        first, name = rows[0], rows[0].trains
+        cost = shares[name] if is_timed else first.trained
+        if math.isnan(cost):
+            cost, name = 0.0, f"{name} (time not compared)"
         colour = plots.colour_of(first.approach)
         loss = brief.loss_of(rows)
         _mark(
             axis,
             cost,
             loss,
-            first.trains,
+            name,
             colour,
             5 if number % 2 else -11,
             marker="*" if first.is_probe else "o",
@@ -78,9 +79,11 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
             markerfacecolor="white" if first.cached else colour,
         )
     axis.margins(x=0.12)
-    label = "time, %" if is_timed else "trained weights, %"
+    label = "time" if is_timed else "trained weights"
     plots.add_frame(
-        axis, "score less everything's, points", f"{label} of everything's"
+        axis,
+        "score minus that of everything, points",
+        f"{label}, % of training everything",
     )
     tasks = sorted({row.task for rows in approaches for row in rows})
     where = "on" if len(tasks) == 1 else "mean over"
@@ -89,11 +92,11 @@ def draw_costs(study: Study, approaches: Sequence[Sequence[Row]]) -> Figure:
         figure,
         {},
         "costs",
-        f"{overview.name_split(every_row)} score less that of training "
+        f"{overview.name_split(every_row)} score minus that of training "
         f"everything, {where} {wording.join(tasks)}, with 95 % intervals over "
-        f"{overview.name_parts(every_row)}; the dashed line is a loss of "
-        f"{brief.describe_points(margin)}. A hollow point has a "
-        "cached prefix, a star is the probe, for which nothing trains.",
+        f"{overview.name_parts(every_row)}. Dashed line: a loss of "
+        f"{brief.describe_points(margin)}. Hollow: the frozen blocks ran once "
+        "and are cached. Star: the probe, a regression on the frozen encoder.",
     )
 
 

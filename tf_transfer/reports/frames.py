@@ -18,6 +18,7 @@ import pandas as pd
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.reports.reading import Record
 from tf_transfer.reports.reading import TIMING_ENVIRONMENT
+from tf_transfer.reports.reading import trains
 
 # What may differ within every study; a paper varies more.
 VARIED = (
@@ -48,7 +49,9 @@ NOT_IN_KEY = {
     "idle_heads": "still",
 }
 
-# Of a record: what nobody may have recorded.
+TRACES_NOTHING = "nothing"  # in the column `traced`: of a baseline or a probe
+
+# Fields of a record that may be None.
 COUNTS = (
     "seconds_per_epoch",
     "memory",
@@ -109,9 +112,10 @@ def runs_frame(
     frame["group"] = frame.groupby(
         ["study", "task", "data_identity", "approach", settings], sort=True
     ).ngroup()
-    alike = _are_as_most(frame, ~frame.mixed, "environment")
+    alike = _has_modal_value(frame, ~frame.mixed, "environment")
     frame.loc[~alike, "seconds_per_epoch"] = np.nan
-    frame["timed"] = _are_as_most(frame, alike, "traced")
+    frame["timed"] = _has_modal_value(frame, alike, "traced")
+    frame["timed"] |= alike & (frame.traced == TRACES_NOTHING)
     # Columns of a type lie together: rows are taken several times as fast.
     texts = frame.select_dtypes(["string"]).columns
     return frame.astype(dict.fromkeys(texts, object)).copy()
@@ -184,7 +188,9 @@ def _make_row(record: Record) -> dict[str, Any]:
                 if n != "traced"
             }
         ),
-        "traced": dump(record["timing_environment"].get("traced")),
+        "traced": dump(record["timing_environment"].get("traced"))
+        if trains(record)
+        else TRACES_NOTHING,
         "mixed": record["timing_environment"]["mixed"],
         "record": record,
     }
@@ -206,7 +212,7 @@ def letters_of(number: int) -> str:
     return (letters_of(more - 1) if more else "") + chr(ord("A") + last)
 
 
-def _are_as_most(
+def _has_modal_value(
     frame: pd.DataFrame, among: pd.Series, column: str
 ) -> pd.Series:
     """Which runs have in a column what most have, of a study and its texts.

@@ -1,6 +1,6 @@
-"""What a contrast of a claim's sides shows: its value, tests and word.
+"""What a contrast of a claim's groups shows: its value, tests and word.
 
-The contrast is of `estimates`; the sides are chosen in `verdicts`.
+The contrast is of `estimates`; the groups are chosen in `verdicts`.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ WORDS = (AGREES, IN_SIGN, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
 FEWEST_SEEDS = 3
 FEWEST_POINTS = 3  # tasks of a trend
 ALPHA = 1 - estimates.LEVEL
-FAILED = "not above the majority baseline"  # as far as runs show
+FAILED = "not shown to be above the majority baseline"  # as far as runs show
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Verdict:
         word: one of `WORDS`.
         reason: a clause.
         value, low, high: ours, with its 95 % interval; nan where not known.
-        runs: the fewest of a side on a task.
+        runs: the fewest of a group on a task.
         beside: the value by the claim's other measure, or nan.
         variance: standard errors of the value by part, see `estimates`.
         p: of the test that the word rests on; nan where none was made.
@@ -62,8 +62,9 @@ class Verdict:
         blocks: what a share of the blocks is of this encoder, in words.
         parts: of a claim on each, most or some of several comparisons, how
             many show it, a clause.
-        problem: why its value is not told, apart from tasks without runs.
-        compared: whether both sides have runs on a task.
+        problem: why the value is not reported; a task without runs
+            counts only if no task is complete.
+        compared: whether both groups have runs on a task.
     """
 
     claim: Claim
@@ -183,11 +184,11 @@ def _join_times(comparisons: Sequence[Comparison]) -> list[Comparison]:
         by_runs.setdefault((comparison.task, names), []).append(comparison)
     known: dict[tuple[Cell, ...], Cell] = {}
 
-    def join(of_side: tuple[Cell, ...]) -> Cell:
-        if of_side not in known:  # a side of several is the same cell
-            values = np.mean([cell.values for cell in of_side], axis=0)
-            known[of_side] = dataclasses.replace(of_side[0], values=values)
-        return known[of_side]
+    def join(of_group: tuple[Cell, ...]) -> Cell:
+        if of_group not in known:  # a group of several is the same cell
+            values = np.mean([cell.values for cell in of_group], axis=0)
+            known[of_group] = dataclasses.replace(of_group[0], values=values)
+        return known[of_group]
 
     return [
         dataclasses.replace(
@@ -204,7 +205,7 @@ def _count(cell: Cell) -> int:
 
 
 def _is_known(claim: Claim, comparison: Comparison) -> bool:
-    """Whether there are two values of each side, and no share of nothing."""
+    """Whether there are two values of each group, and no share of nothing."""
     if comparison.fewest < 2:
         return False
     if not claim.relative or takes_logarithms(claim):
@@ -319,7 +320,7 @@ def _conclude_on_mean(
 def _judge_size(
     interval: tuple[float, float], published: float
 ) -> tuple[str, str]:
-    """(what a difference of the claimed sign comes to, why)."""
+    """(the word for a difference of the claimed sign, why)."""
     sign = math.copysign(1.0, published)
     near, far = sorted(sign * end for end in interval)
     size = abs(published)
@@ -367,7 +368,7 @@ def _conclude_on_parts(
     parts: Sequence[estimates.Estimate],
     verdict: Verdict,
 ) -> Verdict:
-    """Of each, most or some of several comparisons; told which do not agree."""
+    """Of each, most or some of several comparisons; and which do not agree."""
     if claim.kind == "equal":
         low, high = _margin_of(claim)
         right = [part.p_within(low, high) for part in parts]
@@ -436,7 +437,7 @@ def _conclude_on_several(
         verdict: to be completed.
     """
     needed = _count_needed(claim, len(right))
-    refuted = len(right) - needed + 1  # so many on the other side refute it
+    refuted = len(right) - needed + 1  # so many of the opposite refute it
     p, outcome = min(
         (estimates.partial_conjunction(right, needed), AGREES),
         (estimates.partial_conjunction(wrong, refuted), CONTRADICTS),
@@ -469,7 +470,7 @@ def _name_part(claim: Claim, comparison: Comparison) -> str:
     return name
 
 
-def tell_beside(
+def add_other_measure(
     claim: Claim,
     comparisons: Sequence[Comparison],
     verdict: Verdict,

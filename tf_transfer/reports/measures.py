@@ -1,6 +1,5 @@
 """What is measured of the runs of a group: a number for each run."""
 
-import collections
 import functools
 import itertools
 import math
@@ -64,41 +63,41 @@ class Cells:
     def measure(
         self,
         names: Sequence[str],
-        sides: Sequence[pd.DataFrame],
+        groups: Sequence[pd.DataFrame],
         at: float = 0.0,
         logarithms: bool = False,
         peers: Sequence[pd.DataFrame] = (),
     ) -> tuple[Cell, ...]:
-        """The cells of both sides of a comparison, without unknown values.
+        """The cells of both groups of a comparison, without unknown values.
 
         Args:
-            names: of the measure on each side.
-            sides: runs, see `frames.runs_frame`.
-            at: for `score_within`, the time in epochs of the last side: of its
+            names: of the measure of each group.
+            groups: runs, see `frames.runs_frame`.
+            at: for `score_within`, the time in epochs of the last group: of its
                 own mean first epoch.
             logarithms: whether to take those of the values.
-            peers: the runs of each approach on the task, sides included, which
+            peers: the runs of each approach on the task, groups included, which
                 may share a variance.
 
         Returns:
             Of times, those of the timing environment that most runs of all
-            sides share, corrected for their drift where they were timed in
+            groups share, corrected for their drift where they were timed in
             turn; of runs tested in folds, a value for each fold.
         """
         if {*names} & {*TIMES}:
             # The time of an epoch is that of those that did not trace.
             without_tracing = {*names} == {"seconds_per_epoch"}
-            sides = _take_timed_alike(sides, without_tracing)
+            groups = _select_shared_environment(groups, without_tracing)
         if {*names} <= {*DURATIONS}:
-            return self._measure_durations(names, sides, logarithms, peers)
+            return self._measure_durations(names, groups, logarithms, peers)
         seconds = math.nan
         if "score_within" in names:
-            seconds = at * _first_epoch(sides[-1])
+            seconds = at * _first_epoch(groups[-1])
         cells = []
-        for name, side in zip(names, sides):
+        for name, runs in zip(names, groups):
             pool = self._pool(name, peers, seconds)
-            make = functools.partial(_make_cell, name, side, seconds, pool)
-            cells.append(self._once((name, seconds, *side.path), make))
+            make = functools.partial(_make_cell, name, runs, seconds, pool)
+            cells.append(self._once((name, seconds, *runs.path), make))
         return tuple(cells)
 
     def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
@@ -123,32 +122,32 @@ class Cells:
     def _measure_durations(
         self,
         names: Sequence[str],
-        sides: Sequence[pd.DataFrame],
+        groups: Sequence[pd.DataFrame],
         logarithms: bool,
         peers: Sequence[pd.DataFrame],
     ) -> tuple[Cell, ...]:
         """Cells of times, less their drift where they were taken in turn."""
-        drift, in_turn = None, are_interleaved(sides)
+        drift, in_turn = None, are_interleaved(groups)
         if in_turn:
-            drift = self._fit_drift(names[0], sides, logarithms, peers)
+            drift = self._fit_drift(names[0], groups, logarithms, peers)
         cells = []
-        for name, side in zip(names, sides):
-            timed = _time(name, side, logarithms)
+        for name, runs in zip(names, groups):
+            timed = _time(name, runs, logarithms)
             make = functools.partial(_make_duration, *timed, drift, in_turn)
-            key = (name, logarithms, id(drift), in_turn, *side.path)
+            key = (name, logarithms, id(drift), in_turn, *runs.path)
             cells.append(self._once(key, make))
         return tuple(cells)
 
     def _fit_drift(
         self,
         name: str,
-        sides: Sequence[pd.DataFrame],
+        groups: Sequence[pd.DataFrame],
         logarithms: bool,
         peers: Sequence[pd.DataFrame],
     ) -> estimates.Drift | None:
-        """A line through all peers that were timed where the sides were."""
-        where = {*zip(sides[0].environment, sides[0].traced)}
-        peers = peers or sides
+        """A line through all peers that were timed where the groups were."""
+        where = {*zip(groups[0].environment, groups[0].traced)}
+        peers = peers or groups
         paths = [path for peer in peers for path in peer.path]
 
         def fit() -> estimates.Drift | None:
@@ -162,49 +161,49 @@ class Cells:
                     groups.append((times, starts))
             return estimates.fit_drift(groups) if groups else None
 
-        key = ("drift", name, logarithms, frozenset(where), *paths)
+        key = ("drift", name, logarithms, frozenset(where), *sorted(paths))
         return self._once(key, fit)
 
 
 def _make_cell(
     name: str,
-    side: pd.DataFrame,
+    runs: pd.DataFrame,
     seconds: float,
     pool: estimates.Pool | None,
 ) -> Cell:
-    measured = _measure_all(name, side, seconds)
+    measured = _measure_all(name, runs, seconds)
     values = np.array(known(measured))
-    is_trained = bool(side.record.map(reading.trains).any())
-    if len(values) > len(side):  # one for each fold
-        sizes = side.sizes.iloc[0]
+    is_trained = bool(runs.record.map(reading.trains).any())
+    if len(values) > len(runs):  # one for each fold
+        sizes = runs.sizes.iloc[0]
         share = sizes["test"] / sizes["train"]
         return Cell(values, fold_share=share, is_trained=is_trained)
-    first = side.iloc[0] if len(side) else None
+    first = runs.iloc[0] if len(runs) else None
     if first is None or name not in ("score", first.metric):
         return Cell(values, pool, is_trained=is_trained)
     resampled = [
         resampling.decode(record["resampled"])
-        for record in side.record
+        for record in runs.record
         if record.get("resampled")
     ]
     return Cell(
         values,
         pool,
         (first.task, first.data_identity),
-        next((r["texts"] for r in side.record if r.get("texts")), None),
+        next((r["texts"] for r in runs.record if r.get("texts")), None),
         np.stack(resampled) if resampled else None,
         is_trained=is_trained,
     )
 
 
 def _time(
-    name: str, side: pd.DataFrame, logarithms: bool
+    name: str, runs: pd.DataFrame, logarithms: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """(times or their logarithms, starts) of the runs whose time is known."""
-    times = np.array(_measure_all(name, side, math.nan), float)
+    times = np.array(_measure_all(name, runs, math.nan), float)
     is_known = ~np.isnan(times)
     times = np.log(times[is_known]) if logarithms else times[is_known]
-    return times, side.started.to_numpy()[is_known]
+    return times, runs.started.to_numpy()[is_known]
 
 
 def _make_duration(
@@ -223,15 +222,15 @@ def _make_duration(
     )
 
 
-def are_interleaved(sides: Sequence[pd.DataFrame]) -> bool:
-    """Whether runs of several sides were timed in turn.
+def are_interleaved(groups: Sequence[pd.DataFrame]) -> bool:
+    """Whether runs of several groups were timed in turn.
 
-    The mean starts of two sides lie no further apart than a third of the time
+    The mean starts of two groups lie no further apart than a third of the time
     between the first start and the last. Starts that nobody recorded are not
     known to be so.
     """
-    starts = pd.concat([side.started for side in sides])
-    means = [side.started.mean() for side in sides if len(side)]
+    starts = pd.concat([runs.started for runs in groups])
+    means = [runs.started.mean() for runs in groups if len(runs)]
     if not len(means) or starts.isna().any():
         return False
     span = starts.max() - starts.min()
@@ -243,31 +242,37 @@ def known(values: Iterable[float | None]) -> list[float]:
     return [float(v) for v in values if v is not None and not pd.isna(v)]
 
 
-def _take_timed_alike(
-    sides: Sequence[pd.DataFrame], ignores_tracing: bool
+def _select_shared_environment(
+    groups: Sequence[pd.DataFrame], ignores_tracing: bool
 ) -> list[pd.DataFrame]:
-    """Of each side the runs in the environment that most of all sides share.
+    """Of each group the runs in the environment that most of all groups share.
+
+    What traces nothing may be compared with what traced and with what was warm.
 
     Args:
-        sides: see `Cells.measure`.
+        groups: see `Cells.measure`.
         ignores_tracing: whether runs that traced count beside warm ones.
     """
-    sides = [side[~side.mixed] for side in sides]
-    environments = [
-        side.environment + ("" if ignores_tracing else side.traced)
-        for side in sides
-    ]
-    counts = [collections.Counter(names) for names in environments]
-    shared = sorted(set.intersection(*map(set, counts)))
+    groups = [runs[~runs.mixed] for runs in groups]
+
+    def select(name: tuple[str, str]) -> list[pd.DataFrame]:
+        environment, traced = name
+        chosen = []
+        for runs in groups:
+            is_so = runs.environment == environment
+            if not ignores_tracing:
+                may_trace = runs.traced.isin([traced, frames.TRACES_NOTHING])
+                is_so &= may_trace
+            chosen.append(runs[is_so.to_numpy(bool)])
+        return chosen
+
+    names = {pair for s in groups for pair in zip(s.environment, s.traced)}
     best = max(
-        shared,
-        key=lambda name: (
-            min(count[name] for count in counts),
-            sum(count[name] for count in counts),
-        ),
-        default=None,
+        map(select, sorted(names)),
+        key=lambda runs: (min(map(len, runs)), sum(map(len, runs))),
+        default=groups,
     )
-    return [side[names == best] for side, names in zip(sides, environments)]
+    return best if all(map(len, best)) else [runs[:0] for runs in groups]
 
 
 def measure_runs(
@@ -357,7 +362,7 @@ def score_within(record: frames.Record, seconds: float) -> float | None:
 def seconds_to_score(record: frames.Record, score: float) -> float | None:
     """Seconds until a run's validation first reached a score in points.
 
-    It is measured alike on every side of a comparison, on validation; where
+    It is measured alike on every group of a comparison, on validation; where
     nothing validates, on test. None where it never did.
     """
     unpaid = 0.0

@@ -31,13 +31,10 @@ from tf_transfer.reports.measures import Cells
 from tf_transfer.reports.verdicts import did_not_train
 
 EVERYTHING = "everything"
-ENVIRONMENT = (
-    "machine since its start, devices, threads, runs side by side, traced or "
-    "warm"
-)
+ENVIRONMENT = "machine, devices, threads, parallel runs, warm worker or not"
 TIMED_APART = (
-    "*: not compared, as it was measured in another environment than most: "
-    f"{ENVIRONMENT}"
+    "*: not compared, as it was measured in another environment than most "
+    f"({ENVIRONMENT})"
 )
 UNTRAINED = "untrained"  # a setting that only what trains everything has
 # Of what trains few weights: other ones are another row, never a choice.
@@ -94,7 +91,7 @@ class Row:
         epoch_share: the same of an epoch.
         trained: percent of the parameters.
         majority: what the majority baseline scores, in points.
-        failed: whether it is not above the majority baseline; see
+        failed: whether it is not shown to be above the majority baseline; see
             `verdicts.did_not_train`.
         base: the row of training everything, where there is one.
         is_timed: whether runs of it were timed as most are.
@@ -256,15 +253,23 @@ def name_texts(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def tell_apart(groups: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The settings in which some groups differ, in words."""
+def describe_differences(
+    groups: Sequence[Mapping[str, Any]], form: str = ", {} {}"
+) -> list[str]:
+    """The settings in which some groups differ, in words.
+
+    Args:
+        groups: settings of each.
+        form: of a setting, with its name and value.
+    """
     names = dict.fromkeys(name for settings in groups for name in settings)
     words = [""] * len(groups)
     for name in names:
         values = [str(plain(settings.get(name, ""))) for settings in groups]
         if len({*values}) > 1:
             words = [
-                f"{w}, {name} {v}" if v else w for w, v in zip(words, values)
+                w + form.format(name, v) if v else w
+                for w, v in zip(words, values)
             ]
     return words
 
@@ -281,7 +286,9 @@ def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
     return {
         group: name_approach(group.first.approach, group.first.cached) + words
         for members in alike.values()
-        for group, words in zip(members, tell_apart([*map(_named, members)]))
+        for group, words in zip(
+            members, describe_differences([*map(_named, members)])
+        )
     }
 
 
@@ -292,7 +299,7 @@ def _match(
     cells: Cells,
 ) -> list[Row]:
     """Rows of groups on the same texts that differ in what trains alone."""
-    # Where nothing trains every weight, what leaves some out stands for it.
+    # Where nothing trains every weight, what leaves some out is the base.
     least = min(map(_untrained, filter(_trains_everything, groups)), default="")
     rows = []
     for _, alike in sorted(choose.split(groups, _describe_approach).items()):
@@ -480,8 +487,7 @@ def compare_with_base(
         kind: `difference` or `percent`.
 
     Returns:
-        Nothing where a side of a row has no value, or there is nothing to have
-        a share of.
+        Nothing where a row or its base has no value, or a share is of nothing.
     """
     is_time = measure in measures.DURATIONS
     pairs = _pair_with_base(rows, measure, is_time)

@@ -74,9 +74,10 @@ class Part:
         id: of the HTML element, and what its files' names begin with.
         short: the sentences of *In short*.
         advice: what to run next.
-        judged, local, few, unrun: claims with a verdict; those that are told
-            for this encoder and data alone; of these, those that the runs do
-            not suffice for; those without runs to compare.
+        judged: claims with a verdict.
+        local: claims that are reported for this encoder and data only.
+        few: claims that need more runs, or runs that train.
+        unrun: claims without runs to compare.
         table: the overview.
         headline: its rows on the largest files of each task that trained, for
             a document; see `choose_headline`. An experiment's module may have
@@ -129,11 +130,11 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     parts, alone = [], []
     for study in studies:
         rows = study.rows
-        told = any(verdict.study for verdict in study.verdicts)
+        is_judged = any(verdict.study for verdict in study.verdicts)
         # With training everything, or an encoder with the TF-IDF baseline.
         compares = any(row.base is not None for row in rows)
         compares |= study.runs.baseline.nunique() == 2
-        if compares or told or study.name == "A":
+        if compares or is_judged or study.name == "A":
             parts.append(make_part(study, rows))
         else:
             alone += [(study, row) for row in rows]
@@ -207,7 +208,7 @@ def _call(module: ModuleType, name: str, study: Study) -> list[Any]:
 def _sort_verdicts(
     judged: Iterable[Verdict], differences: Sequence[str]
 ) -> tuple[list[Claim], list[Claim], list[Claim], list[Claim]]:
-    """See `Part`; `differences` are told once for all of its claims."""
+    """See `Part`; `differences` are listed once for all of its claims."""
     known = {cut_brackets(clause) for clause in differences}
     comparable: list[Claim] = []
     local: list[Claim] = []
@@ -314,37 +315,56 @@ def tabulate(name: str, rows: Sequence[Row]) -> Table:
                 "trains": row.trains,
                 "n": row.n,
                 "score": wording.ranged(row.score),
-                "against everything": brief.FAILED
+                "minus everything": brief.FAILED
                 if row.failed
                 else row.note or wording.ranged(row.gain, sign="+"),
                 "time, s": wording.ranged(overview.Ranged(row.seconds.value), 0)
                 + "*" * (row.seconds.is_known and not row.is_timed),
-                "of its time, %": wording.ranged(row.share, 0)
+                "time, %": wording.ranged(row.share, 0)
                 + "*" * (row.share.is_known and not row.is_timed),
-                "trained, %": _round_share(row.trained),
+                "weights, %": _round_share(row.trained),
             }
             for row in rows
         ]
     )
     empty = [
         column
-        for column in ("against everything", "time, s", "of its time, %")
+        for column in ("minus everything", "time, s", "time, %")
         if not frame[column].astype(bool).any()
     ]
-    metrics = sorted({m for row in rows for m in row.runs.metric})
     apart = any(row.seconds.is_known and not row.is_timed for row in rows)
     return Table(
         f"{name}_overview",
         f"{overview.name_split(rows)} scores in points "
-        f"({', '.join(metrics)}): the mean over n seeds, with 95 % intervals "
-        f"over {overview.name_parts(rows)}. Times are to the stopping point: "
-        "seconds on the machine of most runs, shares on one that both sides "
-        "have, with an interval where they were timed in turn; a cached prefix "
-        "counts as if the run had built it"
+        f"({_name_metrics(rows)}): means over n seeds or folds, with 95 % "
+        f"intervals over {overview.name_parts(rows)}. Times are those to the "
+        "stopping point, with that of caching the frozen blocks; shares are "
+        "of the time and the weights of training everything. "
+        f"{_name_majorities(rows)}"
         + (f". {overview.TIMED_APART}" if apart else ""),
         frame.drop(columns=empty),
         open=True,
     )
+
+
+def _name_majorities(rows: Sequence[Row]) -> str:
+    """`The majority baseline scores 52.7 on rte`, of those that are known."""
+    known = {
+        row.task: f"{row.majority:.1f} on {row.task}"
+        for row in rows
+        if not math.isnan(row.majority)
+    }
+    return f"The majority baseline scores {', '.join(known.values())}" * bool(
+        known
+    )
+
+
+def _name_metrics(rows: Sequence[Row]) -> str:
+    """`f1`, or `mrpc: f1, rte: accuracy` where tasks have several."""
+    of_tasks = {row.task: row.runs.metric.iloc[0] for row in rows}
+    if len({*of_tasks.values()}) == 1:
+        return str(rows[0].runs.metric.iloc[0])
+    return ", ".join(f"{task}: {metric}" for task, metric in of_tasks.items())
 
 
 def _round_share(percent: float) -> float:

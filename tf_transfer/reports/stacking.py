@@ -221,14 +221,14 @@ def _base_of(group: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 def _choose(
     runs: pd.DataFrame, paper: claims.Paper | None, wanted: claims.Settings
 ) -> list[pd.DataFrame]:
-    """Runs with some settings and finetune-only, as sides of a claim.
+    """Runs with some settings and finetune-only, as the groups of a claim.
 
     Both have the best of equally many rates; empty where that cannot be.
 
     Args:
         runs: of a task on the same data.
         paper: without it nothing says which settings may vary.
-        wanted: of the first side.
+        wanted: of the first group.
     """
     base = {n: v for n, v in wanted.items() if n in SHARED} | BASE
     if paper is None:
@@ -239,7 +239,7 @@ def _choose(
         )
     except choose.NotFound:
         return []
-    return [choose.take_rows(runs, side) for side in chosen]
+    return [choose.take_rows(runs, groups) for groups in chosen]
 
 
 # === Rows of tables ===
@@ -537,7 +537,7 @@ PARTS = {
 # === Sentences ===
 
 
-def sum_up(study: Study, rows: object) -> list[str]:
+def describe_study(study: Study, rows: object) -> list[str]:
     """What stacking a big head first gains and costs, a sentence a task.
 
     The head is the one that is best on validation. It and finetune-only have

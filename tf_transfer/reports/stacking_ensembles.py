@@ -2,7 +2,7 @@
 
 It is joined from stored predictions when runs are read, and becomes a record
 like that of a run: its head is `ensemble`, its adaptation how it is joined. So
-it is in a summary, in tables, and can be a side of a claim.
+it is in a summary, in tables, and can be a group of a claim.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""What a report says of one study, before it is put on a page.
+"""The content of one study, before it is put on a page.
 
 Each experiment may have a module of its name in this folder with
 
@@ -6,8 +6,8 @@ Each experiment may have a module of its name in this folder with
     figures(study) -> figures beside the first one
     notes(study)   -> what a reader must know, a sentence each
     name_groups(runs) -> runs, with `approach` as this experiment calls it
-    sum_up(study, rows) -> the sentences at the top, in place of those on shares
-        of what training everything scores
+    describe_study(study, rows) -> the sentences at the top, in place of those
+        on what to train
 
 An experiment without a module has the overview, its claims, all its runs and
 the tables that its `tables.toml` describes; see `tables`.
@@ -85,7 +85,7 @@ class Study:
         summary: what the runs were read into.
         options: what the reader asks for.
         distinct: settings by which it differs from the experiment's other
-            studies, in words; empty of the only one.
+            studies, as flags; empty of the only one.
         folder: with the experiments' claims and tables.
     """
 
@@ -123,7 +123,7 @@ class Study:
 
     @property
     def title(self) -> str:
-        """Such as `glue: minilm, 6 blocks (max_epochs 9)`."""
+        """Such as `glue: minilm, 6 blocks (--max_epochs=9)`."""
         title = f"{self.experiment}: {self.model}"
         if self.blocks:
             blocks = "block" if self.blocks == 1 else "blocks"
@@ -173,7 +173,7 @@ def collect(
             runs = module.name_groups(runs)
         judged = verdicts.judge(runs, paper) if paper else []
         named = [*frames.studies(runs)]
-        distinct = _tell_apart([members for _, members in named])
+        distinct = _describe_differences([members for _, members in named])
         studies += [
             Study(
                 experiment,
@@ -193,17 +193,17 @@ def collect(
     return _conclude_local(studies)
 
 
-def _tell_apart(studies: Sequence[pd.DataFrame]) -> list[str]:
-    """Settings that all studies have, and by which each differs, in words."""
+def _describe_differences(studies: Sequence[pd.DataFrame]) -> list[str]:
+    """The flags by which studies differ, of those that all of them have."""
     shared = [members.shared.iloc[0] for members in studies]
     common = [n for n in shared[0] if all(n in s for s in shared)]
-    unlike = overview.tell_apart(
-        [{n: s[n] for n in common if n != "model"} for s in shared]
+    differences = overview.describe_differences(
+        [{n: s[n] for n in common if n != "model"} for s in shared], " --{}={}"
     )
     letters = map(frames.letters_of, range(len(shared)))
     return [
-        words.removeprefix(", ") or f"study {letter}"
-        for words, letter in zip(unlike, letters)
+        flags.strip() or f"study {letter}"
+        for flags, letter in zip(differences, letters)
     ]
 
 

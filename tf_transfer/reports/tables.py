@@ -57,8 +57,8 @@ from tf_transfer.reports import wording
 from tf_transfer.utils.errors import UserError
 
 DID_NOT_TRAIN = (
-    "`Not above the majority baseline`: the runs do not show, at 5 %, that "
-    "they score more, or half of them give one answer only."
+    "`Not shown to be above the majority baseline`: no test at 5 % shows "
+    "that the runs score more, or half of them give one answer only."
 )
 
 
@@ -129,7 +129,7 @@ def describe_cache(settings: claims.Settings) -> str:
 
 
 def describe_failure(runs: pd.DataFrame) -> str:
-    """`not above the majority baseline`, or nothing."""
+    """`not shown to be above the majority baseline`, or nothing."""
     return brief.FAILED if verdicts.did_not_train(runs) else ""
 
 
@@ -206,7 +206,7 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
         seconds=runs.seconds.where(runs.timed),
     )
     for _, alike in runs.groupby(["text", "trains"]):
-        words = overview.tell_apart(
+        words = overview.describe_differences(
             [
                 {n: s[n] for n in overview.NAMED if n in s}
                 for s in alike.settings
@@ -310,7 +310,7 @@ def draw_figures(
 def _make(
     study: study_lib.Study, kind: str, make: Callable[..., Iterable[Any]]
 ) -> list[Any]:
-    """What each entry of a kind in the file comes to, in its order."""
+    """The tables or figures of each entry of a kind, in their order."""
     path = claims.find_file(study.folder, study.experiment, "tables.toml")
     if path is None:
         return []
@@ -394,7 +394,7 @@ def _fill(
         where: the file and the entry, for messages.
         name, caption, columns, of, rows: see the module.
         optional: titles of columns that are left out where they are empty;
-            `*` stands for all.
+            `*` means all.
         varying: titles of columns that are left out where all their cells are
             the same.
         unless_equal: titles of columns that are left out where they equal

@@ -31,7 +31,9 @@ def notes(study: Study) -> list[str]:
     """What to know of the times, of failed runs, and of the paper's F1."""
     has_paper_texts = study.paper is not None and any(
         task in study.paper.sizes
-        and not claims.unlike_sizes(members.sizes, study.paper.sizes[task])
+        and not claims.list_size_differences(
+            members.sizes, study.paper.sizes[task]
+        )
         for (task, _), members in study.runs.groupby(["task", "data_identity"])
     )
     notes = {
@@ -76,8 +78,8 @@ def _name(approach: str, settings: claims.Settings) -> str:
 def _divide(study: Study) -> Iterator[tables.Part]:
     """Runs on held-out texts, then those in folds, by their texts.
 
-    They are named so that files can be told apart. The most trained groups
-    come first, baselines last.
+    They are named after their texts, so that each file has its own name. The
+    most trained groups come first, baselines last.
     """
     caches = map(tables.describe_cache, study.runs.settings)
     runs = study.runs.assign(

@@ -8,12 +8,12 @@ A verdict has one of four words, with its reason:
   margin. Where the paper gives the size of a difference, the 95 % interval must
   lie within half to twice of it; else it *agrees in sign*, or, if it excludes
   half of it and has both signs, *contradicts*.
-- *inconclusive*: nothing is shown, or something is missing: three seeds a side,
-  a task, a rate, a time that the limit of epochs did not cut off. The reason
+- *inconclusive*: nothing is shown, or something is missing: three seeds, a
+  task, a rate, a time that the limit of epochs did not cut off. The reason
   says about how many seeds would decide.
 - *not comparable*: something outside the claim is not the paper's, the encoder
-  has seen the data before, or a side is not shown to be above the majority
-  baseline. The same statistics are told of this encoder and data, corrected
+  has seen the data before, or a group is not shown to be above the majority
+  baseline. The same statistics describe this encoder and data, corrected
   over all such claims of a report.
 """
 
@@ -36,10 +36,10 @@ from tf_transfer.reports import infer
 from tf_transfer.reports import measures
 from tf_transfer.reports.claims import Claim
 from tf_transfer.reports.claims import list_differences
+from tf_transfer.reports.claims import list_size_differences
 from tf_transfer.reports.claims import Paper
 from tf_transfer.reports.claims import Settings
 from tf_transfer.reports.claims import SIZES_ALIKE
-from tf_transfer.reports.claims import unlike_sizes
 from tf_transfer.reports.estimates import Cell
 from tf_transfer.reports.infer import ALPHA
 from tf_transfer.reports.infer import Comparison
@@ -179,7 +179,7 @@ def judge_claim(
     models = {model for runs, _ in tasks.values() for model in runs.model}
     if claim.encoder and claim.encoder not in models:
         # Another of the paper's encoders; on one that it does not have, what
-        # it says of its first one is told.
+        # is claimed of its first one is reported.
         if models & {*paper.encoders}:
             return None
         if claim.encoder != paper.encoders[0]:
@@ -201,14 +201,14 @@ def judge_claim(
         problem=read.problem,
         compared=bool(comparisons),
     )
-    of_sides = [
+    of_groups = [
         difference
         for comparison in comparisons
         for runs, settings in zip(comparison.runs, comparison.settings)
         for difference in list_differences(runs, paper, settings, claim.encoder)
     ]
     incomparable = _find_incomparable(claim, comparisons)
-    differences = [*dict.fromkeys([*incomparable, *of_sides])]
+    differences = [*dict.fromkeys([*incomparable, *of_groups])]
     if fewest > 1:
         tested = claim
         if differences:  # what is not comparable has no published size
@@ -218,7 +218,9 @@ def judge_claim(
         verdict = infer.test_claim(tested, read.complete, verdict)
         verdict = dataclasses.replace(verdict, claim=claim)
         if claim.beside:
-            verdict = infer.tell_beside(claim, read.complete, verdict, cells)
+            verdict = infer.add_other_measure(
+                claim, read.complete, verdict, cells
+            )
     if read.problem or (read.missing and not differences):
         verdict = dataclasses.replace(
             verdict,
@@ -351,7 +353,7 @@ def _compare(
 
 
 def _read(group: Settings, reading: Settings) -> Settings:
-    """Settings of a side in a reading; what freezes anything has none."""
+    """Settings of a group in a reading; what freezes anything has none."""
     is_full = group.get("trainable_layers") == "all"
     return {**group, **reading} if is_full else group
 
@@ -375,7 +377,7 @@ def _choose_files(
     chosen = max(
         (members for _, members in whole.groupby("data_identity")),
         key=lambda members: (
-            not unlike_sizes(members.sizes, official),
+            not list_size_differences(members.sizes, official),
             len(members),
         ),
     )
@@ -387,7 +389,7 @@ def _choose_files(
 
 
 def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
-    """Why nothing can be told of what was run, or an empty string."""
+    """Why these runs decide nothing, or an empty string."""
     if any(map(_mixes_folds, comparisons)):
         return MIXED
     if {*measures.UNTIL_STOP} & {*claim.measure}:
@@ -398,25 +400,26 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
                     f"point on {comparison.task}"
                 )
     for comparison in comparisons:
-        for name, side, cell in zip(
+        for name, runs, cell in zip(
             claim.measure, comparison.runs, comparison.cells
         ):
             is_timed = name in measures.TIMES
-            if not is_timed and FEWEST_SEEDS <= len(cell.values) < len(side):
+            if not is_timed and FEWEST_SEEDS <= len(cell.values) < len(runs):
                 return (
                     f"{measures.describe(name)} is not known of all runs on "
                     f"{comparison.task}"
                 )
     least = min(comparisons, key=lambda c: c.fewest, default=None)
     if least is not None and least.fewest < FEWEST_SEEDS:
-        runs = "1 run" if least.fewest == 1 else f"{least.fewest} runs"
+        number = "1 run" if least.fewest == 1 else f"{least.fewest} runs"
         were = ""
         if {*measures.TIMES} & {*claim.measure} and all(
-            len(side) >= FEWEST_SEEDS for side in least.runs
+            len(runs) >= FEWEST_SEEDS for runs in least.runs
         ):
             were = " timed in an environment that both share"
         return (
-            f"{runs} on a side on {least.task}{were}; {FEWEST_SEEDS} are needed"
+            f"{number} in a group on {least.task}{were}; {FEWEST_SEEDS} are "
+            "needed"
         )
     if {*measures.DURATIONS} & {*claim.measure}:
         for comparison in comparisons:
@@ -428,11 +431,11 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
     return ""
 
 
-def _is_cut_off(side: pd.DataFrame) -> bool:
+def _is_cut_off(runs: pd.DataFrame) -> bool:
     """Whether a run that stops by itself was ended by `--max_epochs`."""
     return any(
         settings.get("patience") and reason == "max_epochs"
-        for settings, reason in zip(side.settings, side.stop_reason)
+        for settings, reason in zip(runs.settings, runs.stop_reason)
     )
 
 
@@ -441,60 +444,63 @@ def _find_incomparable(
 ) -> Iterator[str]:
     """Why a comparison is none, apart from settings: collapse, known data."""
     for comparison in comparisons:
-        for name, side in zip(("first", "second"), comparison.runs):
-            if name not in claim.may_fail and did_not_train(side):
+        for name, runs in zip(("first", "second"), comparison.runs):
+            if name not in claim.may_fail and did_not_train(runs):
                 yield (
-                    f"{side.approach.iloc[0]} at {side.lr.iloc[0]:g} "
+                    f"{runs.approach.iloc[0]} at {runs.lr.iloc[0]:g} "
                     f"is {FAILED} on {comparison.task}"
                 )
         if _mixes_folds(comparison):
             yield f"on {comparison.task}, {MIXED}"
         texts = {cell.texts for cell in comparison.cells} - {None}
         if len(texts) > 1:
-            yield f"on {comparison.task}, the sides were scored on other texts"
+            yield (
+                f"on {comparison.task}, the groups were scored on different "
+                "texts"
+            )
     seen = {
         (model, task)
         for comparison in comparisons
-        for side in comparison.runs
-        for model in set(side.model)
+        for runs in comparison.runs
+        for model in set(runs.model)
         for task in claim.uses or (comparison.task,)
-        if _has_seen(model, task, side)
+        if _has_seen(model, task, runs)
     }
     for model, task in sorted(seen):
         yield f"{model} has seen {task} before"
 
 
 def _mixes_folds(comparison: Comparison) -> bool:
-    """Whether one side was tested in folds, and the other was not."""
+    """Whether one group was tested in folds and the other was not."""
     return len({bool(s.record.iloc[0]["folds"]) for s in comparison.runs}) > 1
 
 
-def _has_seen(model: str, task: str, side: pd.DataFrame) -> bool:
+def _has_seen(model: str, task: str, runs: pd.DataFrame) -> bool:
     """Whether an encoder knows a task's data; `pairs` may be of MRPC's."""
-    if task == "pairs" and side.data_identity.str.startswith("MRPC").all():
+    if task == "pairs" and runs.data_identity.str.startswith("MRPC").all():
         return False
     return task in SEEN.get(model, ())
 
 
-def did_not_train(side: pd.DataFrame) -> bool:
-    """Whether a side is not shown to be above the majority baseline.
+def did_not_train(runs: pd.DataFrame) -> bool:
+    """Whether runs are not shown to be above the majority baseline.
 
     That is a one-sided test at 5 %, over the seeds and the test texts; where no
     predictions are stored, with the variance over texts of a model that has
     learned nothing. Where half of the runs or more score no more than the
     baseline, or give one answer, no test is made.
     """
-    score, majority = side.score.to_numpy(), float(side.majority.mean())
-    failed = (score <= side.majority + 1e-9) | side.one_answer.to_numpy(bool)
+    score, majority = runs.score.to_numpy(), float(runs.majority.mean())
+    failed = (score <= runs.majority + 1e-9) | runs.one_answer.to_numpy(bool)
     if failed.mean() >= 0.5:
         return True
     if math.isnan(majority):
         return False
-    errors = [record.get("lead_error") for record in side.record]
+    errors = [record.get("lead_error") for record in runs.record]
     if None in errors:
-        count = count_texts(side)
+        count = count_texts(runs)
         share = np.clip(majority / 100, 1 / count, 1 - 1 / count)
-        is_correlation = side.metric.iloc[0] in CORRELATIONS
+        is_correlation = runs.metric.iloc[0] in CORRELATIONS
         texts = 1e4 * (1 if is_correlation else share * (1 - share)) / count
     else:
         texts = float(np.mean(np.square(errors)))
@@ -509,8 +515,8 @@ def did_not_train(side: pd.DataFrame) -> bool:
     return above.error > 0 and above.p_above() > ALPHA
 
 
-def count_texts(side: pd.DataFrame) -> int:
-    """Texts that the runs of a side are scored on, of all folds together."""
-    first = side.record.iloc[0]
+def count_texts(runs: pd.DataFrame) -> int:
+    """Texts that runs are scored on, of all folds together."""
+    first = runs.record.iloc[0]
     kind = "validation" if first["test"] is None else "test"
     return max(first["sizes"].get(kind, 0), 1) * len(first["folds"] or [0])
