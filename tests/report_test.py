@@ -246,6 +246,12 @@ def test_runs_without_a_test_score_are_not_merged_with_tested_ones(written):
     untested = [{**record, "test": None} for record in others]
     alone = summary_lib.merge([{**whole, "runs": untested}, other])
     assert len(alone["runs"]) == len(whole["runs"])
+    # Where most have not scored the test, those that have are left out.
+    few = summary_lib.merge(
+        [{**whole, "runs": untested}, {**whole, "runs": [first]}]
+    )
+    assert len(few["runs"]) == len(untested)
+    assert dict(few["left_out"])[first["path"]].startswith("has a test score")
 
 
 def test_a_run_without_a_test_score_is_left_out_among_tested_ones(tmp_path):

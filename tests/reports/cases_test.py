@@ -297,7 +297,8 @@ def test_local_words_are_corrected_over_the_whole_report():
     judged = list(made_up.judge(paper, records).values())
     assert any(verdict.p <= 0.05 for verdict in judged)
     concluded = verdicts.conclude_local(judged)
-    assert {brief.neutral_word(verdict) for verdict in concluded} == {"unclear"}
+    words = {brief.neutral_word(verdict) for verdict in concluded}
+    assert words <= {"unclear", "unclear after Holm's correction"}
 
 
 def test_a_report_is_one_family_of_local_words():

@@ -39,7 +39,7 @@ def test_the_tasks_of_a_value_are_named_where_the_claim_has_more():
     claim = {"tasks": ("rte", "mrpc", "cola"), "sign": -1}
     verdict = judge_one(claim, {"rte": (70, 80), "cola": (60, 80)})
     assert verdict.value == pytest.approx(-15)
-    assert page.describe_ours(verdict).endswith("n = 3, on rte and cola alone")
+    assert page.describe_ours(verdict).endswith("n = 3, on rte and cola only")
     assert brief.neutral_word(verdict) == "lower"
     whole = judge_one({"sign": -1}, {"rte": (70, 80)})
     assert page.describe_ours(whole).endswith("n = 3")

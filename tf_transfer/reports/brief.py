@@ -116,6 +116,11 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
             + ". Nothing cheaper is shown to be enough" * (not enough)
             + f" ({_how_sure(chosen)})."
         )
+        sentences += [
+            f"But on {row.task}: {_describe_loss(study, [row])}."
+            for row in chosen
+            if row.gain.high < 0 and row.gain.value < -margin
+        ]
     else:
         sentences += [
             "Train everything: nothing cheaper is shown to lose less than "
@@ -223,12 +228,11 @@ def _describe_loss(
     text = f"{ranged(loss, 1, '+', ' points')} against everything"
     if not loss.has_interval:
         return text
-    word = "undecided"
-    if loss.low > 0 or loss.high < 0:
-        word = "better" if loss.low > 0 else "worse"
-    elif is_shown:
-        word = f"less than {describe_points(study.options.margin)} lost, if any"
-    return f"{text}, {word}"
+    word = "worse" if loss.high < 0 else "undecided"
+    if is_shown:
+        word = f"less than {describe_points(study.options.margin)} lost"
+        word += ", if any" * (loss.high > 0)
+    return f"{text}, {'better' if loss.low > 0 else word}"
 
 
 def _describe_needed(members: Sequence[Row], margin: float) -> str:
@@ -285,14 +289,17 @@ def share_of_time(members: Sequence[Row]) -> tuple[Ranged, str]:
     bases = [row.base for row in members if row.base is not None]
     if any(is_cut_off(row) for row in (*members, *bases)):
         share = overview.compare_with_base(members, "seconds_per_epoch")
-        return share, "the time of an epoch"
-    return overview.compare_with_base(members, "seconds"), "the time"
+        return share, "everything's time per epoch"
+    return overview.compare_with_base(members, "seconds"), "everything's time"
 
 
 def _how_sure(rows: Sequence[Row]) -> str:
     """On which tasks, from how many seeds and test texts."""
     tasks = [row.task for row in rows]
     where = tasks[0] if len(tasks) == 1 else f"mean of {join(tasks)}"
+    if len(tasks) > 1 and rows[0].gain.is_known:
+        gains = [f"{row.task} {row.gain.value:+.1f}" for row in rows]
+        where = f"mean of {join(gains)}"
     seeds = count_seeds(rows)
     not_sure = ": not sure" if seeds < FEWEST_SEEDS else ""
     texts = sum(verdicts.count_texts(row.runs) for row in rows)
@@ -361,15 +368,17 @@ def describe_verdicts(study: Study) -> str:
     if local:
         [reason, *_] = study.differences or [main_reason(local)]
         reported = sum(map(is_reported, local))
-        words.append(
-            f"{len(local)} not comparable ({claims.cut_brackets(reason)})"
-            + f", {reported} of them reported for this encoder and data"
-            * (reported > 0)
-        )
+        if reported:
+            words.append(
+                f"{reported} tested for this encoder and data only "
+                f"({claims.cut_brackets(reason)})"
+            )
+        if few := len(local) - reported:
+            words.append(f"{few} need more runs, or runs that train")
     if unrun := len(study.verdicts) - len(judged):
         words.append(f"{unrun} without runs to compare")
     number = count(len(study.verdicts), "claim")
-    return f"{number} of the paper ({study.paper.name}): {'; '.join(words)}."
+    return f"{number} ({study.paper.name}): {'; '.join(words)}."
 
 
 def is_reported(verdict: Verdict) -> bool:
@@ -387,6 +396,8 @@ def neutral_word(verdict: Verdict) -> str:
     if claim.kind == "maximum":
         return "described"
     word = "unclear"
+    if claim.kind == "difference" and verdict.low * verdict.high > 0:
+        word = "unclear after Holm's correction"
     if verdict.outcome and verdict.p <= infer.ALPHA:
         is_so = verdict.outcome != infer.CONTRADICTS
         if claim.kind == "spread":
@@ -449,6 +460,15 @@ def suggest(study: Study, rows: Sequence[Row]) -> list[Advice]:
             failed[0],
             lr=f"{failed[0].lr / 3:.2g}",
         )
+    cut_off = [row for row in rows if is_cut_off(row)]
+    if cut_off:
+        add(
+            f"More epochs: in {len(cut_off)} of {len(rows)} rows --max_epochs "
+            "ended runs before --patience did. Scores may still rise, times "
+            "are limits.",
+            cut_off[0],
+            max_epochs=2 * int(cut_off[0].runs.epochs_run.max()),
+        )
     compared = [row for row in rows if row.is_base or row.kept.is_known]
     drawn = [row for row in compared or rows if row.has_encoder]
     ends = ("lower", "lowest", 1 / 3), ("higher", "highest", 3)
@@ -469,15 +489,6 @@ def suggest(study: Study, rows: Sequence[Row]) -> list[Advice]:
             f"More seeds, {FEWEST_SEEDS} at least, for {name_rows(few)}.",
             few[0],
             seed=[seed for seed in seeds if seed not in known],
-        )
-    cut_off = [row for row in rows if is_cut_off(row)]
-    if cut_off:
-        add(
-            f"More epochs: in {len(cut_off)} of {len(rows)} rows --max_epochs "
-            "came before the patience ended, so their times to the stopping "
-            "point say little.",
-            cut_off[0],
-            max_epochs=2 * int(cut_off[0].runs.epochs_run.max()),
         )
     unlike = [row for row in rows if row.note]
     if unlike:

@@ -284,7 +284,7 @@ def describe_ours(verdict: Verdict) -> str:
     if verdict.blocks:
         runs += f", {verdict.blocks}"
     if verdict.tasks:
-        runs += f", on {brief.join(verdict.tasks)} alone"
+        runs += f", on {brief.join(verdict.tasks)} only"
     if math.isnan(verdict.value):
         return runs
     sign = "" if verdict.claim.kind == "spread" else "+"

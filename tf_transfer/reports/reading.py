@@ -113,7 +113,7 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
     ]
     shown = []
     copies = find_copies(runs.values())
-    tested = _share_tested(runs.values())
+    tested = share_tested(runs.values())
     for run in runs.values():
         path, is_tested = run["path"], run["test"] is not None
         share = tested.get(texts_of(run), 1)
@@ -157,7 +157,7 @@ def trains(record: Record) -> bool:
     return record["blocks"] > 0 and not record["approach"].startswith("probe")
 
 
-def _share_tested(runs: Iterable[Record]) -> dict[Any, float]:
+def share_tested(runs: Iterable[Record]) -> dict[Any, float]:
     """The share with a test score of the runs that train on some texts."""
     tested = collections.defaultdict(list)
     for run in filter(trains, runs):

@@ -19,8 +19,13 @@ from tf_transfer.utils.errors import UserError
 
 VERSION = 5
 UNTESTED = (
-    "has no test score, as others on its texts have; report both from their "
+    "has no test score, as most runs on its texts have; report both from their "
     "run directories to compare them on validation"
+)
+
+TESTED = (
+    "has a test score, which most runs on its texts do not have; report both "
+    "from their run directories to compare them on validation"
 )
 
 Summary = dict[str, Any]
@@ -102,9 +107,9 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     """Several summaries as one, such as those of several machines.
 
     Of a run that several have, the first counts. Where some runs on the same
-    texts have scored the test, those that have not are left out, since they
-    cannot be compared. Ensembles are those that each summary has: none joins
-    runs of two.
+    texts have scored the test and others have not, the fewer are left out,
+    since they cannot be compared. Ensembles are those that each summary has:
+    none joins runs of two.
     """
     if len(summaries) == 1:
         return summaries[0]
@@ -116,21 +121,20 @@ def merge(summaries: Sequence[Summary]) -> Summary:
             first = runs.setdefault(reading.identify(record), record)
             if first["path"] != record["path"]:
                 named[record["path"]] = f"is the same run as {first['path']}"
-    tested = {
-        reading.texts_of(r) for r in runs.values() if r["test"] is not None
-    }
     copies = reading.find_copies(runs.values())
-    untested = {
-        identity: record["path"]
-        for identity, record in runs.items()
-        if record["test"] is None and reading.texts_of(record) in tested
+    # Of runs that scored the test and others on the same texts, the majority
+    # is reported: the scores of the two are not of the same split.
+    tested = reading.share_tested(runs.values())
+    unlike = {
+        record["path"]: UNTESTED if record["test"] is None else TESTED
+        for record in runs.values()
+        for share in [tested.get(reading.texts_of(record), 1)]
+        if 0 < share < 1 and (record["test"] is not None) != (share >= 0.5)
     }
+    named |= {**unlike, **copies}
     records = [
-        record
-        for identity, record in runs.items()
-        if identity not in untested and record["path"] not in copies
+        r for r in runs.values() if r["path"] not in {**unlike, **copies}
     ]
-    named |= {**dict.fromkeys(untested.values(), UNTESTED), **copies}
     shown = {record["path"] for record in records}
     return {
         "version": VERSION,
