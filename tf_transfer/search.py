@@ -46,16 +46,13 @@ from tf_transfer.searches import costs
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
-from tf_transfer.searches.costs import Costs
-from tf_transfer.searches.costs import FIRST_RUN_SECONDS
-from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.history import History
 from tf_transfer.searches.planner import Action
 from tf_transfer.searches.space import Approach
+from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import formatting
@@ -431,7 +428,7 @@ class Plan:
         return run
 
 
-def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, Prior]:
+def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, costs.Prior]:
     """What approaches cost, counted from operations, texts and this machine.
 
     And what the probe costs, by the name `probe`.
@@ -443,7 +440,7 @@ def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, Prior]:
     probe = plan.baseline("frozen")
     priors = {PROBE_NAME: prior_of(estimator.estimate(probe))}
     for approach in space:
-        choice = space_lib.Choice(approach.name, approach.usual)
+        choice = Choice(approach.name, approach.usual)
         needs = estimator.estimate(plan(Action(choice, 1, 0.0), None))
         priors[approach.name] = prior_of(needs)
     return priors
@@ -454,9 +451,9 @@ def answer_seconds(budget: float) -> float:
     return min(ANSWER_SECONDS, ANSWER_SHARE * budget)
 
 
-def prior_of(needs: estimate.Estimate) -> Prior:
+def prior_of(needs: estimate.Estimate) -> costs.Prior:
     """What an approach costs, by the estimate of a run of one epoch."""
-    return Prior(
+    return costs.Prior(
         max(needs.seconds - estimate.RUN_SECONDS, 1e-3),
         sum(build.seconds for build in needs.builds.values()),
         " ".join(str(entry) for entry in needs.builds),
@@ -537,16 +534,18 @@ class Search:
         self.plan = Plan(settings, self.space)
         # Every combination is one that a run takes.
         for approach in self.space:
-            self.plan(Action(space_lib.Choice(approach.name, 0), 1, 0.0), None)
+            self.plan(Action(Choice(approach.name, 0), 1, 0.0), None)
         from tf_transfer.reports import answer as reports  # loads scipy
 
         self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
             name = reports.name_baseline("tfidf", experiment.task.is_tagging)
             self.baselines[name] = self.plan.baseline("tfidf")
-        self.baselines[reports.PROBE] = self.plan.baseline("frozen")
+        self.probe = self.plan.baseline("frozen")
+        self.baselines[reports.PROBE] = self.probe
         self.planner: planner_lib.Planner | None = None
         self.refit: Planned | None = None
+        self.runs: dict[Choice, Planned] = {}
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
         values = experiment.settings.hashed()
@@ -561,15 +560,21 @@ class Search:
 
     def run(self) -> None:
         """Searches until the budget is over, or nothing is worth trying."""
-        from tf_transfer.searches import answer  # loads pandas and scipy
+        from tf_transfer.searches import page  # loads pandas and scipy
 
         settings = self.settings
         run_states = RunStates(settings.out, [])
         with execute.lock(run_states.folder):
-            self.history.bring_back()
-            runs: dict[space_lib.Choice, Planned] = {}
+            self.history.restore_all()
             try:
-                with self._open_pool() as pool:
+                with execute.open_pool(
+                    [self.plan(Action(self.space[0].choices[0], 1, 0.0), None)],
+                    jobs=settings.jobs,
+                    out=settings.out,
+                    ray_address=settings.ray_address
+                    if settings.engine == "ray"
+                    else None,
+                ) as pool:
                     runner = runner_lib.Runner(
                         self.plan,
                         pool,
@@ -579,76 +584,57 @@ class Search:
                         self.end,
                         functools.partial(print, flush=True),
                     )
-                    runs = runner.runs
+                    self.runs = runner.runs
                     self._work(runner)
                     self._score_answer(runner)
             except Interrupted:
                 print("Stopped: the answer so far.", flush=True)
             finally:
                 self.clock.stop()
-            answer.give(self._outcome(runs))
+            page.give(self._outcome())
 
-    def _outcome(
-        self, runs: dict[space_lib.Choice, Planned]
-    ) -> "answer.Outcome":
+    def _outcome(self) -> "answer.Outcome":
         from tf_transfer.searches import answer
 
-        settings = self.settings
         return answer.Outcome(
-            settings.task_name,
+            self.settings,
             self.planner,
-            runs,
+            self.runs,
             self.baselines,
             self.refit,
             self.history,
-            self.clock,
-            settings.seconds,
-            settings.objective,
-            settings.loss,
-            answer_seconds(settings.seconds),
+            self.clock(),
+            answer_seconds(self.settings.seconds),
         )
-
-    def _open_pool(self) -> contextlib.AbstractContextManager[work.Pool]:
-        settings = self.settings
-        choice = space_lib.Choice(self.space[0].name, 0)
-        runs = [self.plan(Action(choice, 1, 0.0), None)]
-        if settings.engine == "ray":
-            return execute.open_cluster(
-                settings.out, settings.ray_address, runs, settings.jobs
-            )
-        return contextlib.closing(execute.open_pool(runs, settings.jobs))
 
     def _work(self, runner: runner_lib.Runner) -> None:
         self._fit_baselines(runner)
-        known = self._validated()
-        for name, score in known.items():
-            print(
-                f"Validation {self.metric} of {name}: {score:.1f}",
-                flush=True,
-            )
+        settings, floor = self.settings, 0.0
+        for name, run in self.baselines.items():
+            result = run.directory.result()
+            if result is not None:
+                score = 100 * result["validation"][self.metric]
+                floor = max(floor, score)
+                title = f"Validation {self.metric} of {name}"
+                print(f"{title}: {score:.1f}", flush=True)
         slowness = self._slowness()
+        priors = self.history.priors
         self.planner = planner_lib.Planner(
             self.space,
-            Costs(
-                {
-                    approach.name: self.history.priors[approach.name].times(
-                        slowness
-                    )
-                    for approach in self.space
-                }
+            costs.Costs(
+                {a.name: priors[a.name].times(slowness) for a in self.space}
             ),
             planner_lib.Options(
-                self.settings.seconds,
-                self.settings.max_epochs,
-                train.usual_epochs(self.training, self.settings.batch_size),
+                settings.seconds,
+                settings.max_epochs,
+                train.usual_epochs(self.training, settings.batch_size),
             ),
             planner_lib.noise_of(self.validating),
-            max(known.values(), default=0.0),
+            floor,
         )
         runner.recall(self.planner)
         if not self.is_over:
-            runner.kept = self._seconds_for_test()
-            settings = self.settings
+            runner.reserved = self._seconds_for_test()
             asked = [settings.seconds, settings.max_epochs, *self.planner.space]
             if self.history.ended != asked:
                 runner.do_all(self.planner)
@@ -668,42 +654,41 @@ class Search:
         seconds = planner_lib.MARGIN_UNMEASURED * (
             validating * self.testing / self.validating
         )
-        seconds += FIRST_RUN_SECONDS
+        seconds += costs.FIRST_RUN_SECONDS
         return seconds if seconds <= TEST_SHARE * self.settings.seconds else 0.0
 
     def _score_answer(self, runner: runner_lib.Runner) -> None:
         """Scores the answer on the test, once: a refit, or what was chosen."""
         from tf_transfer.searches import answer
 
-        lines = answer.tell_approaches(self._outcome(runner.runs))
-        planner = self.planner
-        if not lines or not planner or not planner.beats_floor(lines[0].found):
+        rows, planner = answer.rank_approaches(self._outcome()), self.planner
+        if not rows or not planner or not planner.beats_floor(rows[0].setting):
             return
-        [first, *_] = lines
-        self.refit = self._plan_refit(first)
-        if runner.kept and self.refit and self.refit.directory.result() is None:
-            epochs = self.refit.settings.max_epochs
+        first = rows[0]
+        refit = self.refit = self._plan_refit(first)
+        if runner.reserved and refit and refit.directory.result() is None:
+            epochs = refit.settings.max_epochs
             seconds = planner.costs.seconds(first.name, epochs)
             seconds *= 1 + self.validating / self.training
             if planner_lib.MARGIN * seconds <= runner.left:
-                runner.do_alone(self.refit, meanwhile=lambda: None)
-        if answer.is_better_refit(first, self.refit):
+                runner.do_alone(refit)
+        if answer.is_better_refit(first, refit):
             return
         self.refit = None
-        if runner.kept:
+        if runner.reserved:
             action = Action(first.choice, first.record["epochs_run"], 0.0)
-            runner.kept = 0.0
+            runner.reserved = 0.0
             runner.continue_alone(self.plan(action, None, score_test=True))
 
-    def _plan_refit(self, line: "answer.Line") -> Planned | None:
-        """The run of a line's setting on all texts, for as many updates."""
+    def _plan_refit(self, row: "answer.Row") -> Planned | None:
+        """The run of a row's setting on all texts, for as many updates."""
         if not (self.settings.refit and self.testing):
             return None
-        epochs = line.choice.linear_epochs or line.record["best_epoch"]
+        epochs = row.choice.linear_epochs or row.record["best_epoch"]
         epochs *= self.training / (self.training + self.validating)
         epochs = max(1, round(epochs))
         return self.plan(
-            Action(line.choice, epochs, 0.0), None, score_test=True, refit=True
+            Action(row.choice, epochs, 0.0), None, score_test=True, refit=True
         )
 
     def _count_costs(self) -> None:
@@ -735,28 +720,16 @@ class Search:
         prior = self.history.priors[PROBE_NAME]
         seconds = prior.epoch_seconds + prior.build_seconds
         if todo and seconds <= PROBE_SHARE * runner.left:
-            runner.do_alone(todo[0], meanwhile=lambda: None)
+            runner.do_alone(todo[0])
 
     def _slowness(self) -> float:
         """How many times longer than counted the probe's pass took."""
-        from tf_transfer.reports import answer as reports
-
-        probe = self.baselines.get(reports.PROBE)
-        result = (probe.directory.result() if probe else None) or {}
+        result = self.probe.directory.result() or {}
         seconds = result.get("prefix_build_seconds")
         if seconds is None:
             return 1.0
         counted = self.history.priors[PROBE_NAME].build_seconds
         return costs.slowness(seconds, counted)
-
-    def _validated(self) -> dict[str, float]:
-        """What the models that train nothing score on validation, in points."""
-        scores = {}
-        for name, run in self.baselines.items():
-            result = run.directory.result()
-            if result is not None:
-                scores[name] = 100 * result["validation"][self.metric]
-        return scores
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ programs stay in memory from run to run, and change no number.
 Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
 
-import contextlib
 import datetime
 import math
 import os
@@ -31,7 +30,6 @@ from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps import prune
-from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
@@ -163,19 +161,15 @@ def main(argv: list[str]) -> None:
     if values.dry_run:
         print(describe(run_states, values.jobs or 1))
         return
-    options = (
+    with execute.open_pool(
         runs,
         values.jobs,
         values.runs_per_gpu,
         values.hang_minutes,
         values.worker_gb,
-    )
-    workers: contextlib.AbstractContextManager[work.Pool]
-    if values.engine == "ray":
-        workers = execute.open_cluster(values.out, values.ray_address, *options)
-    else:
-        workers = contextlib.closing(execute.open_pool(*options))
-    with workers as pool:
+        values.out,
+        values.ray_address if values.engine == "ray" else None,
+    ) as pool:
         tensorboard.write_overview(
             os.path.join(values.out, tensorboard.OVERVIEW)
         )

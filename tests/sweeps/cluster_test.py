@@ -153,7 +153,7 @@ def test_a_lost_node_loses_no_run_and_repeats_none(nodes, tmp_path):
             nodes.remove_node(lost.pop(), allow_graceful=False)
 
     run_states = RunStates(out, runs)
-    with execute.open_cluster(out, nodes.address) as pool:
+    with execute.open_pool(out=out, ray_address=nodes.address) as pool:
         assert pool.jobs == 2
         work.Scheduler(
             run_states, pool, on_event=on_event, on_poll=on_poll

@@ -1,5 +1,6 @@
 """Runs and workers for tests of sweeps, in place of real ones."""
 
+import contextlib
 import os
 
 from tests import run_files
@@ -31,6 +32,15 @@ def write_finished(path, key, **result):
     files.write_json(config, {"key": key, "starts": []})
     directory = records.RunDirectory(path, key)
     directory.write_result(run_files.finished(**result))
+
+
+def pool_opener(do):
+    """In place of `execute.open_pool`: fake workers; see `FakeWorker`."""
+
+    def open_pool(*runs, jobs=None, **options):
+        return contextlib.closing(make_pool(do, jobs or 1))
+
+    return open_pool
 
 
 class FakeWorker:

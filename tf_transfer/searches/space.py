@@ -37,6 +37,11 @@ class Approach:
         """Index of the usual rate."""
         return len(self.rates) // 2
 
+    @property
+    def choices(self) -> list["Choice"]:
+        """Its runs with the first seed and a constant rate."""
+        return [Choice(self.name, rate) for rate in range(len(self.rates))]
+
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Choice:
@@ -86,15 +91,12 @@ def rates_around(usual: float, beside: int = RATES_BESIDE) -> tuple[float, ...]:
 
 def numbers_of_blocks(blocks: int) -> list[str]:
     """0, 1, 2, 4, ... below an encoder's blocks, and `all`."""
-    numbers = [0]
-    number = 1
-    while number < blocks:
-        numbers.append(number)
-        number *= 2
-    return [*map(str, numbers), "all"]
+    powers = range((blocks - 1).bit_length())
+    return ["0", *(str(2**power) for power in powers), "all"]
 
 
-NAMES = {"all": "fine_tuning", "head": "head"}  # others are last_k
+EVERYTHING = "fine_tuning"
+NAMES = {"all": EVERYTHING, "head": "head"}  # others are last_k
 # On the scale of trained blocks: an output layer alone, and beside all blocks
 # the embeddings.
 DEPTH_OF_HEAD, DEPTH_OF_EMBEDDINGS = -0.5, 0.5
