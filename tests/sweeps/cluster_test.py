@@ -4,6 +4,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -226,6 +227,7 @@ def test_a_search_trains_on_the_nodes(nodes, tmp_path):
     )
     said, _ = search.communicate()
     assert search.returncode == 0, said
-    assert "news: train " in said and "failed" not in said
+    # A random encoder seldom beats the baselines, so it need not be the answer.
+    assert re.search(r"last_[01] at .* epoch", said) and "failed" not in said
     assert len(search_test.results(tmp_path)) >= 2  # with TF-IDF
     wait_until_no_worker_is_left(tmp_path)

@@ -76,32 +76,25 @@ class FakeWorker:
             file.write("first line\n\nlast line\n")
 
     def receive(self):
+        code = self.code
         self.polls -= 1
-        if not self.run or self.polls > 0 or self.code is not None:
-            return []
+        if not self.run or self.polls > 0 or code is not None:
+            return [], code
         outcome = self.do(self.run) or "finished"
         if outcome == "hangs":
-            return []
+            return [], code
         if outcome == "dies":
             self.code = -11
-            return []
+            return [], code
         if outcome == "broken":
             self.code = 0
         self.run = None
         message = {"memory": self.memory, "event": "ended"}
-        return [{**message, "outcome": outcome, "seconds": 1.0}]
+        return [{**message, "outcome": outcome, "seconds": 1.0}], code
 
-    def exit_code(self):
-        return self.code
-
-    def stop(self):
-        self.ended_by, self.code = "stop", 130
-
-    def kill(self):
-        self.ended_by, self.code = "kill", -9
-
-    def close(self):
-        self.ended_by, self.code = "close", 0
+    def end(self, how):
+        self.ended_by = how
+        self.code = {"stop": 130, "kill": -9, "close": 0}[how]
 
 
 def make_pool(do=finish, jobs=1, workers=None, polls=1, memory=0, **options):

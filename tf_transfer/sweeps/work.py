@@ -17,6 +17,7 @@ from typing import Protocol
 
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.local import End
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
 from tf_transfer.utils import formatting
@@ -43,20 +44,20 @@ class Handle(Protocol):
     def send(self, run: Planned, log: str) -> None:
         """Gives it a run to do; it has none now."""
 
-    def receive(self) -> list[dict[str, Any]]:
-        """What it has reported since the last time; see `worker.Worker`."""
+    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+        """Its reports since the last time, and its exit code.
 
-    def exit_code(self) -> int | None:
-        """How it ended; None while it lives."""
+        The reports are those of `worker.Worker`; the code is None while it
+        lives.
+        """
 
-    def stop(self) -> None:
-        """Asks it to save the state of its run, and to end."""
+    def end(self, how: End) -> None:
+        """Ends it.
 
-    def kill(self) -> None:
-        """Ends it at once."""
-
-    def close(self) -> None:
-        """Lets it end: there is no more to do."""
+        Args:
+            how: `close`, as there is no more to do; `stop`, after the state of
+                its run is saved; or `kill`, at once.
+        """
 
 
 # From a slot, from 0, and the log of its first run, to a new worker.
@@ -106,20 +107,15 @@ class Pool:
     def close(self) -> None:
         """Ends all workers; a run that is still on saves its state first."""
         for member in self.members:
-            if member.run is None:
-                member.handle.close()
-            else:
-                member.handle.stop()
+            member.handle.end("stop" if member.run else "close")
         deadline = time.monotonic() + self.save_seconds
         while self.members and time.monotonic() < deadline:
-            for member in self.members:
-                member.handle.receive()  # an answer may say that it has ended
             self.members = [
-                m for m in self.members if m.handle.exit_code() is None
+                m for m in self.members if m.handle.receive()[1] is None
             ]
             time.sleep(POLL_SECONDS)
         for member in self.members:
-            member.handle.kill()
+            member.handle.end("kill")
         self.members = []
 
 
@@ -263,7 +259,7 @@ class Scheduler:
         run = plan.choose(member.last, todo, self._running())
         if member.kind not in (None, plan.kind(run)):
             member.reason = "of another kind"
-            member.handle.close()
+            member.handle.end("close")
             return
         self._failed_starts = 0
         member.kind = plan.kind(run)
@@ -280,8 +276,8 @@ class Scheduler:
     # === Hearing workers ===
 
     def _hear(self, member: _Member) -> None:
-        exit_code = member.handle.exit_code()  # before its last words
-        for message in member.handle.receive():
+        messages, exit_code = member.handle.receive()
+        for message in messages:
             member.sign = time.monotonic()
             if message["event"] == "ended":
                 self._end(member, message)
@@ -302,7 +298,7 @@ class Scheduler:
             if not member.reason:
                 minutes = formatting.duration(self.pool.hang_seconds)
                 member.reason = f"no step for {minutes}"
-            member.handle.kill()
+            member.handle.end("kill")
 
     def _count_failed_start(self) -> None:
         """Ends the sweep where no worker starts any more."""
@@ -329,10 +325,7 @@ class Scheduler:
                 f"its process takes {formatting.size(memory)}, more than "
                 "--worker_gb"
             )
-            if member.run:
-                member.handle.stop()
-            else:
-                member.handle.close()
+            member.handle.end("stop" if member.run else "close")
 
     def _end(self, member: _Member, message: dict[str, Any]) -> None:
         """Records how a run ended."""
@@ -394,12 +387,12 @@ class Scheduler:
         busy = [member for member in self.pool.members if member.run]
         for member in busy:
             member.reason = "stopped"
-            member.handle.stop()
+            member.handle.end("stop")
         deadline = time.monotonic() + self.pool.save_seconds
         while any(member.run for member in busy):
             if time.monotonic() > deadline:
                 for member in busy:
-                    member.handle.kill()
+                    member.handle.end("kill")
             for member in busy:
                 if member in self.pool.members:
                     self._hear(member)
