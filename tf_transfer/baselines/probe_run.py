@@ -48,7 +48,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
     )
     directory = experiment.find_run()
     parts = {
-        "_".join(filter(None, (kind, name))): part
+        one_split.join(kind, name): part
         for kind, named in examples.items()
         for name, part in named.items()
     }
@@ -89,10 +89,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         examples,
         baseline,
         {
-            kind: {
-                name: inputs["_".join(filter(None, (kind, name)))]
-                for name in named
-            }
+            kind: {name: inputs[one_split.join(kind, name)] for name in named}
             for kind, named in examples.items()
         },
         devices,
