@@ -91,9 +91,8 @@ def _say_what_is_missing(
 ) -> str:
     value = min(scored, key=lambda value: len(scored[value]))
     run = values[value][0]
-    words = " ".join(f"{name}={value}" for name, value in run.axes.items())
     return (
         f"--best_of={axis}: no seed is done with each of {', '.join(values)}; "
-        f"missing is, among others, {words}. Run the grid without this flag "
-        f"first, with one seed: --only=seed={run.settings.seed}"
+        f"missing is, among others, {run.label}. Run the grid without this "
+        f"flag first, with one seed: --only=seed={run.settings.seed}"
     )

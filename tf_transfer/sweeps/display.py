@@ -11,11 +11,12 @@ import rich.live
 import rich.table
 
 from tf_transfer.sweeps import estimate
-from tf_transfer.sweeps import states as states_lib
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
 from tf_transfer.sweeps.work import Event
 from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import UserError
 
 REFRESH_SECONDS = 1.0
 SPEED_SECONDS = 30.0  # over which examples a second are averaged
@@ -32,7 +33,7 @@ class Display:
 
     def __init__(
         self,
-        run_states: states_lib.RunStates,
+        run_states: RunStates,
         jobs: int,
         console: rich.console.Console | None = None,
     ) -> None:
@@ -63,7 +64,7 @@ class Display:
         running: Collection[str],
     ) -> None:
         """Prints what happened to a run; see `work.OnEvent`."""
-        line = f"{time.strftime('%T')} {event:8} {label(run)}"
+        line = f"{time.strftime('%T')} {event:8} {run.label}"
         if event == "finished" and detail is not None:
             metric = detail["metric"]
             scores = detail["test"] or detail["validation"]
@@ -91,7 +92,7 @@ class Display:
             self._trained.popleft()
         states = self.run_states.read(running)
         lines = [
-            f"running: {label(run)}{_progress(run)}"
+            f"running: {run.label}{_progress(run)}"
             for run in self.run_states.runs
             if run.name in running
         ]
@@ -140,14 +141,12 @@ class Display:
         return f", {(after - before) / (end - begin):,.0f} examples/s"
 
 
-def label(run: Planned) -> str:
-    """Returns the axes of a run as text: they tell it from the others."""
-    return " ".join(f"{name}={value}" for name, value in run.axes.items())
-
-
 def _progress(run: Planned) -> str:
-    last = states_lib.read_last_epoch(run)
-    return f", epoch {last['epoch']} finished" if last else ""
+    try:
+        lines = run.directory.epochs()
+    except (OSError, UserError):
+        return ""
+    return f", epoch {lines[-1]['epoch']} finished" if lines else ""
 
 
 def table(runs: list[Planned], states: dict[str, State]) -> rich.table.Table:

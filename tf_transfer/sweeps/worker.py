@@ -4,15 +4,16 @@
 
 It reads orders, a line of JSON a run, from its standard input, and answers with
 lines of JSON on its standard output. TensorFlow is loaded once, before the
-first run with an encoder, and what the next run shares with the last stays in
-memory (`tf_transfer.warm`). What a run prints goes into the run's own log.
+first run with an encoder. State that the next run shares with the last stays in
+memory (`tf_transfer.warm`). The output of a run goes into the run's own log.
 
-It ends when its input does: then the sweep has no more work, or has died, and
-a run that goes on saves its state first.
+The worker ends when its input does: then the sweep has no more work, or has
+died. A run that is still training saves its state first.
 """
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import importlib
 import json
@@ -40,7 +41,7 @@ Report = Callable[[dict[str, Any]], None]
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """What a worker is asked to do.
+    """A run that a worker is to do.
 
     Attributes:
         module: that has the experiment.
@@ -59,8 +60,8 @@ class Worker:
     """Does runs in this process, one after another.
 
     Args:
-        report: called with what the sweep should know: a dict with `event`,
-            `alive` or `ended`, and the bytes of `memory`.
+        report: called with each report: a dict with `event`, `alive` or
+            `ended`, and the bytes of `memory`.
     """
 
     def __init__(self, report: Report) -> None:
@@ -161,18 +162,15 @@ def main(slot: int, jobs: int) -> None:
             answers.write(json.dumps(what) + "\n")
 
     worker = Worker(report)
-    has_tensorflow = False
     while (order := orders.get()) is not None:
-        if order.needs_tensorflow and not has_tensorflow:
+        if order.needs_tensorflow:
             _load_tensorflow()
-            has_tensorflow = True
         is_busy.set()
         if is_over.is_set():  # the sweep died before this run began
             break
-        outcome = worker.do(order)
-        is_busy.clear()
-        if outcome in ("stopped", "broken"):
+        if worker.do(order) in ("stopped", "broken"):
             break
+        is_busy.clear()
     # A thread still waits for orders, which Python's own end does not survive.
     os._exit(0)
 
@@ -187,14 +185,15 @@ def _take_cores(slot: int, jobs: int) -> None:
         os.sched_setaffinity(0, cores[slot * share : (slot + 1) * share])
 
 
+@functools.cache
 def _load_tensorflow() -> None:
-    """Loads what every run with an encoder needs."""
+    """Loads what every run with an encoder needs, once."""
     command_line.import_tensorflow()
     from tf_transfer.training import strategy
 
     strategy.share_gpus()
     importlib.import_module("tf_transfer.training.trainer")
-    gc.freeze()  # what stays anyway need not be searched after every run
+    gc.freeze()  # modules stay, so no collection needs to search them
 
 
 def _read_orders(
