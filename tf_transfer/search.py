@@ -63,19 +63,19 @@ from tf_transfer.utils.errors import UserError
 if TYPE_CHECKING:
     from tf_transfer.searches import answer
 
-UNITS = {"s": 1, "m": 60, "h": 3600}
 RAY_ADDRESS = "auto"
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
-# Of the budget, that the answer takes: reading predictions, drawing, writing.
+# Seconds that the answer takes (reading predictions, drawing, writing), and
+# its share of the budget at most.
 ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
-# Of the budget, that scoring the test may take: else the answer has no test.
+# Share of the budget that scoring the test may take: else it is not scored.
 TEST_SHARE = 0.15
 PROBE_NAME = "probe"
-# Of the time left, that the probe may take: else it is left out.
+# Share of the time left that the probe may take: else it is left out.
 PROBE_SHARE = 0.6
-LEAST_SECONDS = 1.0  # that are worth going on for
-FEWEST_VALIDATING = 20  # texts: with fewer, scores say nothing
-# What a search decides itself, or has no use for.
+LEAST_SECONDS = 1.0  # with fewer seconds left, a search repeats its answer
+FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
+# Settings that a search decides itself, or does not need.
 OF_ONE_RUN = (
     "trainable_layers",
     "blocks",
@@ -94,7 +94,7 @@ OF_ONE_RUN = (
     "rerun",
     "describe",
 )
-VARIED = {  # flags with several values: the setting of a run
+VARIED = {  # from a flag with several values to the setting of a run
     "poolings": "pooling",
     "lengths": "max_length",
     "batch_sizes": "batch_size",
@@ -220,8 +220,8 @@ class Settings(train.Settings):
                 )
         if self.engine != "ray" and self.ray_address != RAY_ADDRESS:
             raise UserError(
-                "--ray_address: only --engine=ray reads it. Give that, too, or "
-                "leave it out."
+                "--ray_address: only --engine=ray reads it. Give --engine=ray "
+                "as well, or leave it out."
             )
 
     @property
@@ -248,16 +248,16 @@ def parse_budget(text: str) -> float:
             "--budget: give the time that you have, such as 90s, 30m or 2h."
         )
     short = formatting.cut(text)
-    if re.fullmatch(r"\d+(\.\d+)?", text):
+    number = r"(\d+(?:\.\d+)?)"
+    if re.fullmatch(number, text):
         raise UserError(
             f"--budget={short}: seconds, minutes or hours? Give --budget="
             f"{short}s, {short}m or {short}h."
         )
-    pairs = re.findall(r"(\d+(?:\.\d+)?)([smh])", text)
-    seconds = sum(float(number) * UNITS[unit] for number, unit in pairs)
-    is_whole = "".join(map("".join, pairs)) == text
-    units = "".join(unit for _, unit in pairs)
-    if not is_whole or not re.fullmatch("h?m?s?", units) or seconds <= 0:
+    match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)
+    numbers = [float(some or 0) for some in match.groups()] if match else [0.0]
+    seconds = sum(count * unit for count, unit in zip(numbers, (3600, 60, 1)))
+    if not seconds:
         raise UserError(
             f"--budget={short}: give seconds, minutes or hours, such as 90s, "
             "30m, 2h or 1h30m."
@@ -337,7 +337,7 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
 
 
 class Plan:
-    """Makes runs of what a planner asks for.
+    """Makes the runs of a planner's actions.
 
     Args:
         settings: resolved.
@@ -364,10 +364,10 @@ class Plan:
         """The run of an action.
 
         Args:
-            action: what is asked for.
+            action: of the planner.
             seconds: that it may take; a run with a falling rate is never cut.
-            score_test: whether to score the test, too.
-            refit: whether the texts that validate train, too.
+            score_test: whether to score the test texts.
+            refit: whether to train on the validation texts as well.
         """
         choice = action.choice
         approach = self._space[choice.approach]
@@ -397,10 +397,10 @@ class Plan:
         return self._expand(values)
 
     def _also_cached(self, layers: str) -> str:
-        """Approaches whose caches are made on the way to that of another.
+        """Approaches whose caches are made on the way to that of a run.
 
         Args:
-            layers: what `--trainable_layers` of the other says.
+            layers: `--trainable_layers` of the run.
         """
         if layers == "all" or self._settings.frozen_prefix != "cached":
             return ""
@@ -412,7 +412,7 @@ class Plan:
         return ",".join(str(n) for n in numbers if n > trained)
 
     def baseline(self, features: str) -> Planned:
-        """The run of a model for which nothing of an encoder trains."""
+        """The run of a baseline: no weight of the encoder trains."""
         names = set(train.SPARSE_READS)
         if features == "frozen":
             names = {*self._given} - {*train.Settings.OF_TRAINING}
@@ -429,9 +429,9 @@ class Plan:
 
 
 def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, costs.Prior]:
-    """What approaches cost, counted from operations, texts and this machine.
+    """The costs of approaches, from operations, texts and this machine's speed.
 
-    And what the probe costs, by the name `probe`.
+    The costs of the probe are among them, as `probe`.
 
     Raises:
         UserError: the encoder cannot be loaded.
@@ -452,7 +452,7 @@ def answer_seconds(budget: float) -> float:
 
 
 def prior_of(needs: estimate.Estimate) -> costs.Prior:
-    """What an approach costs, by the estimate of a run of one epoch."""
+    """The costs of an approach, from the estimate of a run of one epoch."""
     return costs.Prior(
         max(needs.seconds - estimate.RUN_SECONDS, 1e-3),
         sum(build.seconds for build in needs.builds.values()),
@@ -464,30 +464,30 @@ def prior_of(needs: estimate.Estimate) -> costs.Prior:
 
 
 def check_validation(settings: Settings, validation: Mapping[str, Any]) -> int:
-    """How many texts validate.
+    """The number of validation texts.
 
     Args:
         settings: of the search.
         validation: by split name; see `tasks.read_splits`.
 
     Raises:
-        UserError: too few do, or all have one label.
+        UserError: there are too few, or all have one label.
     """
     texts = validation.get("")
     count = 0 if texts is None else len(texts)
     if count < FEWEST_VALIDATING:
         raise UserError(
-            f"--task={settings.task_name}: {count} texts validate, and a "
-            f"search decides by them: it needs {FEWEST_VALIDATING}. Give a "
-            "larger --validation_fraction, or more labelled texts."
+            f"--task={settings.task_name}: only {count} validation texts; a "
+            f"search needs {FEWEST_VALIDATING}. Give a larger "
+            "--validation_fraction, or more labelled texts."
         )
     if isinstance(texts, Examples) and texts.labels is not None:
         labels = texts.labels
         if labels.ndim == 1 and (labels == labels[0]).all():
             raise UserError(
-                f"--task={settings.task_name}: all {count} texts that "
-                "validate have one label: nothing can be chosen by them. "
-                "Give another --split_seed, or more labelled texts."
+                f"--task={settings.task_name}: all {count} validation texts "
+                "have one label, so a search cannot choose by them. Give "
+                "another --split_seed, or more labelled texts."
             )
     return count
 
@@ -692,7 +692,7 @@ class Search:
         )
 
     def _count_costs(self) -> None:
-        """Estimates what was not counted by an earlier start."""
+        """Estimates the costs that no earlier start has estimated."""
         unknown = [a for a in self.space if a.name not in self.history.priors]
         if unknown or PROBE_NAME not in self.history.priors:
             self.clock.start()
@@ -700,7 +700,7 @@ class Search:
             from tf_transfer.training import strategy
 
             strategy.share_gpus()  # workers need them
-            with contextlib.redirect_stdout(io.StringIO()):  # said before
+            with contextlib.redirect_stdout(io.StringIO()):  # printed before
                 known = estimate_costs(unknown, self.plan)
             # Made anew, as the clock's thread may read the other.
             self.history.priors = {**self.history.priors, **known}

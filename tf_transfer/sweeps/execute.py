@@ -1,4 +1,4 @@
-"""Does all runs of a list, and shows them meanwhile."""
+"""Does all runs of a list, and shows their progress."""
 
 import contextlib
 import os
@@ -101,7 +101,7 @@ def run_all(
         pool: of workers.
         limit: how many to start at most; 0 for all.
         retry_failed: whether to try again what has failed before.
-        shard: what `--shard` says.
+        shard: `--shard`.
 
     Raises:
         UserError: nothing can be written below `out`, or another sweep works
@@ -110,7 +110,26 @@ def run_all(
     """
     run_states = RunStates(out, plan.order(runs))
     with lock(run_states.folder, shard):
-        _do_all(run_states, pool, limit, retry_failed)
+        failed = run_states.failed_runs()
+        if retry_failed:
+            for run in failed:
+                run_states.clear_failure(run)
+        elif failed:
+            print(
+                f"{len(failed)} runs have failed before and are left out; "
+                "--retry_failed tries them again."
+            )
+        display = display_lib.Display(run_states, pool.jobs)
+        try:
+            work.Scheduler(
+                run_states,
+                pool,
+                limit,
+                on_event=display.report,
+                on_poll=display.refresh,
+            ).work()
+        finally:
+            display.close()
     return run_states
 
 
@@ -122,7 +141,7 @@ def lock(folder: str, shard: str = "") -> Iterator[None]:
 
     Args:
         folder: the sweep's own.
-        shard: what `--shard` says.
+        shard: `--shard`.
 
     Raises:
         UserError: another sweep holds it.
@@ -138,31 +157,6 @@ def lock(folder: str, shard: str = "") -> Iterator[None]:
             "this machine. Wait for it or stop it; --jobs does several runs at "
             "the same time."
         ) from None
-
-
-def _do_all(
-    run_states: RunStates, pool: Pool, limit: int, retry_failed: bool
-) -> None:
-    failed = run_states.failed_runs()
-    if retry_failed:
-        for run in failed:
-            run_states.clear_failure(run)
-    elif failed:
-        print(
-            f"{len(failed)} runs have failed before and are left out; "
-            "--retry_failed tries them again."
-        )
-    display = display_lib.Display(run_states, pool.jobs)
-    try:
-        work.Scheduler(
-            run_states,
-            pool,
-            limit,
-            on_event=display.report,
-            on_poll=display.refresh,
-        ).work()
-    finally:
-        display.close()
 
 
 def collect_results(
@@ -184,7 +178,7 @@ def collect_results(
     if len(finished) < len(runs):
         raise UserError(
             f"{len(runs) - len(finished)} of {len(runs)} runs have failed; "
-            f"their logs are in {run_states.folder}/logs. Fix what they say, "
+            f"their logs are in {run_states.folder}/logs. Remove the cause, "
             "and give the same command with --retry_failed."
         )
     return finished
