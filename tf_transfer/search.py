@@ -4,22 +4,20 @@
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \\
         --max_loss=1
 
-It says what to train and at what rate, what is lost against training
-everything, whether the encoder beats the TF-IDF baseline, and leaves the
-trained model: ten lines on the screen, and OUT/search.html.
+It reports what to train and at what rate, the loss compared with training
+everything, and whether the encoder beats the TF-IDF baseline: ten lines on the
+screen, and OUT/search.html. The trained model is there.
 
-Every run is one of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
-epochs, so that it can be continued. The next one is that with the highest
-expected gain per second (tf_transfer/searches/planner.py): what it costs is
-counted beforehand and corrected as measured, with the feature cache in mind.
+Every run is a run of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
+epochs, so that it can be continued. The next run is the one with the highest
+expected gain per second (tf_transfer/searches/planner.py). Its seconds are
+estimated from operations, feature caches included, and corrected as measured.
 In the end the best run is trained again with a rate that falls to zero, and the
-best of the first three approaches with other seeds. Decisions look at
-validation alone: the test is scored once, at the end, of the run that is the
-answer.
+best of the first three approaches with other seeds. Decisions use validation
+scores alone: the test is scored once, at the end, for the answer.
 
---budget is the seconds, minutes or hours from the command's start to its
-answer. Ctrl-C gives the answer so far; the same command with a larger budget
-goes on.
+--budget is the time from the command's start to its answer. Ctrl-C gives the
+answer so far; the same command with a larger budget continues.
 """
 
 import contextlib
@@ -196,7 +194,7 @@ class Settings(train.Settings):
         """Where it goes; of one run of everything, the rate."""
         values = super().defaults()
         file = self.task if task_file.is_task_file(self.task) else self.data
-        # A file that is not there is told of when it is read.
+        # A missing file is an error when it is read.
         if not self.out and (not self.is_own or os.path.isfile(file)):
             values["out"] = os.path.join("searches", self.task_name)
         return values

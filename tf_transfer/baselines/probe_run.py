@@ -23,7 +23,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         experiment: `Experiment`, one whose settings ask for it, with one task.
 
     Returns:
-        The run directory, and what `result.json` says.
+        The run directory, and the content of `result.json`.
 
     Raises:
         UserError: Nothing can be learned from the labels, or the states find
@@ -70,7 +70,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         try:
             inputs: dict[str, Any] = {}
             if task.is_tagging:
-                # Of words every block takes too much: they are chosen on some.
+                # The words of every block take too much memory: some decide.
                 some = splits.draw_sample(
                     len(train), MOST_SENTENCES, settings.split_seed
                 )

@@ -1,4 +1,4 @@
-"""What a run of a search costs: known beforehand, corrected as measured."""
+"""The seconds of a search's runs: estimated first, corrected as measured."""
 
 import dataclasses
 import statistics
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 FIRST_RUN_SECONDS = 8.0
 RUN_SECONDS = 2.0
 PASS_OVERHEAD_SECONDS = 1.0  # of the probe's pass: it traces one program
-FAR_CHEAPER = 0.1  # of an epoch's seconds: too little to tell a speed by
+FAR_CHEAPER = 0.1  # of an epoch's seconds: too few to measure a speed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,18 +45,18 @@ class Prior:
 
 
 def slowness(pass_seconds: float, counted: float) -> float:
-    """How many times longer than counted the encoder runs on this machine.
+    """How many times longer than estimated the encoder runs on this machine.
 
-    The peak speed of matrix products may say little: one that was counted with
+    The peak speed of matrix products may mislead: a run whose estimate used
     bfloat16 products of a new CPU took seven times as long.
 
     Args:
         pass_seconds: that the probe's pass took, tracing included.
-        counted: the seconds that it was to take.
+        counted: the estimated seconds of the pass.
 
     Returns:
         At least 1: training may be slower than a pass, so a fast pass does
-        not shorten what was counted.
+        not shorten the estimates.
     """
     return max(1.0, (pass_seconds - PASS_OVERHEAD_SECONDS) / max(counted, 1e-9))
 
@@ -72,10 +72,10 @@ class _Measured:
 class Costs:
     """Predicts the seconds of runs.
 
-    An approach that has trained costs an epoch's median; one that has not, its
-    prior, corrected by what the measured approach nearest to it took: in
-    proportion, but where that one is far cheaper, by the difference alone. What
-    the head takes says nothing of how fast blocks are.
+    An epoch of a measured approach costs the median of its epochs. An epoch of
+    another approach costs its prior, corrected by the nearest measured
+    approach: in proportion, or by the difference alone if that approach is far
+    cheaper. The seconds of a head are no measure of the speed of blocks.
 
     Args:
         priors: of each approach, by its name, those that train least first.
@@ -84,7 +84,7 @@ class Costs:
     def __init__(self, priors: Mapping[str, Prior]) -> None:
         self.priors = dict(priors)
         self._measured: dict[str, _Measured] = {}
-        self._built: dict[str, float] = {}  # caches, and what they were to cost
+        self._built: dict[str, float] = {}  # caches, and their priors
         self._paid: list[tuple[float, float]] = []  # (measured, prior)
         # By whether it was the first run of its approach.
         self._overhead: dict[bool, list[float]] = {True: [], False: []}
@@ -96,7 +96,7 @@ class Costs:
         build_seconds: float = 0.0,
         seconds: float | None = None,
     ) -> None:
-        """Takes what a run, or its continuation, took.
+        """Takes the seconds of a run, or of its continuation.
 
         Args:
             approach: its name.

@@ -56,15 +56,15 @@ SHAPE = {
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A run, or its continuation, that a search has done.
+    """A finished run of a search, or its continuation.
 
     Attributes:
         approach, rate, seed, linear_epochs: see `space.Choice`.
         epochs: that the run had afterwards.
         began, ended: seconds of the search, over all its starts.
         path: of the run directory, below `--out`.
-        epoch_seconds, build_seconds: of what was new of it; see `Costs.tell`.
-            The run directory may say others later: scoring the test counts.
+        epoch_seconds, build_seconds: of its new epochs; see `Costs.tell`. The
+            run directory may have other seconds later: scoring the test counts.
     """
 
     approach: str
@@ -89,14 +89,14 @@ class History:
 
     Args:
         out: root of the run directories.
-        key: what makes the search this search.
+        key: the settings and identities that distinguish the search.
 
     Attributes:
         spent: seconds, over all starts.
         blocks: of the encoder, where they are known.
-        priors: what approaches were to cost, by name, as far as was counted.
+        priors: estimated costs of approaches, by name.
         steps: in the order of their ends.
-        ended: what was asked for when nothing was left to do.
+        ended: the budget and space when nothing was left to do.
 
     Raises:
         UserError: `out` has another search, or its file is damaged.
@@ -119,7 +119,7 @@ class History:
             return
         except json_files.Damaged as error:
             raise UserError(
-                f"{error}\nRemove the file: the runs stay, and are found again."
+                f"{error}\nRemove the file: the search finds its runs again."
             ) from None
         differing = sorted(
             name

@@ -1,4 +1,4 @@
-"""What a search does next, and what it has found: a pure function of results.
+"""Decides the next run of a search: a pure function of results.
 
     planner = Planner(space, costs, options, noise, floor)
     while (action := planner.next(seconds_left)) is not None:
@@ -6,18 +6,18 @@
         planner.tell(action.choice, scores, epoch_seconds, ...)
 
 A run trains at a constant rate up to a rung, 1, 2, 4, ... epochs, and may be
-continued to a later one. The first run is what anyone would do: the usual one
-of the approach with the most trained blocks for which there is time. Everything
-is trained so as soon as it fits. Any other run, or continuation, is the one
-with the highest expected gain per second (`gains`, `costs`), at the rung that
-pays most; it goes as far towards that as half of the time left allows. What
-would not end in time is not begun.
+continued to a later rung. The first run has the usual rate and epochs, for the
+approach with the most trained blocks that fits into the time. Training
+everything this way comes as soon as it fits. Any other run, or continuation, is
+the one with the highest expected gain per second (`gains`, `costs`), at the
+rung with the highest gain per second. A step towards that rung takes half of
+the time left at most. A run that would not end in time is not begun.
 
-A share of the budget, CONFIRM_SHARE at most, is kept for the end, unless more
-than the noise of a score may still be gained: the best run is trained again
-with a rate that falls to zero, and the best run of each of the FINALISTS
-approaches with other seeds, where they are close. Scores are of validation: the
-planner knows no others.
+A share of the budget, CONFIRM_SHARE at most, is reserved for the end, unless
+the expected gain exceeds the noise of a score: the best run is trained again
+with a rate that falls to zero, and the best runs of the first FINALISTS
+approaches are trained with other seeds, if their scores are close. All scores
+are on validation.
 """
 
 import collections
@@ -35,15 +35,16 @@ from tf_transfer.searches.space import EVERYTHING
 
 CONFIRM_SHARE = 0.2  # of the budget, at most
 FINALISTS = 3
-CLOSE = 3.0  # times the noise: what is further away no seed brings back
+CLOSE = 3.0  # times the noise: other seeds do not make up a larger difference
 MOST_SEEDS = 5
-# A second counts for less while there is much time: otherwise what gains a
-# little in no time would always come before what gains much.
+# A second counts for less while there is much time: otherwise a run with a
+# small gain in no time would always come before a run with a large gain.
 LEISURE = 0.2  # of the time left
 AT_ONCE = 0.5  # of the time left, that a step past one rung may take
-BUILD_SHARE = 0.3  # of a feature cache's seconds: it serves later runs, too
-LEAST_GAIN = 0.03  # points; what gains less is not tried before the end
-# What a prediction may be wrong by, before and after an approach was measured.
+BUILD_SHARE = 0.3  # of a feature cache's seconds: later runs use it as well
+LEAST_GAIN = 0.03  # points; a run that gains less is not tried before the end
+# Factors for the error of a prediction, before and after an approach was
+# measured.
 MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
 
 
@@ -56,7 +57,7 @@ class Options:
         max_epochs: of a run.
         usual_epochs: of a run of `tf_transfer.train` on these texts.
         own_share: of a setting's own mean in its expected score on new texts;
-            the rest is what all runs say of it.
+            the rest is the share of the score that all runs predict.
         floor_margin: times the noise by which training has to beat the best
             baseline to be the answer. docs/search.md judges both.
     """
@@ -74,9 +75,9 @@ class Action:
 
     Attributes:
         choice: the run.
-        epochs: that it has in the end, those it has already among them.
-        seconds: that it is to take.
-        gain: expected, in points; None of what only confirms.
+        epochs: of the run in the end, finished epochs included.
+        seconds: of the action, predicted.
+        gain: expected, in points; None for a confirmation.
         aim: epochs at which the gain is expected; this is the step towards it.
     """
 
@@ -114,11 +115,11 @@ class Planner:
 
     Args:
         space: the approaches, those that train least first.
-        costs: predicts seconds; it is told what was measured.
+        costs: predicts seconds, from measured seconds.
         options: bounds.
         noise: standard deviation of a score from one seed to the next, in
             points; see `noise_of`.
-        floor: what the best of the models that train nothing scores, in points.
+        floor: score of the best baseline, in points.
 
     Attributes:
         curves: validation scores by epoch, in points, of each run.
@@ -232,11 +233,11 @@ class Planner:
     def next(
         self, seconds_left: float, busy: Collection[Choice] = ()
     ) -> Action | None:
-        """What to do next; None where nothing fits, or is worth it.
+        """The next action; None if nothing fits, or is worth its time.
 
         Args:
             seconds_left: until the answer must be there.
-            busy: runs that go on now.
+            busy: runs of other workers.
         """
         usual = self._usual(seconds_left, busy)
         if usual is not None:
@@ -257,7 +258,7 @@ class Planner:
     def _usual(
         self, seconds_left: float, busy: Collection[Choice]
     ) -> Action | None:
-        """What anyone would do: train at the usual rate as much as fits.
+        """The usual run: as many blocks as fit, at the usual rate.
 
         The first run is that of the approach with the most trained blocks for
         which there is time. Everything is trained as soon as it fits.
@@ -288,7 +289,7 @@ class Planner:
 
         Args:
             left: seconds that there are for them.
-            busy: runs that go on now.
+            busy: runs of other workers.
         """
         expected = self._expectation()
         being_built = {
@@ -343,7 +344,7 @@ class Planner:
         spared = (1 - BUILD_SHARE) * self.costs.build_seconds(name)
         counted = [cost - spared + LEISURE * left for cost in costs]
         rises = expected.gains([self._point(choice, r) for r in rungs])
-        # What there is no time for is not what a run is worth.
+        # Epochs for which there is no time add nothing to a run's worth.
         room = left if left > costs[0] else math.inf
         value, gain, aim = max(
             (float(rise) / count, float(rise), rung)
@@ -358,9 +359,9 @@ class Planner:
         return value, Action(choice, step, seconds, gain, aim)
 
     def _takes(self, action: Action) -> float:
-        """Seconds of an action, with what they may be wrong by.
+        """Seconds of an action, with a margin for the error of the prediction.
 
-        Before anything has run there is nothing to lose: no margin is kept.
+        The first run has no margin: there is no result to lose.
         """
         if not self.curves:
             return action.seconds
@@ -383,7 +384,7 @@ class Planner:
     # === The end ===
 
     def _confirmations(self) -> Iterator[Action]:
-        """What makes the answer better or surer, in this order."""
+        """Runs that improve the answer, then runs that confirm it."""
         settings = self.rank_settings()
         if not settings:
             return
@@ -430,18 +431,18 @@ class Planner:
         return reserved
 
     def least_seconds(self) -> tuple[str, float]:
-        """The approach with the cheapest epoch, and what a run of it takes."""
+        """The approach with the cheapest epoch, and the seconds of its run."""
         name = min(self.space, key=lambda name: self.costs.seconds(name, 1))
         return name, self.costs.seconds(name, 1)
 
 
 def noise_of(examples: int) -> float:
-    """How far a score may be from what it would be, in points.
+    """The noise of a score on validation, in points.
 
-    Half the standard error of an accuracy of 0.7 on so many examples: runs are
-    compared on the same examples, which they answer alike for the most part.
+    It is half the standard error of an accuracy of 0.7: runs are compared on
+    the same examples, and mostly give the same answers.
 
     Args:
-        examples: that validate.
+        examples: of the validation set.
     """
     return max(0.25, 50 * math.sqrt(0.7 * 0.3 / max(examples, 1)))

@@ -19,7 +19,7 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import UserError
 
-# A run that is over its time by so much is stopped, wherever it is.
+# A run that exceeds its time by this much is stopped, even within an epoch.
 GRACE_SECONDS = 2.0
 STOP_SECONDS = 10.0  # for it to save its state, before it is killed
 SAVE_SECONDS = 1.0  # between writings of the time that was spent
@@ -32,9 +32,9 @@ class OutOfTime(Exception):
 class Clock:
     """The seconds of a search, over all its starts.
 
-    This start counts from its beginning once it works, not where it only
-    repeats the answer. A thread writes the seconds meanwhile: however the
-    process ends, they are spent.
+    A start counts from its beginning once it works, but not if it only repeats
+    the answer. A thread writes the seconds meanwhile, so they are spent however
+    the process ends.
 
     Args:
         began: when this start began, by `now`.
@@ -154,7 +154,7 @@ class Runner:
     # === What is on disk ===
 
     def recall(self, planner: Planner) -> None:
-        """Repeats to a planner what it was told when the runs were done.
+        """Tells a planner of all finished runs, in the order of their ends.
 
         Finished runs without a step become steps.
         """

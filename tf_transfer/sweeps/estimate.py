@@ -253,7 +253,7 @@ class Estimator:
 def _identify_cache(
     run: Planned, objective: str, needs: "_ObjectiveNeeds"
 ) -> tuple:
-    """What tells the feature cache of an objective from others."""
+    """What distinguishes the feature cache of an objective."""
     settings = run.settings
     return (
         settings.model,

@@ -74,8 +74,8 @@ class Worker:
         Returns:
             `finished`; `failed`, by an error that is the run's own; `full`, as
             a disk is; `stopped`, by a signal, with its state saved; or
-            `broken`, by an error that says nothing of the run: do nothing else
-            in this process.
+            `broken`, by an error that is not the run's: do nothing else in this
+            process.
         """
         began = time.monotonic()
         with _output_to(order):

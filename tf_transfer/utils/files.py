@@ -32,7 +32,7 @@ def combined_sha256(paths: Iterable[str]) -> str:
 def write_atomically(path: str, content: bytes) -> None:
     """Writes bytes so that `path` is the old file or the whole new one.
 
-    They are written to a temporary file beside it, synced, and renamed.
+    They go to a temporary file in the same folder, are synced, and renamed.
 
     Raises:
         FullDiskError: the disk is full. Nothing is left behind.
@@ -134,6 +134,6 @@ def sha256(path: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _sha256(path: str, state: tuple[int, ...]) -> str:
-    del state  # it tells versions of a file apart
+    del state  # another state is another key of the cache
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
