@@ -25,11 +25,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import Any
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
+from tf_transfer.utils import files
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
@@ -78,9 +78,13 @@ class Worker:
             process.
         """
         began = time.monotonic()
-        with _output_to(order):
-            outcome = self._try(order)
-            gc.collect()  # programs and networks are circles of references
+        words = " ".join(("python -m", order.module, *order.words))
+        with open(order.log, "ab") as log:
+            log.write(f"\n=== {time.strftime('%F %T')} {words}\n".encode())
+            log.flush()
+            with files.redirect_output(log):
+                outcome = self._try(order)
+                gc.collect()  # programs and networks are circles of references
         self._report(
             {
                 "event": "ended",
@@ -116,26 +120,6 @@ class Worker:
 
             callbacks = [signs.SignsOfLife(self._report)]
         experiment.train(callbacks, self._warm)
-
-
-@contextlib.contextmanager
-def _output_to(order: Order) -> Iterator[None]:
-    """Appends what the process prints, C++ included, to the run's log."""
-    kept = [os.dup(number) for number in (1, 2)]
-    with open(order.log, "ab") as log:
-        command = " ".join(("python -m", order.module, *order.words))
-        log.write(f"\n=== {time.strftime('%F %T')} {command}\n".encode())
-        log.flush()
-        for number in (1, 2):
-            os.dup2(log.fileno(), number)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, descriptor in zip((1, 2), kept):
-                os.dup2(descriptor, number)
-                os.close(descriptor)
 
 
 # === The process ===

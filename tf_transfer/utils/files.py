@@ -8,9 +8,12 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
+from typing import IO
 
 from tf_transfer.utils.errors import FullDiskError
 
@@ -120,6 +123,33 @@ def _sync_folder(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# === The process's output ===
+
+
+@contextlib.contextmanager
+def redirect_output(
+    file: IO[bytes], descriptors: Sequence[int] = (1, 2)
+) -> Iterator[None]:
+    """Writes the output of the process, C++ included, to a file.
+
+    Args:
+        file: open for writing.
+        descriptors: 1 is the standard output, 2 the standard error.
+    """
+    kept = [os.dup(number) for number in descriptors]
+    sys.stderr.flush()
+    try:
+        for number in descriptors:
+            os.dup2(file.fileno(), number)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, descriptor in zip(descriptors, kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
 
 
 # === Hashing ===
