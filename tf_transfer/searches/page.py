@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import jinja2
 import numpy as np
 import pandas as pd
 
@@ -54,13 +53,7 @@ def give(outcome: Outcome) -> None:
     rows, planner = answer.rank_approaches(outcome), outcome.planner
     probe = outcome.baselines.get(reports.PROBE)
     profile = probe.directory.profile() if probe else None
-    environment = reports_page.make_environment(escapes=False)
-    environment.filters |= {
-        "approach": describe_approach,
-        "duration": _duration,
-        "epochs": count_epochs,
-    }
-    lines = write_lines(environment, outcome, rows, profile)
+    lines = write_lines(outcome, rows, profile)
     task = outcome.settings.task_name
     text = (
         reports_page.make_environment(escapes=True)
@@ -88,15 +81,11 @@ def give(outcome: Outcome) -> None:
 
 
 def write_lines(
-    environment: jinja2.Environment,
-    outcome: Outcome,
-    rows: Sequence[Row],
-    profile: dict[str, Any] | None,
+    outcome: Outcome, rows: Sequence[Row], profile: dict[str, Any] | None
 ) -> list[str]:
-    """The answer, a sentence or more a line.
+    """The answer, a sentence or more per line.
 
     Args:
-        environment: reads the template.
         outcome: of the search.
         rows: see `answer.rank_approaches`.
         profile: the depth profile of the probe, if there is one.
@@ -117,6 +106,12 @@ def write_lines(
                 for name, scored in validated.items()
             },
         }
+    environment = reports_page.make_environment(escapes=False)
+    environment.filters |= {
+        "approach": describe_approach,
+        "duration": _duration,
+        "epochs": count_epochs,
+    }
     text = environment.get_template("search.txt.jinja").render(
         known,
         task=outcome.settings.task_name,
@@ -134,7 +129,7 @@ def _describe_answer(
     rows: Sequence[Row],
     validated: Mapping[str, reports.Scored],
 ) -> dict[str, Any]:
-    """What the template reports of the answer, and of what else was trained.
+    """The values of the template for an answer, and for the other approaches.
 
     Args:
         outcome: of the search.
@@ -153,19 +148,9 @@ def _describe_answer(
         model, epochs = outcome.baselines[recommended], None
     scored = reports.open_scored(model.directory.path)
     assert scored is not None
-    others = {
-        name: other
-        for name, baseline in validated.items()
-        if (other := reports.open_scored(baseline.path, scored.kind))
-    }
     top = [
-        scored_row
-        for row in rows[: 0 if recommended else 2]
-        if (
-            scored_row := reports.open_scored(
-                row.run.directory.path, "validation"
-            )
-        )
+        reports.open_scored(row.run.directory.path, "validation")
+        for row in rows[:2]
     ]
     best = planner.best_of_approaches()[0].choice
     everything = [row for row in rows if is_everything(row.name)]
@@ -185,9 +170,13 @@ def _describe_answer(
         "objective": OBJECTIVES[settings.objective],
         "loss": settings.loss,
         "leads": {
-            name: answer.compare(scored, other)
-            for name, other in others.items()
-            if not recommended
+            name: lead
+            for name, baseline in validated.items()
+            if (
+                lead := answer.compare(
+                    scored, reports.open_scored(baseline.path, scored.kind)
+                )
+            )
         },
         "majority": reports.majority(scored),
         "everything": everything[0] if everything else None,
