@@ -48,8 +48,7 @@ class Clock:
         history: History,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._began = began
-        self._before = history.spent
+        self._began = began - history.spent
         self._history = history
         self._now = now
         self._thread: threading.Thread | None = None
@@ -58,8 +57,8 @@ class Clock:
     def __call__(self) -> float:
         """Seconds so far."""
         if self._thread is None:
-            return self._before
-        return self._before + self._now() - self._began
+            return self._history.spent
+        return self._now() - self._began
 
     def start(self) -> None:
         """Counts this start, and writes that at once."""
@@ -85,7 +84,7 @@ class Clock:
             self._is_over.set()
             self._thread.join()
             self.save()
-            self._before, self._thread = self._history.spent, None
+            self._thread = None
 
 
 # From an action and the seconds that it may take to the run.
