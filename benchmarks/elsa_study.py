@@ -15,7 +15,6 @@ last. Theirs has no report.
 vocabulary of `--model`: time does not depend on the weights.
 """
 
-import contextlib
 import functools
 import glob
 import json
@@ -185,7 +184,7 @@ def _time_warm(runs: list[Planned], out: str) -> list[float]:
     """What all runs in one worker take, and their report; see `_time`."""
 
     def study() -> None:
-        with contextlib.closing(execute.open_pool(runs)) as pool:
+        with execute.open_pool(runs) as pool:
             execute.collect_results(runs, out, pool)
         _report(out)
 

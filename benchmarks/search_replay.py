@@ -194,7 +194,7 @@ def search(world: World, seed: int, **options: Any) -> None:
 
 def _answer(world: World, planner: planner_lib.Planner) -> tuple[float, float]:
     """Validation and test of what the planner would answer now."""
-    first = planner.found()[0]
+    first = planner.rank_settings()[0]
     if not planner.beats_floor(first):
         return best_of(world.record, [])
     return max(

@@ -9,7 +9,6 @@ them in one worker. The scores of both are compared to the last bit. The feature
 cache is built before anything is timed.
 """
 
-import contextlib
 import json
 import os
 import statistics
@@ -81,7 +80,7 @@ def measure(out: str) -> list[dict[str, Any]]:
             few = few[: flags.FLAGS.own + 1]
             _, *timed = [_run_alone(run) for run in few]
             many = [run for run in warm if run.axes["task"] == task]
-            with contextlib.closing(execute.open_pool(jobs=1)) as pool:
+            with execute.open_pool(jobs=1) as pool:
                 began = time.perf_counter()
                 states = execute.run_all(many, os.path.join(out, "warm"), pool)
                 wall = time.perf_counter() - began

@@ -49,15 +49,15 @@ class RecordingWorker(local.LocalWorker):
         self.peak: list[int] = []
         self._most = 0
 
-    def receive(self) -> list[dict[str, Any]]:
-        """What it has reported since the last time."""
-        messages = super().receive()
+    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+        """Its reports since the last time, and its exit code."""
+        messages, exit_code = super().receive()
         for message in messages:
             self._most = max(self._most, message["memory"])
             if message["event"] == "ended":
                 self.memory.append(message["memory"])
                 self.peak.append(self._most)
-        return messages
+        return messages, exit_code
 
 
 def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:

@@ -49,10 +49,7 @@ def start_with(monkeypatch):
             settings.append(run.settings)
             function(run)
 
-        def open_pool(*runs, **options):
-            return fakes.make_pool(do)
-
-        monkeypatch.setattr(execute, "open_pool", open_pool)
+        monkeypatch.setattr(execute, "open_pool", fakes.pool_opener(do))
         monkeypatch.setattr(work, "POLL_SECONDS", 0.001)
         return settings
 
@@ -344,7 +341,8 @@ def test_bisection_trains_only_what_it_needs(scored, tmp_path, monkeypatch):
         "--frozen_blocks=1-3",
         "--search=bisect",
     )
-    study = freezing.Study(parsed(*words), execute.open_pool())
+    with execute.open_pool() as pool:
+        study = freezing.Study(parsed(*words), pool)
     study.run()
     expected = ["probe", "fine_tuning", "last_1", "last_0"]
     assert [s.approach for s in scored] == expected
@@ -391,11 +389,8 @@ def test_a_study_goes_on_without_a_probe(scored, tmp_path, monkeypatch, capsys):
         if run.settings.is_probe:
             raise UserError("rte: 10,000 labels.")
 
-    monkeypatch.setattr(
-        execute, "open_pool", lambda **_: fakes.make_pool(refuse)
-    )
     words = (*SMALL, f"--out={tmp_path}", "--lr=1e-3", "--trials=1")
-    study = freezing.Study(parsed(*words), execute.open_pool())
+    study = freezing.Study(parsed(*words), fakes.make_pool(refuse))
     monkeypatch.setattr(study, "train", lambda *_: {})
     study.run()
     assert "scores" not in capsys.readouterr().out
@@ -411,7 +406,8 @@ def test_a_given_rate_is_not_searched(scored, tmp_path):
         "--frozen_prefix=cached",
         f"--cache_dir={tmp_path / 'cache'}",
     )
-    freezing.Study(parsed(*words), execute.open_pool()).run()
+    with execute.open_pool() as pool:
+        freezing.Study(parsed(*words), pool).run()
     assert {s.approach: s.runs_cached for s in scored} == {
         "probe": True,
         "fine_tuning": False,

@@ -261,6 +261,6 @@ def test_what_finished_runs_need_no_more_is_told_and_removed(tmp_path):
     kept = [os.path.exists(run.directory.file("checkpoint")) for run in runs]
     assert kept == [True, True, True, False]
     _, output = call(*arguments, "--prune", "--yes")
-    assert "Removed" in output
+    assert "Deleted" in output
     kept = [os.path.exists(run.directory.file("checkpoint")) for run in runs]
     assert kept == [False, True, True, False]

@@ -220,9 +220,7 @@ def test_trials_are_runs_of_a_sweep(
     def do(run):
         tweets.run(run.settings)
 
-    monkeypatch.setattr(
-        execute, "open_pool", lambda *options: fakes.make_pool(do)
-    )
+    monkeypatch.setattr(execute, "open_pool", fakes.pool_opener(do))
     tweets.run_trials(
         parsed(
             table, tmp_path, "--trainable_layers=0", "--trials=2", "--seed=4"

@@ -30,7 +30,6 @@ set that is held out for the search alone (the authors looked at the development
 set); clipping looks at what trains (their norm counted frozen gradients too).
 """
 
-import contextlib
 import dataclasses
 import functools
 import os
@@ -557,7 +556,7 @@ def run_studies(settings: Settings) -> None:
 
     runs: list[Any] = []
     tasks = tasks_of(settings)
-    with contextlib.closing(execute.open_pool(jobs=settings.jobs)) as pool:
+    with execute.open_pool(jobs=settings.jobs) as pool:
         for task in tasks:
             of_task = dataclasses.replace(settings, task=task, tasks="")
             study = Study(of_task, pool)

@@ -4,22 +4,20 @@
     python -m tf_transfer.search --task=mine.toml --model=minilm --budget=1h \\
         --max_loss=1
 
-It says what to train and at what rate, what is lost against training
-everything, whether the encoder beats the TF-IDF baseline, and leaves the
-trained model: ten lines on the screen, and OUT/search.html.
+It reports what to train and at what rate, the loss compared with training
+everything, and whether the encoder beats the TF-IDF baseline: ten lines on the
+screen, and OUT/search.html. The trained model is there.
 
-Every run is one of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
-epochs, so that it can be continued. The next one is that with the highest
-expected gain per second (tf_transfer/searches/planner.py): what it costs is
-counted beforehand and corrected as measured, with the feature cache in mind.
+Every run is a run of `tf_transfer.train`, at a constant rate for 1, 2, 4, ...
+epochs, so that it can be continued. The next run is the one with the highest
+expected gain per second (tf_transfer/searches/planner.py). Its seconds are
+estimated from operations, feature caches included, and corrected as measured.
 In the end the best run is trained again with a rate that falls to zero, and the
-best of the first three approaches with other seeds. Decisions look at
-validation alone: the test is scored once, at the end, of the run that is the
-answer.
+best of the first three approaches with other seeds. Decisions use validation
+scores alone: the test is scored once, at the end, for the answer.
 
---budget is the seconds, minutes or hours from the command's start to its
-answer. Ctrl-C gives the answer so far; the same command with a larger budget
-goes on.
+--budget is the time from the command's start to its answer. Ctrl-C gives the
+answer so far; the same command with a larger budget continues.
 """
 
 import contextlib
@@ -46,16 +44,13 @@ from tf_transfer.searches import costs
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
-from tf_transfer.searches.costs import Costs
-from tf_transfer.searches.costs import FIRST_RUN_SECONDS
-from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.history import History
 from tf_transfer.searches.planner import Action
 from tf_transfer.searches.space import Approach
+from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import formatting
@@ -66,19 +61,19 @@ from tf_transfer.utils.errors import UserError
 if TYPE_CHECKING:
     from tf_transfer.searches import answer
 
-UNITS = {"s": 1, "m": 60, "h": 3600}
 RAY_ADDRESS = "auto"
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
-# Of the budget, that the answer takes: reading predictions, drawing, writing.
+# Seconds that the answer takes (reading predictions, drawing, writing), and
+# its share of the budget at most.
 ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
-# Of the budget, that scoring the test may take: else the answer has no test.
+# Share of the budget that scoring the test may take: else it is not scored.
 TEST_SHARE = 0.15
 PROBE_NAME = "probe"
-# Of the time left, that the probe may take: else it is left out.
+# Share of the time left that the probe may take: else it is left out.
 PROBE_SHARE = 0.6
-LEAST_SECONDS = 1.0  # that are worth going on for
-FEWEST_VALIDATING = 20  # texts: with fewer, scores say nothing
-# What a search decides itself, or has no use for.
+LEAST_SECONDS = 1.0  # with fewer seconds left, a search repeats its answer
+FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
+# Settings that a search decides itself, or does not need.
 OF_ONE_RUN = (
     "trainable_layers",
     "blocks",
@@ -97,7 +92,7 @@ OF_ONE_RUN = (
     "rerun",
     "describe",
 )
-VARIED = {  # flags with several values: the setting of a run
+VARIED = {  # from a flag with several values to the setting of a run
     "poolings": "pooling",
     "lengths": "max_length",
     "batch_sizes": "batch_size",
@@ -199,7 +194,7 @@ class Settings(train.Settings):
         """Where it goes; of one run of everything, the rate."""
         values = super().defaults()
         file = self.task if task_file.is_task_file(self.task) else self.data
-        # A file that is not there is told of when it is read.
+        # A missing file is an error when it is read.
         if not self.out and (not self.is_own or os.path.isfile(file)):
             values["out"] = os.path.join("searches", self.task_name)
         return values
@@ -223,8 +218,8 @@ class Settings(train.Settings):
                 )
         if self.engine != "ray" and self.ray_address != RAY_ADDRESS:
             raise UserError(
-                "--ray_address: only --engine=ray reads it. Give that, too, or "
-                "leave it out."
+                "--ray_address: only --engine=ray reads it. Give --engine=ray "
+                "as well, or leave it out."
             )
 
     @property
@@ -251,16 +246,16 @@ def parse_budget(text: str) -> float:
             "--budget: give the time that you have, such as 90s, 30m or 2h."
         )
     short = formatting.cut(text)
-    if re.fullmatch(r"\d+(\.\d+)?", text):
+    number = r"(\d+(?:\.\d+)?)"
+    if re.fullmatch(number, text):
         raise UserError(
             f"--budget={short}: seconds, minutes or hours? Give --budget="
             f"{short}s, {short}m or {short}h."
         )
-    pairs = re.findall(r"(\d+(?:\.\d+)?)([smh])", text)
-    seconds = sum(float(number) * UNITS[unit] for number, unit in pairs)
-    is_whole = "".join(map("".join, pairs)) == text
-    units = "".join(unit for _, unit in pairs)
-    if not is_whole or not re.fullmatch("h?m?s?", units) or seconds <= 0:
+    match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)
+    numbers = [float(some or 0) for some in match.groups()] if match else [0.0]
+    seconds = sum(count * unit for count, unit in zip(numbers, (3600, 60, 1)))
+    if not seconds:
         raise UserError(
             f"--budget={short}: give seconds, minutes or hours, such as 90s, "
             "30m, 2h or 1h30m."
@@ -340,7 +335,7 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
 
 
 class Plan:
-    """Makes runs of what a planner asks for.
+    """Makes the runs of a planner's actions.
 
     Args:
         settings: resolved.
@@ -367,10 +362,10 @@ class Plan:
         """The run of an action.
 
         Args:
-            action: what is asked for.
+            action: of the planner.
             seconds: that it may take; a run with a falling rate is never cut.
-            score_test: whether to score the test, too.
-            refit: whether the texts that validate train, too.
+            score_test: whether to score the test texts.
+            refit: whether to train on the validation texts as well.
         """
         choice = action.choice
         approach = self._space[choice.approach]
@@ -400,10 +395,10 @@ class Plan:
         return self._expand(values)
 
     def _also_cached(self, layers: str) -> str:
-        """Approaches whose caches are made on the way to that of another.
+        """Approaches whose caches are made on the way to that of a run.
 
         Args:
-            layers: what `--trainable_layers` of the other says.
+            layers: `--trainable_layers` of the run.
         """
         if layers == "all" or self._settings.frozen_prefix != "cached":
             return ""
@@ -415,7 +410,7 @@ class Plan:
         return ",".join(str(n) for n in numbers if n > trained)
 
     def baseline(self, features: str) -> Planned:
-        """The run of a model for which nothing of an encoder trains."""
+        """The run of a baseline: no weight of the encoder trains."""
         names = set(train.SPARSE_READS)
         if features == "frozen":
             names = {*self._given} - {*train.Settings.OF_TRAINING}
@@ -431,10 +426,10 @@ class Plan:
         return run
 
 
-def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, Prior]:
-    """What approaches cost, counted from operations, texts and this machine.
+def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, costs.Prior]:
+    """The costs of approaches, from operations, texts and this machine's speed.
 
-    And what the probe costs, by the name `probe`.
+    The costs of the probe are among them, as `probe`.
 
     Raises:
         UserError: the encoder cannot be loaded.
@@ -443,7 +438,7 @@ def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, Prior]:
     probe = plan.baseline("frozen")
     priors = {PROBE_NAME: prior_of(estimator.estimate(probe))}
     for approach in space:
-        choice = space_lib.Choice(approach.name, approach.usual)
+        choice = Choice(approach.name, approach.usual)
         needs = estimator.estimate(plan(Action(choice, 1, 0.0), None))
         priors[approach.name] = prior_of(needs)
     return priors
@@ -454,9 +449,9 @@ def answer_seconds(budget: float) -> float:
     return min(ANSWER_SECONDS, ANSWER_SHARE * budget)
 
 
-def prior_of(needs: estimate.Estimate) -> Prior:
-    """What an approach costs, by the estimate of a run of one epoch."""
-    return Prior(
+def prior_of(needs: estimate.Estimate) -> costs.Prior:
+    """The costs of an approach, from the estimate of a run of one epoch."""
+    return costs.Prior(
         max(needs.seconds - estimate.RUN_SECONDS, 1e-3),
         sum(build.seconds for build in needs.builds.values()),
         " ".join(str(entry) for entry in needs.builds),
@@ -467,30 +462,30 @@ def prior_of(needs: estimate.Estimate) -> Prior:
 
 
 def check_validation(settings: Settings, validation: Mapping[str, Any]) -> int:
-    """How many texts validate.
+    """The number of validation texts.
 
     Args:
         settings: of the search.
         validation: by split name; see `tasks.read_splits`.
 
     Raises:
-        UserError: too few do, or all have one label.
+        UserError: there are too few, or all have one label.
     """
     texts = validation.get("")
     count = 0 if texts is None else len(texts)
     if count < FEWEST_VALIDATING:
         raise UserError(
-            f"--task={settings.task_name}: {count} texts validate, and a "
-            f"search decides by them: it needs {FEWEST_VALIDATING}. Give a "
-            "larger --validation_fraction, or more labelled texts."
+            f"--task={settings.task_name}: only {count} validation texts; a "
+            f"search needs {FEWEST_VALIDATING}. Give a larger "
+            "--validation_fraction, or more labelled texts."
         )
     if isinstance(texts, Examples) and texts.labels is not None:
         labels = texts.labels
         if labels.ndim == 1 and (labels == labels[0]).all():
             raise UserError(
-                f"--task={settings.task_name}: all {count} texts that "
-                "validate have one label: nothing can be chosen by them. "
-                "Give another --split_seed, or more labelled texts."
+                f"--task={settings.task_name}: all {count} validation texts "
+                "have one label, so a search cannot choose by them. Give "
+                "another --split_seed, or more labelled texts."
             )
     return count
 
@@ -537,16 +532,18 @@ class Search:
         self.plan = Plan(settings, self.space)
         # Every combination is one that a run takes.
         for approach in self.space:
-            self.plan(Action(space_lib.Choice(approach.name, 0), 1, 0.0), None)
+            self.plan(Action(Choice(approach.name, 0), 1, 0.0), None)
         from tf_transfer.reports import answer as reports  # loads scipy
 
         self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
             name = reports.name_baseline("tfidf", experiment.task.is_tagging)
             self.baselines[name] = self.plan.baseline("tfidf")
-        self.baselines[reports.PROBE] = self.plan.baseline("frozen")
+        self.probe = self.plan.baseline("frozen")
+        self.baselines[reports.PROBE] = self.probe
         self.planner: planner_lib.Planner | None = None
         self.refit: Planned | None = None
+        self.runs: dict[Choice, Planned] = {}
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
         values = experiment.settings.hashed()
@@ -561,15 +558,21 @@ class Search:
 
     def run(self) -> None:
         """Searches until the budget is over, or nothing is worth trying."""
-        from tf_transfer.searches import answer  # loads pandas and scipy
+        from tf_transfer.searches import page  # loads pandas and scipy
 
         settings = self.settings
         run_states = RunStates(settings.out, [])
         with execute.lock(run_states.folder):
-            self.history.bring_back()
-            runs: dict[space_lib.Choice, Planned] = {}
+            self.history.restore_all()
             try:
-                with self._open_pool() as pool:
+                with execute.open_pool(
+                    [self.plan(Action(self.space[0].choices[0], 1, 0.0), None)],
+                    jobs=settings.jobs,
+                    out=settings.out,
+                    ray_address=settings.ray_address
+                    if settings.engine == "ray"
+                    else None,
+                ) as pool:
                     runner = runner_lib.Runner(
                         self.plan,
                         pool,
@@ -579,76 +582,57 @@ class Search:
                         self.end,
                         functools.partial(print, flush=True),
                     )
-                    runs = runner.runs
+                    self.runs = runner.runs
                     self._work(runner)
                     self._score_answer(runner)
             except Interrupted:
                 print("Stopped: the answer so far.", flush=True)
             finally:
                 self.clock.stop()
-            answer.give(self._outcome(runs))
+            page.give(self._outcome())
 
-    def _outcome(
-        self, runs: dict[space_lib.Choice, Planned]
-    ) -> "answer.Outcome":
+    def _outcome(self) -> "answer.Outcome":
         from tf_transfer.searches import answer
 
-        settings = self.settings
         return answer.Outcome(
-            settings.task_name,
+            self.settings,
             self.planner,
-            runs,
+            self.runs,
             self.baselines,
             self.refit,
             self.history,
-            self.clock,
-            settings.seconds,
-            settings.objective,
-            settings.loss,
-            answer_seconds(settings.seconds),
+            self.clock(),
+            answer_seconds(self.settings.seconds),
         )
-
-    def _open_pool(self) -> contextlib.AbstractContextManager[work.Pool]:
-        settings = self.settings
-        choice = space_lib.Choice(self.space[0].name, 0)
-        runs = [self.plan(Action(choice, 1, 0.0), None)]
-        if settings.engine == "ray":
-            return execute.open_cluster(
-                settings.out, settings.ray_address, runs, settings.jobs
-            )
-        return contextlib.closing(execute.open_pool(runs, settings.jobs))
 
     def _work(self, runner: runner_lib.Runner) -> None:
         self._fit_baselines(runner)
-        known = self._validated()
-        for name, score in known.items():
-            print(
-                f"Validation {self.metric} of {name}: {score:.1f}",
-                flush=True,
-            )
+        settings, floor = self.settings, 0.0
+        for name, run in self.baselines.items():
+            result = run.directory.result()
+            if result is not None:
+                score = 100 * result["validation"][self.metric]
+                floor = max(floor, score)
+                title = f"Validation {self.metric} of {name}"
+                print(f"{title}: {score:.1f}", flush=True)
         slowness = self._slowness()
+        priors = self.history.priors
         self.planner = planner_lib.Planner(
             self.space,
-            Costs(
-                {
-                    approach.name: self.history.priors[approach.name].times(
-                        slowness
-                    )
-                    for approach in self.space
-                }
+            costs.Costs(
+                {a.name: priors[a.name].times(slowness) for a in self.space}
             ),
             planner_lib.Options(
-                self.settings.seconds,
-                self.settings.max_epochs,
-                train.usual_epochs(self.training, self.settings.batch_size),
+                settings.seconds,
+                settings.max_epochs,
+                train.usual_epochs(self.training, settings.batch_size),
             ),
             planner_lib.noise_of(self.validating),
-            max(known.values(), default=0.0),
+            floor,
         )
         runner.recall(self.planner)
         if not self.is_over:
-            runner.kept = self._seconds_for_test()
-            settings = self.settings
+            runner.reserved = self._seconds_for_test()
             asked = [settings.seconds, settings.max_epochs, *self.planner.space]
             if self.history.ended != asked:
                 runner.do_all(self.planner)
@@ -668,46 +652,45 @@ class Search:
         seconds = planner_lib.MARGIN_UNMEASURED * (
             validating * self.testing / self.validating
         )
-        seconds += FIRST_RUN_SECONDS
+        seconds += costs.FIRST_RUN_SECONDS
         return seconds if seconds <= TEST_SHARE * self.settings.seconds else 0.0
 
     def _score_answer(self, runner: runner_lib.Runner) -> None:
         """Scores the answer on the test, once: a refit, or what was chosen."""
         from tf_transfer.searches import answer
 
-        lines = answer.tell_approaches(self._outcome(runner.runs))
-        planner = self.planner
-        if not lines or not planner or not planner.beats_floor(lines[0].found):
+        rows, planner = answer.rank_approaches(self._outcome()), self.planner
+        if not rows or not planner or not planner.beats_floor(rows[0].setting):
             return
-        [first, *_] = lines
-        self.refit = self._plan_refit(first)
-        if runner.kept and self.refit and self.refit.directory.result() is None:
-            epochs = self.refit.settings.max_epochs
+        first = rows[0]
+        refit = self.refit = self._plan_refit(first)
+        if runner.reserved and refit and refit.directory.result() is None:
+            epochs = refit.settings.max_epochs
             seconds = planner.costs.seconds(first.name, epochs)
             seconds *= 1 + self.validating / self.training
             if planner_lib.MARGIN * seconds <= runner.left:
-                runner.do_alone(self.refit, meanwhile=lambda: None)
-        if answer.is_better_refit(first, self.refit):
+                runner.do_alone(refit)
+        if answer.is_better_refit(first, refit):
             return
         self.refit = None
-        if runner.kept:
+        if runner.reserved:
             action = Action(first.choice, first.record["epochs_run"], 0.0)
-            runner.kept = 0.0
+            runner.reserved = 0.0
             runner.continue_alone(self.plan(action, None, score_test=True))
 
-    def _plan_refit(self, line: "answer.Line") -> Planned | None:
-        """The run of a line's setting on all texts, for as many updates."""
+    def _plan_refit(self, row: "answer.Row") -> Planned | None:
+        """The run of a row's setting on all texts, for as many updates."""
         if not (self.settings.refit and self.testing):
             return None
-        epochs = line.choice.linear_epochs or line.record["best_epoch"]
+        epochs = row.choice.linear_epochs or row.record["best_epoch"]
         epochs *= self.training / (self.training + self.validating)
         epochs = max(1, round(epochs))
         return self.plan(
-            Action(line.choice, epochs, 0.0), None, score_test=True, refit=True
+            Action(row.choice, epochs, 0.0), None, score_test=True, refit=True
         )
 
     def _count_costs(self) -> None:
-        """Estimates what was not counted by an earlier start."""
+        """Estimates the costs that no earlier start has estimated."""
         unknown = [a for a in self.space if a.name not in self.history.priors]
         if unknown or PROBE_NAME not in self.history.priors:
             self.clock.start()
@@ -715,7 +698,7 @@ class Search:
             from tf_transfer.training import strategy
 
             strategy.share_gpus()  # workers need them
-            with contextlib.redirect_stdout(io.StringIO()):  # said before
+            with contextlib.redirect_stdout(io.StringIO()):  # printed before
                 known = estimate_costs(unknown, self.plan)
             # Made anew, as the clock's thread may read the other.
             self.history.priors = {**self.history.priors, **known}
@@ -735,28 +718,16 @@ class Search:
         prior = self.history.priors[PROBE_NAME]
         seconds = prior.epoch_seconds + prior.build_seconds
         if todo and seconds <= PROBE_SHARE * runner.left:
-            runner.do_alone(todo[0], meanwhile=lambda: None)
+            runner.do_alone(todo[0])
 
     def _slowness(self) -> float:
         """How many times longer than counted the probe's pass took."""
-        from tf_transfer.reports import answer as reports
-
-        probe = self.baselines.get(reports.PROBE)
-        result = (probe.directory.result() if probe else None) or {}
+        result = self.probe.directory.result() or {}
         seconds = result.get("prefix_build_seconds")
         if seconds is None:
             return 1.0
         counted = self.history.priors[PROBE_NAME].build_seconds
         return costs.slowness(seconds, counted)
-
-    def _validated(self) -> dict[str, float]:
-        """What the models that train nothing score on validation, in points."""
-        scores = {}
-        for name, run in self.baselines.items():
-            result = run.directory.result()
-            if result is not None:
-                scores[name] = 100 * result["validation"][self.metric]
-        return scores
 
 
 def main() -> None:

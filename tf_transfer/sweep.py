@@ -10,13 +10,12 @@ sixteen shares of a grid, for job arrays: the shares are equally large by the
 estimate, and each has whole feature caches. With several GPUs, each run has its
 own. --engine=ray spreads the runs over the nodes of a Ray cluster.
 
---jobs workers do the runs, many each: TensorFlow, the encoder, texts and traced
-programs stay in memory from run to run, and change no number.
+--jobs workers do the runs. TensorFlow, the encoder, texts and traced programs
+stay in memory from run to run; they change no number.
 
 Output of each run: OUT/.sweep/logs. Then: python -m tf_transfer.report OUT
 """
 
-import contextlib
 import datetime
 import math
 import os
@@ -31,7 +30,6 @@ from tf_transfer.sweeps import execute
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps import prune
-from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
@@ -58,9 +56,9 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "jobs",
         None,
-        "Runs at the same time, each with its share of the cores. Their "
-        "records say so: times are compared only between runs with equally "
-        "many. Unset: one, or --runs_per_gpu on each GPU.",
+        "Runs at the same time, each with its share of the cores. The number "
+        "is recorded: times are compared only between runs with the same "
+        "number. Unset: one, or --runs_per_gpu on each GPU.",
         1,
     )
     flags.DEFINE_integer("runs_per_gpu", 1, "Runs that share a GPU.", 1)
@@ -73,19 +71,20 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "ray_address",
         "auto",
-        "Of the Ray cluster: `auto`, the one of this machine; or HOST:PORT.",
+        "Address of the Ray cluster: `auto`, the one of this machine; or "
+        "HOST:PORT.",
     )
     flags.DEFINE_float(
         "hang_minutes",
         execute.HANG_MINUTES,
-        "A worker without a step for so long is replaced.",
+        "Minutes without a step after which a worker is replaced.",
         0,
     )
     flags.DEFINE_float(
         "worker_gb",
         None,
-        "A worker that takes more memory is replaced. Unset: its share of "
-        f"{execute.SHARE_OF_MEMORY:.0%} of the machine's.",
+        "Memory of a worker in GB; a worker that takes more is replaced. "
+        f"Unset: its share of {execute.SHARE_OF_MEMORY:.0%} of the machine's.",
         0,
     )
     flags.DEFINE_list(
@@ -102,9 +101,11 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "shard",
         "",
-        "Which share of the runs to do, such as 3/16, the third of sixteen.",
+        "Share of the runs to do, such as 3/16, the third of sixteen.",
     )
-    flags.DEFINE_integer("limit", 0, "Start at most so many runs (0: all).", 0)
+    flags.DEFINE_integer(
+        "limit", 0, "Start at most this many runs (0: all).", 0
+    )
     flags.DEFINE_bool(
         "retry_failed",
         False,
@@ -113,14 +114,14 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "prune",
         False,
-        "Say what finished runs keep that nothing needs any more, and stop; "
-        "with --yes, remove it.",
+        "Count the checkpoints and logs that finished runs no longer need, "
+        "and stop; with --yes, delete them.",
     )
     flags.DEFINE_bool(
         "yes",
         False,
-        f"Expand a grid of more than {grid_lib.MOST_RUNS:,} runs; remove what "
-        "--prune finds.",
+        f"Expand a grid of more than {grid_lib.MOST_RUNS:,} runs; delete the "
+        "files that --prune counts.",
     )
 
 
@@ -135,8 +136,8 @@ def main(argv: list[str]) -> None:
         plan.parse_shard(values.shard)
     if values["ray_address"].present and values.engine != "ray":
         raise UserError(
-            "--ray_address: only --engine=ray reads it. Give that, too, or "
-            "leave it out."
+            "--ray_address: only --engine=ray reads it. Give --engine=ray as "
+            "well, or leave it out."
         )
     path = argv[1]
     runs = grid_lib.expand(
@@ -154,7 +155,7 @@ def main(argv: list[str]) -> None:
     if values.shard:
         runs = choose_shard(runs, values.shard)
         if not runs:
-            print(f"--shard={values.shard}: there are fewer parts than that.")
+            print(f"--shard={values.shard}: the runs fill fewer shards.")
             return
     run_states = RunStates(values.out, runs)
     if values.prune:
@@ -163,19 +164,15 @@ def main(argv: list[str]) -> None:
     if values.dry_run:
         print(describe(run_states, values.jobs or 1))
         return
-    options = (
+    with execute.open_pool(
         runs,
         values.jobs,
         values.runs_per_gpu,
         values.hang_minutes,
         values.worker_gb,
-    )
-    workers: contextlib.AbstractContextManager[work.Pool]
-    if values.engine == "ray":
-        workers = execute.open_cluster(values.out, values.ray_address, *options)
-    else:
-        workers = contextlib.closing(execute.open_pool(*options))
-    with workers as pool:
+        values.out,
+        values.ray_address if values.engine == "ray" else None,
+    ) as pool:
         tensorboard.write_overview(
             os.path.join(values.out, tensorboard.OVERVIEW)
         )
@@ -197,13 +194,13 @@ def choose_shard(runs: list[Planned], shard: str) -> list[Planned]:
 
     Args:
         runs: of the whole sweep.
-        shard: what `--shard` says.
+        shard: `--shard`.
 
     Raises:
         UserError: encoder or data cannot be read here.
     """
     command_line.import_tensorflow()
-    # Every machine must find the same shards, whatever its speed.
+    # Every machine must make the same shards, whatever its speed.
     estimator = estimate.Estimator(lambda precision: NOMINAL_PEAK)
     needs = {run.name: estimator.estimate(run) for run in runs}
     return plan.choose_shard(
@@ -218,75 +215,72 @@ def choose_shard(runs: list[Planned], shard: str) -> list[Planned]:
 
 
 def describe(run_states: RunStates, jobs: int) -> str:
-    """Returns every run with its state and its time, and what is left to do.
+    """Returns every run with its state and its time, and the total costs.
 
     Args:
         run_states: of the sweep.
-        jobs: how many would run at the same time.
+        jobs: the number of runs at the same time.
     """
     runs, states = run_states.runs, run_states.read()
     if not runs:
         return "0 runs: the flags leave none."
     pending = [run for run in runs if states[run.name] == State.PENDING]
-    durations = estimate.FinishedDurations(run_states)
-    names = [run.name for run in runs]
-    seconds = dict(zip(names, durations.seconds(runs)))
-    basis = "from similar runs that are finished here"
-    builds: dict[tuple, estimate.Build] = {}
-    saved = estimate.START_SECONDS * max(len(pending) - jobs, 0) / jobs
-    disk = 0
+    durations = estimate.FinishedDurations(run_states).seconds(runs)
+    seconds = {run.name: s for run, s in zip(runs, durations)}
+    is_guess = any(seconds[run.name] is None for run in pending)
+    needs: dict[str, estimate.Estimate] = {}
     problem = ""
-    if any(
-        seconds[run.name] is None or run.settings.runs_cached for run in pending
-    ):
+    if is_guess or any(run.settings.runs_cached for run in pending):
         command_line.import_tensorflow()
         estimator = estimate.Estimator()
         try:
-            for run in pending:
-                needs = estimator.estimate(run)
-                builds |= needs.builds
-                disk += needs.disk_bytes
-                saved += (needs.live_seconds - needs.seconds) / jobs
-                if seconds[run.name] is None:
-                    basis = (
-                        "a rough guess from operations and --max_epochs; "
-                        "finished runs make it better"
-                    )
-                    seconds[run.name] = needs.seconds
+            needs = {run.name: estimator.estimate(run) for run in pending}
         except UserError as error:
             problem = f"No estimate: {error}"
     rows = [("state", *runs[0].axes, "about")]
     for run in runs:
+        if seconds[run.name] is None and run.name in needs:
+            seconds[run.name] = needs[run.name].seconds
         known = seconds[run.name]
         about = "-" if known is None else formatting.duration(known)
         rows.append((states[run.name], *run.axes.values(), about))
-    lines = [formatting.aligned(rows)]
-    lines.append(f"{len(runs)} runs, {len(pending)} of them pending.")
+    lines = [
+        formatting.aligned(rows),
+        f"{len(runs)} runs, {len(pending)} of them pending.",
+    ]
+    builds = {k: b for n in needs.values() for k, b in n.builds.items()}
     if problem:
         lines.append(problem)
     elif pending:
         build = sum(build.seconds for build in builds.values())
         total = sum(seconds[run.name] or 0 for run in pending) + build
         total = estimate.START_SECONDS + total / jobs
+        saved = sum(n.live_seconds - n.seconds for n in needs.values()) - build
+        saved += estimate.START_SECONDS * max(len(pending) - jobs, 0)
         end = datetime.datetime.now() + datetime.timedelta(seconds=total)
-        lines.append(
+        basis = "from similar runs that are finished here"
+        if is_guess:
+            basis = (
+                "a rough guess from operations and --max_epochs; finished "
+                "runs make it better"
+            )
+        lines += [
             f"Time: about {formatting.duration(total)}, so until "
-            f"{end:%Y-%m-%d %H:%M} ({basis})."
-        )
-        lines.append(
-            "Without the feature cache, in a process a run: about "
-            f"{formatting.duration(total + saved - build / jobs)}."
-        )
+            f"{end:%Y-%m-%d %H:%M} ({basis}).",
+            "Without the feature cache, with a process for each run: about "
+            f"{formatting.duration(total + saved / jobs)}.",
+        ]
     if builds:
         size = sum(build.bytes for build in builds.values())
         lines.append(
             f"Feature cache: {formatting.size(size)} in {len(builds)} entries, "
-            "less what is stored already."
+            "minus the entries that are stored already."
         )
+    disk = sum(n.disk_bytes for n in needs.values())
     if disk:
         lines.append(
             f"Run directories: {formatting.size(disk)}, three quarters of it "
-            "checkpoints; --prune removes those that nothing needs any more."
+            "checkpoints; --prune deletes those that are no longer needed."
         )
     return "\n".join(lines)
 

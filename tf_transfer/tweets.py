@@ -30,7 +30,6 @@ dropout; the held-out set is the author's with `--test_ids`, else a tenth, drawn
 by `--split_seed`; line breaks separate words (his code drops them).
 """
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -600,8 +599,7 @@ def run_trials(settings: Settings) -> None:
         settings.out,
         settings.cache_dir,
     )
-    pool = execute.open_pool(runs, settings.jobs)
-    with contextlib.closing(pool):
+    with execute.open_pool(runs, settings.jobs) as pool:
         results = execute.collect_results(
             runs, settings.out, pool, settings.retry_failed
         )

@@ -1,10 +1,10 @@
-"""What stays from one run to the next in a process: `WarmState`.
+"""State that a process keeps from one run to the next: `WarmState`.
 
-A run in a process of its own spends most of its time on what it shares with
-the last one: loading weights, tokenising, tracing. What stays here is the
-encoder, the network with its traced programs, and the ids of texts. All of it
-is as it would be in a new process before a run uses it, so a run's numbers do
-not depend on what the process did before. Needs no TensorFlow by itself.
+A run in a process of its own spends most of its time on work that it shares
+with the last run: loading weights, tokenising, tracing. `WarmState` keeps the
+encoder, the network with its traced programs, and the ids of texts. Before a
+run uses them, they are as they would be in a new process. So a run's numbers do
+not depend on the runs before it. Needs no TensorFlow by itself.
 """
 
 import collections
@@ -34,10 +34,10 @@ MOST_SPLITS = 32  # whose ids are kept
 
 
 class WarmState:
-    """What the runs of a process share; one encoder and one network at a time.
+    """State that the runs of a process share: one encoder and one network.
 
     Attributes:
-        runs: how many began before in this process, on whatever state.
+        runs: the number of runs that began in this process so far.
     """
 
     runs: ClassVar[int] = 0
@@ -104,11 +104,8 @@ class WarmState:
         """
         if self._encoder is None:
             return
-        own = {
-            id(weight)
-            for layer in self._encoder.layers
-            for weight in layer.weights
-        }
+        layers = self._encoder.layers
+        own = {id(weight) for layer in layers for weight in layer.weights}
         for weight in weights:
             if id(weight) in own and id(weight) not in self._initial:
                 value = np.array(weight.value.numpy())
@@ -125,8 +122,9 @@ class WarmState:
     ) -> "Network":
         """A network of these heads; under the strategy's scope.
 
-        It is the last run's, with its programs, where that had the same
-        encoder, and heads and added weights that differ in their values alone.
+        It is the network of the last run, with its programs, if that run had
+        the same encoder, and heads and added weights that differ only in their
+        values.
 
         Args:
             encoder: its.
@@ -194,9 +192,9 @@ class WarmState:
 
 
 def _describe(head: "keras.layers.Layer") -> Any:
-    """What tells a head from another, but for the values of its weights.
+    """What distinguishes a head, apart from the values of its weights.
 
-    A head that says nothing of itself is only like itself.
+    A head without `get_config` equals only itself.
     """
     try:
         config = head.get_config()

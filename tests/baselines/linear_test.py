@@ -93,7 +93,7 @@ def test_leave_one_out_is_what_fitting_without_each_example_gives(rows):
     found = next(
         linear.leave_one_out(task("score", None, "spearman"), x, y, [50.0])
     )[:, 0]
-    scaled = linear.Scale.of(x).apply(x)
+    scaled = linear.standardise(x)[0]
     expected = []
     for row in range(rows):
         others = np.delete(np.arange(rows), row)

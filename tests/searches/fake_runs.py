@@ -203,7 +203,7 @@ def put_in(monkeypatch, world, jobs=1):
     monkeypatch.setattr(
         search.execute,
         "open_pool",
-        lambda runs, jobs: fakes.make_pool(world.do, jobs or 1),
+        fakes.pool_opener(world.do),
     )
     monkeypatch.setattr("tf_transfer.sweeps.work.POLL_SECONDS", 0)
     # The TF-IDF baseline is fitted once, not for each of a grid of settings.

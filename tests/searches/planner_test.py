@@ -104,7 +104,7 @@ def test_what_was_measured_corrects_what_was_counted():
     costs.tell("last_2", [20.0, 16.0, 16.0], 14.0, seconds=14 + 52 + 5)
     assert costs.epoch_seconds("last_2") == 16.0
     assert costs.epoch_seconds("fine_tuning") == pytest.approx(100.0)
-    assert costs.beside_seconds("fine_tuning") == pytest.approx(9.0)
+    assert costs.overhead_seconds("fine_tuning") == pytest.approx(9.0)
     assert costs.seconds("last_2", 4) == pytest.approx(
         4 * 16.0 + costs_lib.RUN_SECONDS
     )
@@ -241,7 +241,7 @@ def test_what_failed_is_not_tried_again():
 def test_what_may_gain_more_than_noise_comes_before_other_seeds():
     planner = make_planner(budget=100.0)
     planner.tell(Choice("last_1", 2), [70.0], [2.0])
-    kept = planner._kept_for_the_end()
+    kept = planner._reserved_seconds()
     room = kept + 2.0  # what is cheapest to explore takes more than 2 s
     action = planner.next(room)
     assert action.gain > planner.noise
@@ -286,11 +286,11 @@ def test_a_confirmation_that_fails_says_nothing_of_its_rate():
     for name in ("last_0", "fine_tuning"):
         for rate in range(5):
             planner.fail(Choice(name, rate))
-    before = planner.found()
+    before = planner.rank_settings()
     falling = planner.next(500.0).choice
     assert falling.linear_epochs
     planner.fail(falling)
-    assert planner.found() == before
+    assert planner.rank_settings() == before
     following = planner.next(500.0).choice
     assert following.seed == 1 and not following.linear_epochs
 
@@ -333,8 +333,8 @@ def test_the_end_trains_the_best_with_a_falling_rate_and_other_seeds():
         action = planner.next(500.0)
         assert action.choice == expected and action.epochs == 8
         planner.tell(action.choice, [73.0] * 8, [1.0] * 8)
-    assert planner.found()[0].choice.approach == "last_2"
-    [found] = [one for one in planner.found() if one.choice == best]
+    assert planner.rank_settings()[0].choice.approach == "last_2"
+    [found] = [one for one in planner.rank_settings() if one.choice == best]
     assert found.scores == (75.0, 73.0, 73.0)
 
 
@@ -343,7 +343,7 @@ def test_a_falling_rate_is_kept_if_it_is_better_on_validation():
     planner.tell(Choice("last_2", 2), [70.0, 75.0], [1.0, 1.0])
     falling = Choice("last_2", 2, linear_epochs=2)
     planner.tell(falling, [70.0, 76.0], [1.0, 1.0])
-    assert planner.found()[0].choice == falling
+    assert planner.rank_settings()[0].choice == falling
 
 
 def test_one_lucky_run_does_not_win_against_the_mean_of_several():
@@ -351,7 +351,7 @@ def test_one_lucky_run_does_not_win_against_the_mean_of_several():
     for seed in range(4):
         planner.tell(Choice("last_1", 2, seed), [75.0], [1.0])
     planner.tell(Choice("last_2", 2), [75.2], [1.0])
-    assert planner.found()[0].choice.approach == "last_1"
+    assert planner.rank_settings()[0].choice.approach == "last_1"
 
 
 # === Whole searches, replayed ===

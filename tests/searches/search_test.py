@@ -91,7 +91,7 @@ def test_a_budget_that_could_mean_two_things_is_refused(text, says):
         ({"approaches": "4"}, "this encoder has 3 blocks"),
         ({"poolings": "cls,max"}, "max"),
         ({"strategy": "multi_worker"}, "one machine"),
-        ({"validation_fraction": 0.02}, "texts validate"),
+        ({"validation_fraction": 0.02}, "only 5 validation texts"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_and_nothing_is_written(

@@ -4,6 +4,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -153,7 +154,7 @@ def test_a_lost_node_loses_no_run_and_repeats_none(nodes, tmp_path):
             nodes.remove_node(lost.pop(), allow_graceful=False)
 
     run_states = RunStates(out, runs)
-    with execute.open_cluster(out, nodes.address) as pool:
+    with execute.open_pool(out=out, ray_address=nodes.address) as pool:
         assert pool.jobs == 2
         work.Scheduler(
             run_states, pool, on_event=on_event, on_poll=on_poll
@@ -226,6 +227,7 @@ def test_a_search_trains_on_the_nodes(nodes, tmp_path):
     )
     said, _ = search.communicate()
     assert search.returncode == 0, said
-    assert "news: train " in said and "failed" not in said
+    # A random encoder seldom beats the baselines, so it need not be the answer.
+    assert re.search(r"last_[01] at .* epoch", said) and "failed" not in said
     assert len(search_test.results(tmp_path)) >= 2  # with TF-IDF
     wait_until_no_worker_is_left(tmp_path)

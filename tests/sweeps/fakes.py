@@ -1,5 +1,6 @@
 """Runs and workers for tests of sweeps, in place of real ones."""
 
+import contextlib
 import os
 
 from tests import run_files
@@ -31,6 +32,15 @@ def write_finished(path, key, **result):
     files.write_json(config, {"key": key, "starts": []})
     directory = records.RunDirectory(path, key)
     directory.write_result(run_files.finished(**result))
+
+
+def pool_opener(do):
+    """In place of `execute.open_pool`: fake workers; see `FakeWorker`."""
+
+    def open_pool(*runs, jobs=None, **options):
+        return contextlib.closing(make_pool(do, jobs or 1))
+
+    return open_pool
 
 
 class FakeWorker:
@@ -66,32 +76,25 @@ class FakeWorker:
             file.write("first line\n\nlast line\n")
 
     def receive(self):
+        code = self.code
         self.polls -= 1
-        if not self.run or self.polls > 0 or self.code is not None:
-            return []
+        if not self.run or self.polls > 0 or code is not None:
+            return [], code
         outcome = self.do(self.run) or "finished"
         if outcome == "hangs":
-            return []
+            return [], code
         if outcome == "dies":
             self.code = -11
-            return []
+            return [], code
         if outcome == "broken":
             self.code = 0
         self.run = None
         message = {"memory": self.memory, "event": "ended"}
-        return [{**message, "outcome": outcome, "seconds": 1.0}]
+        return [{**message, "outcome": outcome, "seconds": 1.0}], code
 
-    def exit_code(self):
-        return self.code
-
-    def stop(self):
-        self.ended_by, self.code = "stop", 130
-
-    def kill(self):
-        self.ended_by, self.code = "kill", -9
-
-    def close(self):
-        self.ended_by, self.code = "close", 0
+    def end(self, how):
+        self.ended_by = how
+        self.code = {"stop": 130, "kill": -9, "close": 0}[how]
 
 
 def make_pool(do=finish, jobs=1, workers=None, polls=1, memory=0, **options):

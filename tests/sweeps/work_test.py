@@ -177,7 +177,8 @@ def test_a_worker_that_leaks_is_replaced_between_runs(sweep):
 def test_a_worker_that_takes_too_much_saves_its_run_and_ends(sweep):
     class Large(fakes.FakeWorker):
         def receive(self):
-            return [{"event": "alive", "examples": 8, "memory": 2e9}]
+            message = {"event": "alive", "examples": 8, "memory": 2e9}
+            return [message], self.code
 
     run_states, scheduler, reported = sweep(1)
     scheduler.pool = work.Pool(Large, most_memory=1e9)

@@ -63,10 +63,11 @@ def wait_for(path, count=1):
 
 def wait_for_end(worker):
     for _ in range(3000):
-        if worker.exit_code() is not None:
+        _, exit_code = worker.receive()
+        if exit_code is not None:
             break
         time.sleep(0.02)
-    assert worker.exit_code() == 0
+    assert exit_code == 0
 
 
 def workers_of(folder):
@@ -106,15 +107,16 @@ def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
     worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
     for run in grid_lib.expand("grid.json", grid, str(tmp_path / "runs")):
         worker.send(run, str(tmp_path / "log"))
-    outcomes = []
-    while len(outcomes) < 2 and worker.exit_code() is None:
-        outcomes += [message["outcome"] for message in worker.receive()]
+    outcomes, exit_code = [], None
+    while len(outcomes) < 2 and exit_code is None:
+        messages, exit_code = worker.receive()
+        outcomes += [message["outcome"] for message in messages]
         time.sleep(0.02)
     assert outcomes == ["finished"] * 2
     with open(f"/proc/{worker._process.pid}/maps") as file:
         libraries = file.read()
     assert "sklearn" in libraries and "tensorflow" not in libraries
-    worker.close()
+    worker.end("close")
     wait_for_end(worker)
 
 
@@ -196,5 +198,5 @@ def test_after_a_signal_the_run_is_saved(tmp_path):
 def test_a_worker_without_orders_ends_with_its_input(tmp_path):
     """Before it has loaded TensorFlow, too."""
     worker = local.LocalWorker(0, 1, str(tmp_path / "log"), {})
-    worker.close()
+    worker.end("close")
     wait_for_end(worker)

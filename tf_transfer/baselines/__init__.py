@@ -1,1 +1,1 @@
-"""Models without an encoder, to set the others beside."""
+"""Baselines: no weight of an encoder trains."""

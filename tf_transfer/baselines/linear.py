@@ -37,25 +37,22 @@ class Linear:
         return features @ self.kernel + self.bias
 
 
-@dataclasses.dataclass(frozen=True)
-class Scale:
-    """Mean and deviation of each feature, float32 [width]."""
+def standardise(
+    features: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Standardised features, and the mean and deviation of each.
 
-    mean: np.ndarray
-    deviation: np.ndarray
+    A constant feature has the deviation 1.
 
-    @classmethod
-    def of(cls, features: np.ndarray) -> "Scale":
-        """Of float32 [examples, width]; of a constant one, deviation 1."""
-        deviation = features.std(axis=0)
-        return cls(
-            features.mean(axis=0),
-            np.where(deviation > 1e-6, deviation, 1).astype(np.float32),
-        )
+    Args:
+        features: float32 [examples, width].
 
-    def apply(self, features: np.ndarray) -> np.ndarray:
-        """Standardised features."""
-        return (features - self.mean) / self.deviation
+    Returns:
+        float32 [examples, width], [width] and [width].
+    """
+    mean, deviation = features.mean(axis=0), features.std(axis=0)
+    deviation = np.where(deviation > 1e-6, deviation, 1).astype(np.float32)
+    return (features - mean) / deviation, mean, deviation
 
 
 def fit(
@@ -68,15 +65,14 @@ def fit(
     """Fits a model.
 
     Args:
-        task: Says what it answers.
+        task: The task of the model.
         features: float32 [examples, width].
         labels: See `task.Examples`.
         strength: C of scikit-learn's: the larger, the less regularised; of
             ridge regression, 1 / alpha.
-        is_balanced: Whether each class weighs alike.
+        is_balanced: Whether all classes have the same weight.
     """
-    scale = Scale.of(features)
-    scaled = scale.apply(features)
+    scaled, mean, deviation = standardise(features)
     if task.kind == "score":
         coefficients, bias = _fit_ridge(scaled, labels, strength)
     elif task.kind == "labels":
@@ -90,10 +86,10 @@ def fit(
         coefficients, bias = _fit_classes(
             scaled, labels, len(task.labels or ()), strength, is_balanced
         )
-    kernel = (coefficients / scale.deviation).T
+    kernel = (coefficients / deviation).T
     return Linear(
         kernel.astype(np.float32, order="C"),  # as safetensors writes it
-        (bias - scale.mean @ kernel).astype(np.float32),
+        (bias - mean @ kernel).astype(np.float32),
     )
 
 
@@ -136,17 +132,33 @@ def _fit_classes(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(features, labels)
-    coefficients, bias = model.coef_, model.intercept_
+    return (
+        spread(model.coef_, classes, count, 0.0),
+        spread(model.intercept_, classes, count, NEVER),
+    )
+
+
+def spread(
+    rows: np.ndarray, classes: np.ndarray, count: int, missing: float
+) -> np.ndarray:
+    """A row for each of a task's labels, those not trained on included.
+
+    Args:
+        rows: Float of a model: [1, ...] of two classes, or [classes, ...].
+        classes: int [classes]. The labels that these are.
+        count: Labels of the task.
+        missing: Value of the rows of other labels.
+
+    Returns:
+        float [count, ...]; of two labels [1, ...].
+    """
     if count == 2:
-        return coefficients, bias
+        return rows
     if len(classes) == 2:
-        coefficients = np.concatenate([-coefficients, coefficients]) / 2
-        bias = np.concatenate([-bias, bias]) / 2
-    # A column for each of the task's labels, those not trained on included.
-    all_coefficients = np.zeros((count, width))
-    all_bias = np.full(count, NEVER)
-    all_coefficients[classes], all_bias[classes] = coefficients, bias
-    return all_coefficients, all_bias
+        rows = np.concatenate([-rows, rows]) / 2
+    spread_rows = np.full((count, *rows.shape[1:]), missing)
+    spread_rows[classes] = rows
+    return spread_rows
 
 
 def leave_one_out(
@@ -163,7 +175,7 @@ def leave_one_out(
     equation 7.64).
 
     Args:
-        task: Says what it answers.
+        task: The task of the model.
         features: float32 [examples, width].
         labels: See `task.Examples`.
         penalties: Of squared weights.
@@ -172,7 +184,7 @@ def leave_one_out(
         float64 [examples, units], for each penalty.
     """
     targets = _targets(task, labels)
-    scaled = Scale.of(features).apply(features)
+    scaled, _, _ = standardise(features)
     rows, width = scaled.shape
     if rows <= width:
         values, basis = np.linalg.eigh(scaled @ scaled.T)

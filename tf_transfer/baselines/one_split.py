@@ -1,7 +1,6 @@
 """A baseline on the splits of a task, as a run like any other."""
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,25 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tf_transfer.baselines import recording
 from tf_transfer.data import entities
 from tf_transfer.data import metrics
 from tf_transfer.data import splits
 from tf_transfer.data.task import Task
-from tf_transfer.training import tensorboard
-from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
     from tf_transfer.training import records
-
-
-@dataclasses.dataclass(frozen=True)
-class Processor:
-    """The devices that `RunDirectory.begin` records."""
-
-    names: tuple[str, ...] = ("/device:CPU:0",)
-    replicas: int = 1
-    workers: int = 1
 
 
 def run(
@@ -37,7 +26,7 @@ def run(
     examples: dict[str, dict[str, Any]],
     baseline: Any,
     inputs: dict[str, dict[str, Any]] | None = None,
-    devices: Any = Processor(),
+    devices: Any = recording.CPU,
     finish: Callable[[], dict[str, Any]] = dict,
     input_seconds: float = 0.0,
 ) -> dict[str, Any]:
@@ -49,14 +38,14 @@ def run(
         task: The task.
         examples: See `tasks.read_splits`.
         baseline: Has `fit` and `logits`, `chosen` and `parameters`.
-        inputs: What it reads of each split; None for the examples themselves.
-        devices: What it runs on; see `RunDirectory.begin`.
-        finish: Called once all is scored, to write what else the run keeps.
-            It returns what else `result.json` says.
-        input_seconds: That the inputs took, which count as training.
+        inputs: The inputs of each split; None for the examples themselves.
+        devices: See `RunDirectory.begin`.
+        finish: Called once all is scored, to write further files. It returns
+            further content of `result.json`.
+        input_seconds: Of making the inputs, which count as training.
 
     Returns:
-        What `result.json` says.
+        The content of `result.json`.
 
     Raises:
         UserError: No example is left to score.
@@ -65,12 +54,11 @@ def run(
     if not (examples["validation"] or examples["test"]):
         raise UserError(splits.NOTHING_SCORED)
     with contextlib.closing(directory):
-        train = examples["train"][""]
-        began = time.monotonic()
+        began = time.monotonic() - input_seconds
         baseline.fit(inputs["train"][""])
-        train_seconds = time.monotonic() - began + input_seconds
+        train_seconds = time.monotonic() - began
         sizes = {
-            "_".join(filter(None, (kind, name))): len(part)
+            join(kind, name): len(part)
             for kind, named in examples.items()
             for name, part in named.items()
         }
@@ -81,74 +69,47 @@ def run(
             sizes,
             {"tasks": {task.name: task.record}, "chosen": baseline.chosen},
         )
-        events = tensorboard.RunEvents(directory.path)
-        events.start(0, {"approach": settings.approach, "task": task.name})
-        scores: dict[str, dict[str, float] | None] = {}
+        scores: dict[str, recording.Scores] = {"validation": None, "test": None}
         arrays: dict[str, np.ndarray] = {}
-        for kind in ("validation", "test"):
-            scores[kind] = None
+        for kind in scores:
             for name, part in examples[kind].items():
-                prefix = f"{name}_" if name else ""
-                labels = labels_of(task, part)
                 logits = baseline.logits(inputs[kind][name])
                 measured = measure(task, part, logits)
-                for metric, value in measured.items():
-                    events.scalar(f"{kind}/{prefix}{metric}", value, 1)
-                scores[kind] = {
-                    **(scores[kind] or {}),
-                    **{prefix + metric: v for metric, v in measured.items()},
+                scores[kind] = (scores[kind] or {}) | {
+                    join(name, metric): v for metric, v in measured.items()
                 }
+                prefix = join(kind, name)
                 arrays |= {
-                    f"{kind}_{prefix}ids": part.ids,
-                    f"{kind}_{prefix}labels": labels,
-                    f"{kind}_{prefix}logits": logits,
+                    f"{prefix}_ids": part.ids,
+                    f"{prefix}_labels": labels_of(task, part),
+                    f"{prefix}_logits": logits,
                 }
                 if task.is_tagging:
                     tagged = entities.encode(part.tags, task.labels or ())
-                    arrays[f"{kind}_{prefix}starts"] = tagged.starts
-        seconds = time.monotonic() - began + input_seconds
-        line = {
-            "epoch": 1,
-            "phase": 1,
-            "phase_epoch": 1,
-            "task": None,
-            "train_loss": None,
-            **scores,
-            "train_seconds": train_seconds,
-            "eval_seconds": seconds - train_seconds,
-            "elapsed_seconds": train_seconds,
-            "examples_per_second": len(train) / max(train_seconds, 1e-9),
-            "peak_memory_bytes": machine.own_memory(),
-        }
-        directory.write_epochs([line])
-        directory.write_predictions(arrays)
-        result = {
-            "task": task.name,
-            "metric": task.metric,
-            "approach": settings.approach,
-            "trainable_layers": None,
-            "lr": None,
-            "batch_size": None,
-            "seed": settings.split_seed,
-            **scores,
-            "test_last": scores["test"],
-            "best_epoch": None,
-            "epochs_run": 1,
-            "stop_reason": "one held-out set",
-            "phases": [],
-            "train_seconds": train_seconds,
-            "seconds_per_epoch": train_seconds,
-            "prefix_seconds": None,
-            "prefix_build_seconds": None,
-            "trainable_parameters": baseline.parameters,
-            "total_parameters": baseline.parameters,
-            "warnings": splits.find_warnings(task, examples),
-            **finish(),
-        }
-        events.log_result(result, task.metric, 1)
-        events.close()
-        directory.end(result)
-        return result
+                    arrays[f"{prefix}_starts"] = tagged.starts
+        seconds = time.monotonic() - began - train_seconds
+        line = recording.make_line(
+            1, scores, sizes["train"], train_seconds, seconds, train_seconds
+        )
+        return recording.end(
+            settings,
+            directory,
+            task,
+            [line],
+            arrays,
+            **{
+                "seed": settings.split_seed,
+                "trainable_parameters": baseline.parameters,
+                "total_parameters": baseline.parameters,
+                "warnings": splits.find_warnings(task, examples),
+                **finish(),
+            },
+        )
+
+
+def join(*names: str) -> str:
+    """The name of a split or metric, such as `test_mismatched`."""
+    return "_".join(filter(None, names))
 
 
 def labels_of(task: Task, part: Any) -> np.ndarray:

@@ -159,20 +159,22 @@ class Reader:
         """
         columns = len(next(iter(parts.values())).texts)
         prefix = self._prefix(len(self._encoder.blocks), "pooled_blocks")
-        mapped: dict[str, dict[int, MappedStates]] = {n: {} for n in parts}
-        for texts_per_row in range(1, columns + 1):
-            stored = self._map(
+        stored = {
+            texts_per_row: self._map(
                 prefix,
                 {
                     name: self._encode(part, texts_per_row, name)
                     for name, part in parts.items()
                 },
             )
-            for name, states in stored.items():
-                mapped[name][texts_per_row] = states
+            for texts_per_row in range(1, columns + 1)
+        }
         return {
             name: PooledStates(
-                mapped[name], self._encoder.hidden, self._pooler, part.labels
+                {number: stored[number][name] for number in stored},
+                self._encoder.hidden,
+                self._pooler,
+                part.labels,
             )
             for name, part in parts.items()
         }

@@ -1,11 +1,11 @@
 """The probe: a convex model on pooled states of the frozen encoder.
 
-It says what an encoder knows of a task before any of it trains. Which states it
-reads is decided inside the training texts. The default is the mean of all
-tokens above the last block; of pairs the cosine of both texts' means.
-Other states take its place only where repeated cross-validation shows them
-better by a standard error of the paired difference: of few texts the highest
-of many scores is mostly noise.
+It measures what an encoder knows of a task before any weight trains. The
+training texts decide which states it reads. The default is the mean of all
+tokens above the last block; for pairs the cosine of both texts' means. Other
+states replace the default only if repeated cross-validation shows them better
+by a standard error of the paired difference: with few texts the highest of many
+scores is mostly noise.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ PENALTIES = (1.0, 10.0, 100.0, 1e3, 1e4)  # of the ridge regression that screens
 
 @dataclasses.dataclass(frozen=True)
 class States:
-    """Which states of the encoder a probe reads.
+    """The states of the encoder that a probe reads.
 
     Attributes:
         block: Above which they are taken; 0 for the embeddings.
@@ -63,7 +63,7 @@ class States:
 
 
 class Inputs(Protocol):
-    """What a probe asks of a split: labels and states of its examples.
+    """The labels and states of a split's examples.
 
     Attributes:
         labels: See `task.Examples`; of words, int64 [words].
@@ -430,7 +430,7 @@ def check(task: Task, labels: np.ndarray, texts: int, where: str) -> None:
 
 
 def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
-    """What makes the choice of states mean little, a sentence each."""
+    """Sentences about labels that make the choice of states unreliable."""
     if task.kind != "classes":
         return []
     counts = np.unique(labels, return_counts=True)[1]
@@ -444,7 +444,7 @@ def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
 
 
 def _in_parallel(function: Any, items: Sequence[Any]) -> list[Any]:
-    """What a function says of each item; threads share the arrays."""
+    """A function's results for all items; threads share the arrays."""
     return joblib.Parallel(n_jobs=-1, prefer="threads")(
         joblib.delayed(function)(item) for item in items
     )

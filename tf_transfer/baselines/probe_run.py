@@ -23,7 +23,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         experiment: `Experiment`, one whose settings ask for it, with one task.
 
     Returns:
-        The run directory, and what `result.json` says.
+        The run directory, and the content of `result.json`.
 
     Raises:
         UserError: Nothing can be learned from the labels, or the states find
@@ -48,7 +48,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
     )
     directory = experiment.find_run()
     parts = {
-        "_".join(filter(None, (kind, name))): part
+        one_split.join(kind, name): part
         for kind, named in examples.items()
         for name, part in named.items()
     }
@@ -70,7 +70,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         try:
             inputs: dict[str, Any] = {}
             if task.is_tagging:
-                # Of words every block takes too much: they are chosen on some.
+                # The words of every block take too much memory: some decide.
                 some = splits.draw_sample(
                     len(train), MOST_SENTENCES, settings.split_seed
                 )
@@ -89,10 +89,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         examples,
         baseline,
         {
-            kind: {
-                name: inputs["_".join(filter(None, (kind, name)))]
-                for name in named
-            }
+            kind: {name: inputs[one_split.join(kind, name)] for name in named}
             for kind, named in examples.items()
         },
         devices,

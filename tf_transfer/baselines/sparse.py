@@ -107,7 +107,7 @@ class Baseline:
         return self
 
     def logits(self, texts: Sequence[str] | np.ndarray) -> np.ndarray:
-        """float64 [texts, units]; one unit tells two labels apart."""
+        """float64 [texts, units]; one unit for two labels."""
         logits = self.classifier.decision_function(
             self.vectoriser.transform(texts)
         )

@@ -1,7 +1,7 @@
 """The TF-IDF baseline: words, or words and pairs of words, in a linear model.
 
-It does what users of scikit-learn try first: logistic regression, and ridge
-regression for a score. The regularisation and the range of n-grams are chosen
+Users of scikit-learn try it first: logistic regression, and ridge regression
+for a score. The regularisation and the range of n-grams are chosen
 by cross-validation within the training set. A pair's features are those of both
 texts, their product and their difference. For entities, each word gets its most
 frequent tag of the training set.
@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from tf_transfer.baselines import linear
 from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Sentences
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
 
 FOLDS = 3
-# The parameter of the model that says how little it is regularised.
+# The parameter that regularises each model, and the values tried.
 STRENGTHS = {
     "classes": ("C", (1.0, 10.0)),
     "labels": ("estimator__C", (1.0, 10.0)),
@@ -30,7 +31,6 @@ STRENGTHS = {
 NGRAMS = ((1, 1), (1, 2))
 MAX_ITERATIONS = 200
 MOST_SEARCHED = 20_000  # texts on which the settings are chosen
-NEVER = -1e4  # the logit of a label that no training text has
 SCORING = {
     "classes": "accuracy",
     "labels": "f1_micro",
@@ -39,7 +39,7 @@ SCORING = {
 
 
 class Words:
-    """TF-IDF of one or two columns; of two, how they differ, too.
+    """TF-IDF of one column, or of two columns and of their differences.
 
     Args:
         ngram_range: See `TfidfVectorizer`.
@@ -76,7 +76,7 @@ class Usual:
         seed: Of the folds.
 
     Attributes:
-        chosen: What the cross-validation has chosen, by name.
+        chosen: The settings that the cross-validation chose, by name.
     """
 
     def __init__(self, task: Task, seed: int = 0) -> None:
@@ -100,7 +100,7 @@ class Usual:
         rows = rows[:MOST_SEARCHED]
         name, values = STRENGTHS[self.task.kind]
         ngrams = NGRAMS[:1] if len(examples.texts) == 2 else NGRAMS
-        # Short steps of a solver: threads would but wait for each other.
+        # The steps of a solver are short: threads would wait for each other.
         with warnings.catch_warnings(), threadpoolctl.threadpool_limits(1):
             # Of a class with fewer rows than folds, and of a solver's limit.
             warnings.simplefilter("ignore", UserWarning)
@@ -142,12 +142,11 @@ class Usual:
         features = self.words.features(examples)
         if self.task.kind == "score":
             return self.model.predict(features)[:, None]
-        logits = self.model.decision_function(features)
+        rows = np.atleast_2d(self.model.decision_function(features).T)
         if self.task.kind == "classes":
-            return _for_labels(
-                logits, self.model.classes_, len(self.task.labels or ())
-            )
-        return logits[:, None] if logits.ndim == 1 else logits
+            count, classes = len(self.task.labels or ()), self.model.classes_
+            rows = linear.spread(rows, classes, count, linear.NEVER)
+        return np.ascontiguousarray(rows.T)
 
     @property
     def parameters(self) -> int:
@@ -219,29 +218,6 @@ class MostFrequentTags:
     def parameters(self) -> int:
         """Words that it knows."""
         return len(self._tag_of)
-
-
-def _for_labels(
-    logits: np.ndarray, classes: np.ndarray, labels: int
-) -> np.ndarray:
-    """A column for each of a task's labels, those not trained on included.
-
-    Args:
-        logits: float64 of a model: [examples] of two classes, or [examples,
-            classes].
-        classes: int [classes]. Which labels these are.
-        labels: of the task.
-
-    Returns:
-        float64 [examples, labels]; of two labels [examples, 1].
-    """
-    if labels == 2:
-        return logits[:, None]
-    if logits.ndim == 1:
-        logits = np.stack([-logits / 2, logits / 2], axis=1)
-    columns = np.full((len(logits), labels), NEVER)
-    columns[:, classes] = logits
-    return columns
 
 
 def make(task: Task, seed: int) -> Any:

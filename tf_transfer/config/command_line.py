@@ -15,6 +15,7 @@ from absl import flags
 from absl import logging
 
 from tf_transfer.config import help as help_lib
+from tf_transfer.utils import files
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
@@ -167,21 +168,16 @@ def import_tensorflow() -> None:
     # without its own units is one to oneDNN.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    sys.stderr.flush()
-    kept = os.dup(2)
     with tempfile.TemporaryFile() as notices:
-        os.dup2(notices.fileno(), 2)
         try:
-            importlib.import_module("keras_nlp")
-            tf = importlib.import_module("tensorflow")
-            tf.config.list_physical_devices()
+            with files.redirect_output(notices, [2]):
+                importlib.import_module("keras_nlp")
+                tf = importlib.import_module("tensorflow")
+                tf.config.list_physical_devices()
         except Exception:
             notices.seek(0)
-            os.write(kept, notices.read())
+            os.write(2, notices.read())
             raise
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
     if not flags.FLAGS["verbosity"].present:  # app.run has set it to INFO
         logging.set_verbosity(logging.WARNING)
 

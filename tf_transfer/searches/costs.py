@@ -1,21 +1,21 @@
-"""What a run of a search costs: known beforehand, corrected as measured."""
+"""The seconds of a search's runs: estimated first, corrected as measured."""
 
 import dataclasses
 import statistics
 from collections.abc import Mapping
 from collections.abc import Sequence
 
-# Seconds of a run beside its epochs: the first of an approach traces its
-# program. Both are soon replaced by what is measured.
+# Overhead of a run, in seconds: the first run of an approach traces its
+# program. Measured values soon replace both.
 FIRST_RUN_SECONDS = 8.0
 RUN_SECONDS = 2.0
 PASS_OVERHEAD_SECONDS = 1.0  # of the probe's pass: it traces one program
-FAR_CHEAPER = 0.1  # of an epoch's seconds: too little to tell a speed by
+FAR_CHEAPER = 0.1  # of an epoch's seconds: too few to measure a speed
 
 
 @dataclasses.dataclass(frozen=True)
 class Prior:
-    """What an approach costs, as far as counting operations tells.
+    """The cost of an approach, estimated by counting operations.
 
     Attributes:
         epoch_seconds: of training and evaluating, its feature cache built.
@@ -45,35 +45,37 @@ class Prior:
 
 
 def slowness(pass_seconds: float, counted: float) -> float:
-    """How many times longer than counted the encoder runs on this machine.
+    """How many times longer than estimated the encoder runs on this machine.
 
-    The peak speed of matrix products may say little: one that was counted with
+    The peak speed of matrix products may mislead: a run whose estimate used
     bfloat16 products of a new CPU took seven times as long.
 
     Args:
         pass_seconds: that the probe's pass took, tracing included.
-        counted: the seconds that it was to take.
+        counted: the estimated seconds of the pass.
 
     Returns:
         At least 1: training may be slower than a pass, so a fast pass does
-        not shorten what was counted.
+        not shorten the estimates.
     """
     return max(1.0, (pass_seconds - PASS_OVERHEAD_SECONDS) / max(counted, 1e-9))
 
 
 @dataclasses.dataclass
 class _Measured:
-    epochs: list[float] = dataclasses.field(default_factory=list)
+    """Seconds of epochs; the first epoch of each run or continuation apart."""
+
     first_epochs: list[float] = dataclasses.field(default_factory=list)
+    epochs: list[float] = dataclasses.field(default_factory=list)
 
 
 class Costs:
     """Predicts the seconds of runs.
 
-    An approach that has trained costs an epoch's median; one that has not, its
-    prior, corrected by what the measured approach nearest to it took: in
-    proportion, but where that one is far cheaper, by the difference alone. What
-    the head takes says nothing of how fast blocks are.
+    An epoch of a measured approach costs the median of its epochs. An epoch of
+    another approach costs its prior, corrected by the nearest measured
+    approach: in proportion, or by the difference alone if that approach is far
+    cheaper. The seconds of a head are no measure of the speed of blocks.
 
     Args:
         priors: of each approach, by its name, those that train least first.
@@ -81,11 +83,11 @@ class Costs:
 
     def __init__(self, priors: Mapping[str, Prior]) -> None:
         self.priors = dict(priors)
-        self._order = {name: index for index, name in enumerate(priors)}
         self._measured: dict[str, _Measured] = {}
-        self._built: dict[str, float] = {}  # caches, and what they were to cost
+        self._built: dict[str, float] = {}  # caches, and their priors
         self._paid: list[tuple[float, float]] = []  # (measured, prior)
-        self._beside: dict[bool, list[float]] = {True: [], False: []}
+        # By whether it was the first run of its approach.
+        self._overhead: dict[bool, list[float]] = {True: [], False: []}
 
     def tell(
         self,
@@ -94,7 +96,7 @@ class Costs:
         build_seconds: float = 0.0,
         seconds: float | None = None,
     ) -> None:
-        """Takes what a run, or its continuation, took.
+        """Takes the seconds of a run, or of its continuation.
 
         Args:
             approach: its name.
@@ -110,37 +112,31 @@ class Costs:
             self._built |= self.builds(approach)
             if build_seconds:  # else it was there before
                 self._paid.append((build_seconds, expected))
-        if not epoch_seconds:
-            return
-        known.first_epochs.append(epoch_seconds[0])
+        known.first_epochs += epoch_seconds[:1]
         known.epochs += epoch_seconds[1:]
-        if seconds is not None:
+        if epoch_seconds and seconds is not None:
             trained = len(epoch_seconds) * self.epoch_seconds(approach)
-            beside = max(seconds - trained - build_seconds, 0.0)
-            self._beside[is_first].append(beside)
+            overhead = max(seconds - trained - build_seconds, 0.0)
+            self._overhead[is_first].append(overhead)
 
     def has_measured(self, approach: str) -> bool:
         """Whether a run of the approach has trained an epoch."""
-        known = self._measured.get(approach)
-        return known is not None and bool(known.first_epochs)
+        return bool(self._measured.get(approach, _Measured()).first_epochs)
 
     def epoch_seconds(self, approach: str) -> float:
         """Seconds of an epoch, with its evaluation."""
-        known = self._measured.get(approach)
-        if known is not None and known.epochs:
+        known = self._measured.get(approach, _Measured())
+        if known.epochs:
             return statistics.median(known.epochs)
-        if known is not None and known.first_epochs:
+        if known.first_epochs:
             return min(known.first_epochs)
-        return self._corrected(approach)
-
-    def _corrected(self, approach: str) -> float:
-        """The prior of an epoch, corrected by the nearest measured approach."""
-        expected = self.priors[approach].epoch_seconds
-        measured = [name for name in self.priors if self.has_measured(name)]
+        # The prior, corrected by the nearest measured approach.
+        expected, order = self.priors[approach].epoch_seconds, [*self.priors]
+        measured = [name for name in order if self.has_measured(name)]
         if not measured:
             return expected
-        position = self._order[approach]
-        nearest = min(measured, key=lambda n: abs(self._order[n] - position))
+        position = order.index(approach)
+        nearest = min(measured, key=lambda n: abs(order.index(n) - position))
         seconds = self.epoch_seconds(nearest)
         prior = self.priors[nearest].epoch_seconds
         if prior >= FAR_CHEAPER * expected:
@@ -182,18 +178,16 @@ class Costs:
         ]
         return prior.build_seconds - max(stored, default=0.0)
 
-    def beside_seconds(self, approach: str) -> float:
-        """Seconds of a run beside its epochs and its feature cache."""
+    def overhead_seconds(self, approach: str) -> float:
+        """Seconds of a run apart from its epochs and its feature cache."""
         is_first = not self.has_measured(approach)
-        known = self._beside[is_first]
-        if known:
-            return statistics.median(known)
-        return FIRST_RUN_SECONDS if is_first else RUN_SECONDS
+        usual = FIRST_RUN_SECONDS if is_first else RUN_SECONDS
+        return statistics.median(self._overhead[is_first] or [usual])
 
     def seconds(self, approach: str, epochs: int) -> float:
-        """Seconds of a run, or of its continuation, by so many epochs."""
+        """Seconds of a run, or of its continuation, by this many epochs."""
         return (
-            self.beside_seconds(approach)
+            self.overhead_seconds(approach)
             + self.build_seconds(approach)
             + epochs * self.epoch_seconds(approach)
         )

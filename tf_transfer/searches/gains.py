@@ -1,4 +1,4 @@
-"""What score a run may be expected to reach: a Gaussian process.
+"""The score that a run is expected to reach: a Gaussian process.
 
 The best validation score of a setting within its first epochs, in points, is
 
@@ -8,17 +8,17 @@ The best validation score of a setting within its first epochs, in points, is
 d = 1 - 2^-depth goes from 0 (the head alone) towards 1: each doubling of the
 trained blocks brings half of what the one before it brought. early is 1 for the
 first EARLY_UPDATES of the weights, and then falls with one over the updates;
-what trains more begins more slowly. f and h are Gaussian processes of depth,
+more trained blocks begin more slowly. f and h are Gaussian processes of depth,
 rate and variant with the squared exponential kernel, of lengths LENGTHS:
 doubling the trained blocks, and one step of the rate (counted from the
 approach's usual one); approaches that differ in something else (pooling,
-length, batch) correlate by SAME. So what few updates bring says little of what
-more will. RISE, RATE_LOSS and EARLY_LOSS are what is usual; t and g, by which
-this task differs, are normal around zero. m is the mean of what was seen, and
-the scale of f, h, t and g its deviation, with PRIOR_COUNT made-up observations.
-Scores that are more than WORST below the best count as that: how far a diverged
-run fell says nothing of the others. Nothing is fitted, so the same records give
-the same answer.
+length, batch) correlate by SAME. So scores after few updates predict little of
+scores after more updates. RISE, RATE_LOSS and EARLY_LOSS are usual values; t
+and g, the differences of this task, are normal around zero. m is the mean of
+the observed scores. The scale of f, h, t and g is their deviation, with
+PRIOR_COUNT made-up observations. Scores more than WORST below the best count as
+WORST below: how far a diverged run fell is no evidence about other runs.
+Nothing is fitted, so the same records give the same answer.
 
 The expected gain of a run is E[max(0, score - best)] under that normal, where
 `best` is the highest mean among the runs there are, or the best baseline if it
@@ -71,10 +71,10 @@ class Point:
 
 
 class Expectation:
-    """Expected scores, given those seen.
+    """Expected scores, given the observed scores.
 
     Args:
-        points: of what was seen.
+        points: of the observed scores.
         scores: in points.
         noise: standard deviation of a score from one seed to the next, in
             points.
@@ -155,7 +155,7 @@ class Expectation:
 
 
 def _prior_means(points: Sequence[Point]) -> np.ndarray:
-    """What is usual of the points, but for m of the equation above."""
+    """The usual scores at the points, apart from m of the equation above."""
     return np.array(
         [
             RISE * p.rise

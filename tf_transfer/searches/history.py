@@ -1,12 +1,13 @@
-"""What a search has done, and when: `OUT/.search/search.json`.
+"""The runs of a search, and their times: `OUT/.search/search.json`.
 
-The scores are in the run directories alone. This file says whose search it is,
-how many seconds it has taken over all starts, when each run was done, and what
-was counted beforehand.
+The scores are in the run directories alone. This file has the key of the
+search, its seconds over all starts, the times of each run, and the estimated
+costs.
 """
 
 import dataclasses
 import os
+import pathlib
 import shutil
 import threading
 import time
@@ -55,15 +56,15 @@ SHAPE = {
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A run, or its continuation, that a search has done.
+    """A finished run of a search, or its continuation.
 
     Attributes:
         approach, rate, seed, linear_epochs: see `space.Choice`.
         epochs: that the run had afterwards.
         began, ended: seconds of the search, over all its starts.
         path: of the run directory, below `--out`.
-        epoch_seconds, build_seconds: of what was new of it; see `Costs.tell`.
-            The run directory may say others later: scoring the test counts.
+        epoch_seconds, build_seconds: of its new epochs; see `Costs.tell`. The
+            run directory may have other seconds later: scoring the test counts.
     """
 
     approach: str
@@ -88,20 +89,21 @@ class History:
 
     Args:
         out: root of the run directories.
-        key: what makes the search this search.
+        key: the settings and identities that distinguish the search.
 
     Attributes:
         spent: seconds, over all starts.
         blocks: of the encoder, where they are known.
-        priors: what approaches were to cost, by name, as far as was counted.
+        priors: estimated costs of approaches, by name.
         steps: in the order of their ends.
-        ended: what was asked for when nothing was left to do.
+        ended: the budget and space when nothing was left to do.
 
     Raises:
         UserError: `out` has another search, or its file is damaged.
     """
 
     def __init__(self, out: str, key: dict[str, Any]) -> None:
+        self.out = out
         self.folder = os.path.join(out, FOLDER)
         self.path = os.path.join(self.folder, "search.json")
         self.key = key
@@ -117,7 +119,7 @@ class History:
             return
         except json_files.Damaged as error:
             raise UserError(
-                f"{error}\nRemove the file: the runs stay, and are found again."
+                f"{error}\nRemove the file: the search finds its runs again."
             ) from None
         differing = sorted(
             name
@@ -154,21 +156,21 @@ class History:
                 },
             )
 
-    # === What a run was before it goes on ===
+    # === Backups of runs that are extended ===
     #
-    # A finished run that goes on has no result until it is finished again. What
-    # it was is kept meanwhile, as links: they cost nothing, since all its files
-    # are written anew and renamed.
+    # A finished run that is extended has no result until it is finished again.
+    # Its backup are links: they cost nothing, since a run writes all its files
+    # anew and renames them.
 
-    def keep(self, run_path: str) -> None:
-        """Keeps what a finished run is.
+    def back_up(self, run_path: str) -> None:
+        """Backs up a finished run.
 
         Args:
             run_path: of its directory.
         """
-        kept = self._kept(run_path)
+        backup = self._backup(run_path)
         partial = os.path.join(self.folder, "partial")
-        for folder in (kept, partial):
+        for folder in (backup, partial):
             shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(
             run_path,
@@ -176,34 +178,29 @@ class History:
             copy_function=_link,
             ignore=shutil.ignore_patterns(".lock"),
         )
-        os.makedirs(os.path.dirname(kept), exist_ok=True)
-        os.rename(partial, kept)
+        os.makedirs(os.path.dirname(backup), exist_ok=True)
+        os.rename(partial, backup)
 
-    def _kept(self, run_path: str) -> str:
-        path = os.path.relpath(run_path, os.path.dirname(self.folder))
+    def _backup(self, run_path: str) -> str:
+        path = os.path.relpath(run_path, self.out)
         return os.path.join(self.folder, "kept", path)
 
-    def let_go(self, run_path: str) -> None:
-        """Forgets what a run was: it is finished again."""
-        shutil.rmtree(self._kept(run_path), ignore_errors=True)
+    def discard_backup(self, run_path: str) -> None:
+        """Removes the backup of a run: the run is finished again."""
+        shutil.rmtree(self._backup(run_path), ignore_errors=True)
 
-    def bring_back(self) -> None:
-        """Makes every run that was stopped while it went on what it was."""
+    def restore_all(self) -> None:
+        """Restores finished runs that were stopped while being extended."""
         root = os.path.join(self.folder, "kept")
-        for kept, folders, names in list(os.walk(root)):
-            if "result.json" not in names:
-                continue
-            folders.clear()
-            path = os.path.join(
-                os.path.dirname(self.folder), os.path.relpath(kept, root)
-            )
-            self.bring_back_run(path)
+        for result in list(pathlib.Path(root).rglob("result.json")):
+            path = result.parent.relative_to(root)
+            self.restore(os.path.join(self.out, path))
         shutil.rmtree(root, ignore_errors=True)
 
-    def bring_back_run(self, run_path: str) -> None:
-        """Makes a run what it was, where it went on and has no result."""
-        kept = self._kept(run_path)
-        if not os.path.isdir(kept):
+    def restore(self, run_path: str) -> None:
+        """Restores a run that has a backup and no result."""
+        backup = self._backup(run_path)
+        if not os.path.isdir(backup):
             return
         _wait_for(run_path)
         if not os.path.isfile(os.path.join(run_path, "result.json")):
@@ -211,9 +208,9 @@ class History:
             shutil.rmtree(old, ignore_errors=True)
             if os.path.isdir(run_path):
                 os.rename(run_path, old)
-            os.rename(kept, run_path)
+            os.rename(backup, run_path)
             shutil.rmtree(old, ignore_errors=True)
-        shutil.rmtree(kept, ignore_errors=True)
+        self.discard_backup(run_path)
 
 
 def _link(source: str, target: str) -> None:

@@ -1,4 +1,4 @@
-"""What a search does next, and what it has found: a pure function of results.
+"""Decides the next run of a search: a pure function of results.
 
     planner = Planner(space, costs, options, noise, floor)
     while (action := planner.next(seconds_left)) is not None:
@@ -6,18 +6,18 @@
         planner.tell(action.choice, scores, epoch_seconds, ...)
 
 A run trains at a constant rate up to a rung, 1, 2, 4, ... epochs, and may be
-continued to a later one. The first run is what anyone would do: the usual one
-of the approach with the most trained blocks for which there is time. Everything
-is trained so as soon as it fits. Any other run, or continuation, is the one
-with the highest expected gain per second (`gains`, `costs`), at the rung that
-pays most; it goes as far towards that as half of the time left allows. What
-would not end in time is not begun.
+continued to a later rung. The first run has the usual rate and epochs, for the
+approach with the most trained blocks that fits into the time. Training
+everything this way comes as soon as it fits. Any other run, or continuation, is
+the one with the highest expected gain per second (`gains`, `costs`), at the
+rung with the highest gain per second. A step towards that rung takes half of
+the time left at most. A run that would not end in time is not begun.
 
-A share of the budget, CONFIRM_SHARE at most, is kept for the end, unless more
-than the noise of a score may still be gained: the best run is trained again
-with a rate that falls to zero, and the best run of each of the FINALISTS
-approaches with other seeds, where they are close. Scores are of validation: the
-planner knows no others.
+A share of the budget, CONFIRM_SHARE at most, is reserved for the end, unless
+the expected gain exceeds the noise of a score: the best run is trained again
+with a rate that falls to zero, and the best runs of the first FINALISTS
+approaches are trained with other seeds, if their scores are close. All scores
+are on validation.
 """
 
 import collections
@@ -31,19 +31,20 @@ from tf_transfer.searches import gains
 from tf_transfer.searches.costs import Costs
 from tf_transfer.searches.space import Approach
 from tf_transfer.searches.space import Choice
+from tf_transfer.searches.space import EVERYTHING
 
-EVERYTHING = "fine_tuning"
 CONFIRM_SHARE = 0.2  # of the budget, at most
 FINALISTS = 3
-CLOSE = 3.0  # times the noise: what is further away no seed brings back
+CLOSE = 3.0  # times the noise: other seeds do not make up a larger difference
 MOST_SEEDS = 5
-# A second counts for less while there is much time: otherwise what gains a
-# little in no time would always come before what gains much.
+# A second counts for less while there is much time: otherwise a run with a
+# small gain in no time would always come before a run with a large gain.
 LEISURE = 0.2  # of the time left
 AT_ONCE = 0.5  # of the time left, that a step past one rung may take
-BUILD_SHARE = 0.3  # of a feature cache's seconds: it serves later runs, too
-LEAST_GAIN = 0.03  # points; what gains less is not tried before the end
-# What a prediction may be wrong by, before and after an approach was measured.
+BUILD_SHARE = 0.3  # of a feature cache's seconds: later runs use it as well
+LEAST_GAIN = 0.03  # points; a run that gains less is not tried before the end
+# Factors for the error of a prediction, before and after an approach was
+# measured.
 MARGIN_UNMEASURED, MARGIN = 1.3, 1.1
 
 
@@ -56,7 +57,7 @@ class Options:
         max_epochs: of a run.
         usual_epochs: of a run of `tf_transfer.train` on these texts.
         own_share: of a setting's own mean in its expected score on new texts;
-            the rest is what all runs say of it.
+            the rest is the share of the score that all runs predict.
         floor_margin: times the noise by which training has to beat the best
             baseline to be the answer. docs/search.md judges both.
     """
@@ -74,9 +75,9 @@ class Action:
 
     Attributes:
         choice: the run.
-        epochs: that it has in the end, those it has already among them.
-        seconds: that it is to take.
-        gain: expected, in points; None of what only confirms.
+        epochs: of the run in the end, finished epochs included.
+        seconds: of the action, predicted.
+        gain: expected, in points; None for a confirmation.
         aim: epochs at which the gain is expected; this is the step towards it.
     """
 
@@ -88,14 +89,14 @@ class Action:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-    """A setting, and what its runs score on validation.
+class ScoredSetting:
+    """A setting, and the scores of its runs on validation.
 
     Attributes:
         choice: of its first seed.
         scores: best of each seed's epochs, in points, by seed.
         epochs: of the longest of its runs.
-        expected: on new texts, in points; see `Planner.found`.
+        expected: on new texts, in points; see `Planner.rank_settings`.
     """
 
     choice: Choice
@@ -104,8 +105,8 @@ class Found:
     expected: float
 
     @property
-    def score(self) -> float:
-        """The mean over seeds."""
+    def mean(self) -> float:
+        """The score, over all seeds."""
         return sum(self.scores) / len(self.scores)
 
 
@@ -114,11 +115,11 @@ class Planner:
 
     Args:
         space: the approaches, those that train least first.
-        costs: predicts seconds; it is told what was measured.
+        costs: predicts seconds, from measured seconds.
         options: bounds.
         noise: standard deviation of a score from one seed to the next, in
             points; see `noise_of`.
-        floor: what the best of the models that train nothing scores, in points.
+        floor: score of the best baseline, in points.
 
     Attributes:
         curves: validation scores by epoch, in points, of each run.
@@ -150,7 +151,7 @@ class Planner:
         build_seconds: float = 0.0,
         seconds: float | None = None,
     ) -> None:
-        """Takes what a run has come to.
+        """Takes the scores of a run, and its seconds.
 
         Args:
             choice: the run.
@@ -173,19 +174,20 @@ class Planner:
         """Whether a run of an approach has failed."""
         return any(choice.approach == approach for choice in self._failed)
 
-    def found(self) -> list[Found]:
+    def rank_settings(self) -> list[ScoredSetting]:
         """All settings that have run, the best first.
 
-        The highest of many scores is mostly lucky. So what a setting is
-        expected to score on new texts lies between its own mean over seeds and
-        what all runs say of it (`gains`). One standard error is taken off, so
-        that one lucky run does not win against the mean of several.
+        The highest of many scores is mostly luck. So the expected score of a
+        setting on new texts lies between its own mean over seeds and the score
+        that all runs predict for it (`gains`). The rank is by the expected
+        score minus one standard error: one lucky run does not win against the
+        mean of several.
         """
         expectation = self._expectation()
         groups: dict[Choice, dict[Choice, tuple[float, ...]]] = {}
         for choice, curve in self.curves.items():
             groups.setdefault(choice.setting, {})[choice] = curve
-        found = []
+        settings = []
         for setting, runs in groups.items():
             scores = tuple(max(runs[choice]) for choice in sorted(runs))
             epochs = max(map(len, runs.values()))
@@ -193,65 +195,70 @@ class Planner:
             own = sum(scores) / len(scores)
             share = self.options.own_share
             expected = share * own + (1 - share) * float(means[0])
-            found.append(Found(setting, scores, epochs, expected))
+            settings.append(ScoredSetting(setting, scores, epochs, expected))
 
-        def rank(one: Found) -> tuple[float, float]:
+        def rank(one: ScoredSetting) -> tuple[float, float]:
             sure = one.expected - self.noise / math.sqrt(len(one.scores))
             return -sure, self.costs.epoch_seconds(one.choice.approach)
 
-        return sorted(found, key=rank)
+        return sorted(settings, key=rank)
 
-    def beats_floor(self, one: Found) -> bool:
+    def beats_floor(self, setting: ScoredSetting) -> bool:
         """Whether a setting is expected to score more than the floor.
 
-        It was chosen among many, and the floor was not: it has to be better by
-        the noise of a score.
+        The setting was chosen among many, and the floor was not. So the setting
+        has to be better by the noise of a score.
         """
         margin = self.options.floor_margin * self.noise
-        return one.expected > self.floor + margin
+        return setting.expected > self.floor + margin
 
-    def best_of_approaches(self) -> list[Found]:
+    def best_of_approaches(self) -> list[ScoredSetting]:
         """The best setting of each approach, the best first."""
-        best: dict[str, Found] = {}
-        for one in self.found():
-            best.setdefault(one.choice.approach, one)
+        best: dict[str, ScoredSetting] = {}
+        for setting in self.rank_settings():
+            best.setdefault(setting.choice.approach, setting)
         return list(best.values())
+
+    def best_seed(self, setting: ScoredSetting) -> Choice:
+        """The run of a setting whose validation score is highest."""
+        seeds = [c for c in self.curves if c.setting == setting.choice]
+        return max(sorted(seeds), key=lambda choice: max(self.curves[choice]))
+
+    def rate_of(self, choice: Choice) -> float:
+        """The learning rate of a run."""
+        return self.space[choice.approach].rates[choice.rate]
 
     # === What is next ===
 
     def next(
         self, seconds_left: float, busy: Collection[Choice] = ()
     ) -> Action | None:
-        """What to do next; None where nothing fits, or is worth it.
+        """The next action; None if nothing fits, or is worth its time.
 
         Args:
             seconds_left: until the answer must be there.
-            busy: runs that go on now.
+            busy: runs of other workers.
         """
         usual = self._usual(seconds_left, busy)
         if usual is not None:
             return usual
-        left = seconds_left - self._kept_for_the_end()
+        left = seconds_left - self._reserved_seconds()
         for action in self.explorations(max(left, 0.0), busy):
             gain = action.gain or 0.0
-            if gain < LEAST_GAIN:
-                continue
-            # To confirm is worth less than what seeds do not hide.
+            # A gain above the noise may use the time reserved for the end.
             room = seconds_left if gain > self.noise else left
-            fitting = self._fit(action, room)
-            if fitting is not None:
+            if gain >= LEAST_GAIN and (fitting := self._fit(action, room)):
                 return fitting
         for action in self._confirmations():
-            if action.choice in busy or action.choice in self._failed:
-                continue
-            if self._takes(action) <= seconds_left:
+            is_open = action.choice not in (*busy, *self._failed)
+            if is_open and self._takes(action) <= seconds_left:
                 return action
         return None
 
     def _usual(
         self, seconds_left: float, busy: Collection[Choice]
     ) -> Action | None:
-        """What anyone would do: train at the usual rate as much as fits.
+        """The usual run: as many blocks as fit, at the usual rate.
 
         The first run is that of the approach with the most trained blocks for
         which there is time. Everything is trained as soon as it fits.
@@ -282,7 +289,7 @@ class Planner:
 
         Args:
             left: seconds that there are for them.
-            busy: runs that go on now.
+            busy: runs of other workers.
         """
         expected = self._expectation()
         being_built = {
@@ -291,16 +298,17 @@ class Planner:
             if self.costs.build_seconds(choice.approach)
             for cache in self.costs.builds(choice.approach)
         }
-        ranked = []
-        for approach in self.space.values():
-            if self.costs.priors[approach.name].cache in being_built:
-                continue  # another run builds what it would read
-            for choice in self._open_choices(approach):
-                if choice not in busy and choice not in self._failed:
-                    ranked.append(self._weigh(choice, expected, left))
-        ranked = [pair for pair in ranked if pair[1] is not None]
+        ranked = [
+            self._weigh(choice, expected, left)
+            for approach in self.space.values()
+            # Another run builds the cache that it would read.
+            if self.costs.priors[approach.name].cache not in being_built
+            for choice in approach.choices
+            if choice not in (*busy, *self._failed)
+            and len(self.curves.get(choice, ())) < self.options.max_epochs
+        ]
         ranked.sort(key=lambda pair: -pair[0])
-        return [action for _, action in ranked if action is not None]
+        return [action for _, action in ranked]
 
     def _expectation(self) -> gains.Expectation:
         points, scores = [], []
@@ -322,34 +330,21 @@ class Planner:
         )
 
     def _rungs(self, most: int) -> list[int]:
-        rungs = [1]
-        while 2 * rungs[-1] <= most:
-            rungs.append(2 * rungs[-1])
-        return rungs
-
-    def _open_choices(self, approach: Approach) -> Iterator[Choice]:
-        """The runs of an approach that can be begun or continued."""
-        for rate in range(len(approach.rates)):
-            choice = Choice(approach.name, rate)
-            if len(self.curves.get(choice, ())) < self.options.max_epochs:
-                yield choice
+        return [2**power for power in range(most.bit_length())]
 
     def _weigh(
         self, choice: Choice, expected: gains.Expectation, left: float
-    ) -> tuple[float, Action | None]:
+    ) -> tuple[float, Action]:
         """Gain per second of a run's best rung, and the step towards it."""
         name = choice.approach
         done = len(self.curves.get(choice, ()))
         most = self.options.max_epochs
-        rungs = [r for r in {*self._rungs(most), most} if r > done]
-        if not rungs:
-            return 0.0, None
-        rungs.sort()
+        rungs = sorted(r for r in {*self._rungs(most), most} if r > done)
         costs = [self.costs.seconds(name, r - done) for r in rungs]
         spared = (1 - BUILD_SHARE) * self.costs.build_seconds(name)
         counted = [cost - spared + LEISURE * left for cost in costs]
         rises = expected.gains([self._point(choice, r) for r in rungs])
-        # What there is no time for is not what a run is worth.
+        # Epochs for which there is no time add nothing to a run's worth.
         room = left if left > costs[0] else math.inf
         value, gain, aim = max(
             (float(rise) / count, float(rise), rung)
@@ -364,9 +359,9 @@ class Planner:
         return value, Action(choice, step, seconds, gain, aim)
 
     def _takes(self, action: Action) -> float:
-        """Seconds of an action, with what they may be wrong by.
+        """Seconds of an action, with a margin for the error of the prediction.
 
-        Before anything has run there is nothing to lose: no margin is kept.
+        The first run has no margin: there is no result to lose.
         """
         if not self.curves:
             return action.seconds
@@ -375,11 +370,9 @@ class Planner:
 
     def _fit(self, action: Action, left: float) -> Action | None:
         """The action, by as many epochs as there is time for."""
-        if self._takes(action) <= left:
-            return action
         name, choice = action.choice.approach, action.choice
         done = len(self.curves.get(choice, ()))
-        for epochs in range(action.epochs - 1, done, -1):
+        for epochs in range(action.epochs, done, -1):
             seconds = self.costs.seconds(name, epochs - done)
             shorter = dataclasses.replace(
                 action, epochs=epochs, seconds=seconds
@@ -391,15 +384,21 @@ class Planner:
     # === The end ===
 
     def _confirmations(self) -> Iterator[Action]:
-        """What makes the answer better or surer, in this order."""
-        found = self.found()
-        if not found:
+        """Runs that improve the answer, then runs that confirm it."""
+        settings = self.rank_settings()
+        if not settings:
             return
-        yield from self._linear(found[0])
+        best = settings[0]
+        if not best.choice.linear_epochs and not any(
+            known.linear_epochs and known.approach == best.choice.approach
+            for known in (*self.curves, *self._failed)
+        ):
+            choice = dataclasses.replace(best.choice, linear_epochs=best.epochs)
+            yield self._again(choice, best.epochs, 0)
         finalists = [
             one
             for one in self.best_of_approaches()[:FINALISTS]
-            if one.score > found[0].score - CLOSE * self.noise
+            if one.mean > best.mean - CLOSE * self.noise
         ]
         for seed in range(1, MOST_SEEDS):
             for one in finalists:
@@ -408,25 +407,13 @@ class Planner:
                 if done < one.epochs:
                     yield self._again(choice, one.epochs, done)
 
-    def _linear(self, best: Found) -> Iterator[Action]:
-        if best.choice.linear_epochs:
-            return
-        epochs = best.epochs
-        choice = dataclasses.replace(best.choice, linear_epochs=epochs)
-        has_one = any(
-            known.linear_epochs and known.approach == choice.approach
-            for known in (*self.curves, *self._failed)
-        )
-        if not has_one:
-            yield self._again(choice, epochs, 0)
-
     def _again(self, choice: Choice, epochs: int, done: int) -> Action:
         seconds = self.costs.seconds(choice.approach, epochs - done)
         return Action(choice, epochs, seconds)
 
-    def _kept_for_the_end(self) -> float:
+    def _reserved_seconds(self) -> float:
         """Seconds that are not for exploring."""
-        most, kept = CONFIRM_SHARE * self.options.budget, 0.0
+        most, reserved = CONFIRM_SHARE * self.options.budget, 0.0
         done = collections.Counter(
             choice.approach
             for choice in self.curves
@@ -438,24 +425,24 @@ class Planner:
         for action in self._confirmations():
             if action.choice in self._failed:
                 continue
-            if action.choice.seed > 2 or kept + self._takes(action) > most:
+            if action.choice.seed > 2 or reserved + self._takes(action) > most:
                 break
-            kept += self._takes(action)
-        return kept
+            reserved += self._takes(action)
+        return reserved
 
     def least_seconds(self) -> tuple[str, float]:
-        """The approach with the cheapest epoch, and what a run of it takes."""
+        """The approach with the cheapest epoch, and the seconds of its run."""
         name = min(self.space, key=lambda name: self.costs.seconds(name, 1))
         return name, self.costs.seconds(name, 1)
 
 
 def noise_of(examples: int) -> float:
-    """How far a score may be from what it would be, in points.
+    """The noise of a score on validation, in points.
 
-    Half the standard error of an accuracy of 0.7 on so many examples: runs are
-    compared on the same examples, which they answer alike for the most part.
+    It is half the standard error of an accuracy of 0.7: runs are compared on
+    the same examples, and mostly give the same answers.
 
     Args:
-        examples: that validate.
+        examples: of the validation set.
     """
     return max(0.25, 50 * math.sqrt(0.7 * 0.3 / max(examples, 1)))

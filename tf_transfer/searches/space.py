@@ -1,4 +1,4 @@
-"""What a search may try: approaches, each with its rates."""
+"""The space of a search: approaches, each with its rates."""
 
 import dataclasses
 import itertools
@@ -7,18 +7,18 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
-# Rates are 1, 2 and 5 times a power of ten: so many below and above the usual
-# one of an approach.
+# Rates are 1, 2 and 5 times a power of ten: this many below and above the usual
+# rate of an approach.
 STEPS = (1.0, 2.0, 5.0)
-RATES_BESIDE = 2
+RATES_AROUND = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Approach:
-    """What trains, and every other setting that a search varies but the rate.
+    """The trained blocks, and every other setting of a search but the rate.
 
     Attributes:
-        name: as answers call it, such as `last_2`.
+        name: in answers, such as `last_2`.
         flags: of its runs, such as `(("trainable_layers", "2"),)`.
         depth: how much trains, on the scale of the expected gain: doubling the
             trained blocks is one step.
@@ -37,10 +37,15 @@ class Approach:
         """Index of the usual rate."""
         return len(self.rates) // 2
 
+    @property
+    def choices(self) -> list["Choice"]:
+        """Its runs with the first seed and a constant rate."""
+        return [Choice(self.name, rate) for rate in range(len(self.rates))]
+
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Choice:
-    """A run of a search, but for how long it trains.
+    """A run of a search, apart from its number of epochs.
 
     Attributes:
         approach: its name.
@@ -66,13 +71,8 @@ def count_epochs(number: int) -> str:
     return "1 epoch" if number == 1 else f"{number} epochs"
 
 
-def rates_around(usual: float, beside: int = RATES_BESIDE) -> tuple[float, ...]:
-    """Rates 1, 2 and 5 times a power of ten around the usual one.
-
-    Args:
-        usual: the rate in the middle.
-        beside: how many there are on each side.
-    """
+def rates_around(usual: float) -> tuple[float, ...]:
+    """Rates 1, 2 and 5 times a power of ten around the usual one."""
     ladder = [
         float(f"{step:g}e{exponent}")
         for exponent in range(-9, 2)
@@ -81,22 +81,19 @@ def rates_around(usual: float, beside: int = RATES_BESIDE) -> tuple[float, ...]:
     middle = min(
         range(len(ladder)), key=lambda i: abs(math.log(ladder[i] / usual))
     )
-    return tuple(ladder[middle - beside : middle + beside + 1])
+    return tuple(ladder[middle - RATES_AROUND : middle + RATES_AROUND + 1])
 
 
 def numbers_of_blocks(blocks: int) -> list[str]:
     """0, 1, 2, 4, ... below an encoder's blocks, and `all`."""
-    numbers = [0]
-    number = 1
-    while number < blocks:
-        numbers.append(number)
-        number *= 2
-    return [*map(str, numbers), "all"]
+    powers = range((blocks - 1).bit_length())
+    return ["0", *(str(2**power) for power in powers), "all"]
 
 
-NAMES = {"all": "fine_tuning", "head": "head"}  # others are last_k
-# On the scale of trained blocks: an output layer alone, and beside all blocks
-# the embeddings.
+EVERYTHING = "fine_tuning"
+NAMES = {"all": EVERYTHING, "head": "head"}  # others are last_k
+# On the scale of trained blocks: an output layer alone, and the embeddings in
+# addition to all blocks.
 DEPTH_OF_HEAD, DEPTH_OF_EMBEDDINGS = -0.5, 0.5
 
 
@@ -122,8 +119,7 @@ def make_space(
         layers: what `--trainable_layers` may be.
         blocks: of the encoder.
         usual_rate: function from one of `layers` and values of the further
-            flags to the rate that is usual for them; None where they do not go
-            together.
+            flags to their usual rate; None for a combination that is invalid.
         varied: values of further flags, by name.
         defaults: of these flags: approaches do not name them.
     """

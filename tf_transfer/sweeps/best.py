@@ -19,9 +19,9 @@ def choose(
 ) -> list[Planned]:
     """Returns the wanted runs whose value of an axis validates best.
 
-    Of runs that differ in this axis and in their seeds alone, one value is
-    kept: the one with the highest mean of the validation scores, over the seeds
-    with which all values are done. A run that failed is the worst.
+    Among runs that differ only in this axis and in their seeds, one value is
+    selected: the one with the highest mean validation score, over the seeds
+    that all values have. A failed run counts as the worst.
 
     Args:
         path: of the grid, for messages.
@@ -91,9 +91,8 @@ def _say_what_is_missing(
 ) -> str:
     value = min(scored, key=lambda value: len(scored[value]))
     run = values[value][0]
-    words = " ".join(f"{name}={value}" for name, value in run.axes.items())
     return (
         f"--best_of={axis}: no seed is done with each of {', '.join(values)}; "
-        f"missing is, among others, {words}. Run the grid without this flag "
-        f"first, with one seed: --only=seed={run.settings.seed}"
+        f"missing is, among others, {run.label}. Run the grid without this "
+        f"flag first, with one seed: --only=seed={run.settings.seed}"
     )

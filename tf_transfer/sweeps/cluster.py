@@ -1,8 +1,8 @@
 """Workers on the nodes of a Ray cluster.
 
-An actor on a node starts the process of a worker there and passes on what both
-say. So a worker is the same everywhere: asked to stop, its run saves first; and
-where its actor or the sweep dies, its input ends, and it ends, too.
+A Ray actor on a node has a local worker: a process of its own. So a worker is
+the same everywhere: asked to stop, its run saves first. If its actor or the
+sweep dies, its input ends, and so does the worker.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ ENVIRONMENT = {"RAY_kill_child_processes_on_worker_exit": "false"}
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What of the cluster each worker has.
+    """The resources of each worker of a cluster.
 
     Attributes:
         jobs: how many workers there are.
@@ -101,39 +101,11 @@ def divide(
 # === Workers ===
 
 
-class Relay:
-    """Runs on a node: a local worker, and what it says.
-
-    Args:
-        log: of the worker's first run.
-        folder: that the sweep was started in.
-        jobs: how many workers may share the node.
-    """
-
-    def __init__(self, log: str, folder: str, jobs: int) -> None:
-        os.chdir(folder)
-        # Ray has chosen its GPUs; its cores it shares with the others.
-        environment = {machine.JOBS_VARIABLE: str(jobs)}
-        self._worker = local.LocalWorker(0, 1, log, environment)
-
-    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
-        """What the worker has reported, and how it ended, if it has."""
-        exit_code = self._worker.exit_code()
-        return self._worker.receive(), exit_code
-
-    def send(self, order: dict[str, Any]) -> None:
-        """Gives the worker a run to do."""
-        self._worker.send_order(order)
-
-    def call(self, name: str) -> None:
-        """Calls `stop`, `kill` or `close` of the worker."""
-        getattr(self._worker, name)()
-
-
 class RayWorker:
     """A worker on some node; see `work.Handle`.
 
-    Ray starts it where there is room, which may be later.
+    A Ray actor on the node has a local worker. Ray starts the actor where there
+    is room, which may be later.
 
     Args:
         share: what it has of the cluster.
@@ -145,17 +117,22 @@ class RayWorker:
 
         self._ray = ray
         self._log = os.path.abspath(log)
-        actor: Any = ray.remote(Relay)
-        self._relay = actor.options(
+        actor: Any = ray.remote(local.LocalWorker)
+        self._worker = actor.options(
             num_cpus=share.cpus,
             num_gpus=share.gpus,
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": ENVIRONMENT},
-        ).remote(self._log, os.getcwd(), share.on_node)
-        self._answer = self._relay.receive.remote()
+        ).remote(
+            0,
+            1,  # Ray has chosen its GPUs; its cores it shares with the others
+            self._log,
+            {machine.JOBS_VARIABLE: str(share.on_node)},
+            os.getcwd(),
+        )
+        self._answer = self._worker.receive.remote()
         self._is_ready = False
         self._exit_code: int | None = None
-        self._messages: list[dict[str, Any]] = []
 
     def is_ready(self) -> bool:
         """Whether it has started."""
@@ -164,59 +141,36 @@ class RayWorker:
     def send(self, run: Planned, log: str) -> None:
         """Gives it a run to do."""
         self._log = os.path.abspath(log)
-        self._relay.send.remote(local.make_order(run, self._log))
+        self._worker.send_order.remote(local.make_order(run, self._log))
 
-    def receive(self) -> list[dict[str, Any]]:
-        """What it has reported since the last time; does not wait."""
-        self._hear()
-        messages, self._messages = self._messages, []
-        return messages
-
-    def exit_code(self) -> int | None:
-        """How it ended; None while it lives, or was not heard to the end."""
-        return None if self._messages else self._exit_code
-
-    def _hear(self) -> None:
-        if self._exit_code is not None:
-            return
+    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+        """See `LocalWorker.receive`; does not wait."""
         ready, _ = self._ray.wait([self._answer], timeout=0)
-        if not ready:
-            return
+        if self._exit_code is not None or not ready:
+            return [], self._exit_code
         try:
             messages, exit_code = self._ray.get(self._answer)
             self._is_ready = True
         except self._ray.exceptions.RayError as error:
             with open(self._log, "a", encoding="utf-8") as file:
                 file.write(f"{error}\n")
-            self._end(states.LOST)
-            return
-        self._messages += messages
+            messages, exit_code = [], states.LOST
         if exit_code is None:
-            self._answer = self._relay.receive.remote()
+            self._answer = self._worker.receive.remote()
         else:
-            self._end(exit_code)
+            self._set_ended(exit_code)
+        return messages, exit_code
 
-    def _end(self, exit_code: int) -> None:
-        self._exit_code = exit_code
-        self._ray.kill(self._relay)  # others may have its room
-
-    def _call(self, name: str) -> None:
+    def end(self, how: local.End) -> None:
+        """Ends it; see `work.Handle`."""
         if self._is_ready:
-            self._relay.call.remote(name)
+            self._worker.end.remote(how)
         else:  # it waits for room
-            self._end(0)
+            self._set_ended(0)
 
-    def stop(self) -> None:
-        """Asks it to save the state of its run, and to end."""
-        self._call("stop")
-
-    def kill(self) -> None:
-        """Ends it at once."""
-        self._call("kill")
-
-    def close(self) -> None:
-        """Lets it end."""
-        self._call("close")
+    def _set_ended(self, exit_code: int) -> None:
+        self._exit_code = exit_code
+        self._ray.kill(self._worker)  # others may have its room
 
 
 # === The cluster ===

@@ -1,4 +1,4 @@
-"""What a sweep shows while it works."""
+"""The progress of a sweep on the screen."""
 
 import collections
 import os
@@ -11,14 +11,15 @@ import rich.live
 import rich.table
 
 from tf_transfer.sweeps import estimate
-from tf_transfer.sweeps import states as states_lib
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
 from tf_transfer.sweeps.work import Event
 from tf_transfer.utils import formatting
+from tf_transfer.utils.errors import UserError
 
 REFRESH_SECONDS = 1.0
-SPEED_SECONDS = 30.0  # over which examples a second are averaged
+SPEED_REFRESHES = 30  # over which examples per second are averaged
 
 
 class Display:
@@ -32,7 +33,7 @@ class Display:
 
     def __init__(
         self,
-        run_states: states_lib.RunStates,
+        run_states: RunStates,
         jobs: int,
         console: rich.console.Console | None = None,
     ) -> None:
@@ -44,8 +45,8 @@ class Display:
         )
         self._live: rich.live.Live | None = None
         self._refreshed = 0.0
-        self._trained: collections.deque[tuple[float, int]] = (
-            collections.deque()
+        self._trained: collections.deque[tuple[float, int]] = collections.deque(
+            maxlen=SPEED_REFRESHES
         )
         out = os.path.dirname(run_states.folder)
         self._console.print(f"{len(run_states.runs)} runs, below {out}")
@@ -62,8 +63,8 @@ class Display:
         detail: dict[str, Any] | None,
         running: Collection[str],
     ) -> None:
-        """Prints what happened to a run; see `work.OnEvent`."""
-        line = f"{time.strftime('%T')} {event:8} {label(run)}"
+        """Prints an event of a run; see `work.OnEvent`."""
+        line = f"{time.strftime('%T')} {event:8} {run.label}"
         if event == "finished" and detail is not None:
             metric = detail["metric"]
             scores = detail["test"] or detail["validation"]
@@ -87,11 +88,9 @@ class Display:
             return
         self._refreshed = now
         self._trained.append((now, examples))
-        while now - self._trained[0][0] > SPEED_SECONDS:
-            self._trained.popleft()
         states = self.run_states.read(running)
         lines = [
-            f"running: {label(run)}{_progress(run)}"
+            f"running: {run.label}{_progress(run)}"
             for run in self.run_states.runs
             if run.name in running
         ]
@@ -128,30 +127,28 @@ class Display:
         if seconds:
             about = f"about {formatting.duration(seconds)} left"
             if unknown:
-                about += f" and {unknown} runs of which nothing is known yet"
+                about += f", without {unknown} runs of unknown time"
             phrases.append(about)
         return ", ".join(phrases)
 
     def _speed(self) -> str:
-        """Examples a second, where some were trained."""
+        """Examples per second, if any were trained."""
         (begin, before), (end, after) = self._trained[0], self._trained[-1]
         if after == before:
             return ""
         return f", {(after - before) / (end - begin):,.0f} examples/s"
 
 
-def label(run: Planned) -> str:
-    """Returns the axes of a run as text: they tell it from the others."""
-    return " ".join(f"{name}={value}" for name, value in run.axes.items())
-
-
 def _progress(run: Planned) -> str:
-    last = states_lib.read_last_epoch(run)
-    return f", epoch {last['epoch']} finished" if last else ""
+    try:
+        lines = run.directory.epochs()
+    except (OSError, UserError):
+        return ""
+    return f", epoch {lines[-1]['epoch']} finished" if lines else ""
 
 
 def table(runs: list[Planned], states: dict[str, State]) -> rich.table.Table:
-    """Returns how many runs of each task and approach are in which state."""
+    """Returns the number of runs in each state, by task and approach."""
     counts: dict[tuple[str, str], collections.Counter[State]] = {}
     for run in runs:
         module = run.experiment.command_module.rpartition(".")[2]

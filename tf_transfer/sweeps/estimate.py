@@ -1,14 +1,15 @@
-"""How long runs will take, and what their cached prefixes will occupy.
+"""Estimates the seconds of runs, and the bytes of their feature caches.
 
-From finished runs of the same folder where there are any: similar runs take
-similar times. Before that, roughly, from the operations that a run needs and
-the speed of matrix products on this machine.
+Finished runs of the same folder are the best measure: similar runs take similar
+times. Without any, the estimate is a rough one, from the operations of a run
+and the speed of matrix products on this machine.
 """
 
+import collections
 import dataclasses
+import functools
 import statistics
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import TYPE_CHECKING
@@ -19,23 +20,21 @@ from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 
 if TYPE_CHECKING:
+    from tf_transfer.data.batches import BatchPlan
     from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
-    from tf_transfer.training.phases import Phase
+    from tf_transfer.training.objectives import Phase
 
-# A run of another approach or cut says nothing of what a run takes. Of those
-# that are alike, runs that agree in more of the others, from the left, are more
+# Only runs with equal values of the required settings are similar. Among them,
+# runs that agree in more of the preferred settings, from the left, are more
 # similar.
-ALIKE_BY = ("approach", "runs_cached", "model", "precision")
-SIMILAR_BY = ("task", "max_train_examples", "batch_size", "max_epochs")
-# What a process takes to begin and to trace, and what a run takes beside its
-# epochs in a process that goes on. And the share of the products' peak that
-# training reached when it was measured here: at small batches next to nothing
-# (docs/feature_cache.md).
-START_SECONDS = 15
-RUN_SECONDS = 1
+REQUIRED_MATCHES = ("approach", "runs_cached", "model", "precision")
+PREFERRED_MATCHES = ("task", "max_train_examples", "batch_size", "max_epochs")
+START_SECONDS = 15  # of a process, to load TensorFlow and to trace
+RUN_SECONDS = 1  # overhead of a further run of a process
 PROBE_SECONDS = 8  # of the fits by which it chooses
-BATCH_SECONDS = 0.002  # beside what blocks compute: nearly all of last 0's
+BATCH_SECONDS = 0.002  # overhead of a batch: nearly all of last 0's seconds
+# Of the peak of matrix products, as measured (docs/feature_cache.md).
 SHARE_OF_PEAK = 0.4
 SHARE_AT_SMALL_BATCHES = 0.12
 SMALL_BATCH = 4
@@ -64,29 +63,23 @@ class FinishedDurations:
         self.run_states = run_states
         self._seconds: dict[str, float | None] = {}
 
-    def _known(self) -> dict[tuple, list[float]]:
-        """Seconds of the finished runs, by what they are alike in."""
-        known: dict[tuple, list[float]] = {}
-        for run in self.run_states.runs:
-            if run.name not in self._seconds:
-                if self.run_states.result(run) is None:
-                    continue
-                self._seconds[run.name] = self.run_states.seconds(run)
-            seconds = self._seconds[run.name]
-            if seconds is not None:
-                for likeness in _likenesses(run):
-                    known.setdefault(likeness, []).append(seconds)
-        return known
-
     def seconds(self, runs: Sequence[Planned]) -> list[float | None]:
         """Returns, for each run, the median of those most similar, or None."""
-        known = self._known()
+        known: dict[tuple, list[float]] = collections.defaultdict(list)
+        for run in self.run_states.runs:
+            is_new = run.name not in self._seconds
+            if is_new and self.run_states.result(run) is not None:
+                self._seconds[run.name] = self.run_states.seconds(run)
+            seconds = self._seconds.get(run.name)
+            if seconds is not None:
+                for match in _list_matches(run):
+                    known[match].append(seconds)
         return [
             next(
                 (
-                    statistics.median(known[likeness])
-                    for likeness in _likenesses(run)
-                    if likeness in known
+                    statistics.median(known[match])
+                    for match in _list_matches(run)
+                    if match in known
                 ),
                 None,
             )
@@ -94,29 +87,28 @@ class FinishedDurations:
         ]
 
     def remaining(self, runs: list[Planned], jobs: int) -> tuple[float, int]:
-        """What runs will take, `jobs` at the same time.
+        """The seconds of runs, `jobs` at the same time.
 
         Returns:
-            Seconds, and how many runs they leave out: none like them is
-            finished yet.
+            Seconds, and the number of runs that they leave out: no similar run
+            is finished yet.
         """
         seconds = self.seconds(runs)
         measured = [value for value in seconds if value is not None]
         return sum(measured) / jobs, len(seconds) - len(measured)
 
 
-def _likenesses(run: Planned) -> Iterator[tuple]:
-    """What similar runs agree in, the most similar first."""
-    values = [
-        getattr(run.settings, name, None) for name in (*ALIKE_BY, *SIMILAR_BY)
-    ]
-    for count in range(len(values), len(ALIKE_BY) - 1, -1):
-        yield tuple(values[:count])
+def _list_matches(run: Planned) -> list[tuple]:
+    """The settings in which similar runs agree, the most similar first."""
+    names = (*REQUIRED_MATCHES, *PREFERRED_MATCHES)
+    values = [getattr(run.settings, name, None) for name in names]
+    counts = range(len(values), len(REQUIRED_MATCHES) - 1, -1)
+    return [tuple(values[:count]) for count in counts]
 
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """What a feature cache needs: bytes, and seconds to build it."""
+    """The cost of a feature cache: bytes, and seconds to build it."""
 
     bytes: int
     seconds: float
@@ -124,17 +116,17 @@ class Build:
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """What a run will need at most: all its epochs.
+    """The cost of a run that does all its epochs.
 
     Attributes:
-        seconds: of training and evaluation, and what a run takes beside.
-        builds: dict from what identifies a feature cache to what it needs.
-        live_seconds: what `seconds` were without a feature cache.
+        seconds: of training, evaluation and overhead.
+        builds: dict from what identifies a feature cache to its cost.
+        live_seconds: `seconds` without a feature cache.
         predict_seconds: of running the encoder over what is evaluated, once.
         updates: of the weights.
-        disk_bytes: of its directory once it is finished: what trains, in
-            float32, as the selected weights and in the checkpoint, there with
-            two moments.
+        disk_bytes: of its directory once it is finished: the weights that
+            train, in float32, as the selected weights and, with two moments,
+            in the checkpoint.
     """
 
     seconds: float
@@ -160,15 +152,14 @@ class Estimator:
             from tf_transfer.sweeps import peak
 
             measure_peak = peak.measure_peak
-        self._measure_peak = measure_peak
-        self._peaks: dict[str, float] = {}
+        self._peak = functools.cache(measure_peak)
         self._estimates: dict[settings_lib.Settings, Estimate] = {}
         self._prepared: dict[
             settings_lib.Settings, tuple[Network, list[Phase]]
         ] = {}
 
     def estimate(self, run: Planned) -> Estimate:
-        """Returns what a run will need; another rate or seed needs the same.
+        """Returns the cost of a run; another rate or seed costs the same.
 
         Raises:
             UserError: encoder or data cannot be read here.
@@ -187,12 +178,9 @@ class Estimator:
         from tf_transfer.models import freezing
 
         network, phases = self._prepare(run)
-        share = (
-            SHARE_AT_SMALL_BATCHES
-            if settings.batch_size <= SMALL_BATCH
-            else SHARE_OF_PEAK
-        )
-        peak = self._peak(settings.precision)
+        speed = peak = self._peak(settings.precision) * SHARE_OF_PEAK
+        if settings.batch_size <= SMALL_BATCH:
+            speed = self._peak(settings.precision) * SHARE_AT_SMALL_BATCHES
         operations, live, predicting, builds = 0.0, 0.0, 0.0, {}
         batches = updates = trained = 0
         for phase in phases:
@@ -210,19 +198,18 @@ class Estimator:
                 live += needs.operations(phase.max_epochs, False)
                 predicting += needs.predict_operations()
                 batches += phase.max_epochs * needs.batches
-                updates += phase.max_epochs * needs.updates
+                updates += phase.max_epochs * len(needs.plan.lengths)
                 if cached:
                     builds[_identify_cache(run, objective.name, needs)] = Build(
                         needs.cache_bytes(),
-                        needs.build_operations() / (peak * SHARE_OF_PEAK),
+                        needs.build_operations() / peak,
                     )
-        speed = peak * share
-        beside = RUN_SECONDS + batches * BATCH_SECONDS
+        overhead = RUN_SECONDS + batches * BATCH_SECONDS
         return Estimate(
-            beside + operations / speed,
+            overhead + operations / speed,
             builds,
-            beside + live / speed,
-            predicting / (peak * SHARE_OF_PEAK),
+            overhead + live / speed,
+            predicting / peak,
             updates,
             trained * FLOAT32_BYTES * (1 + 3),  # weights; with both moments
         )
@@ -252,11 +239,6 @@ class Estimator:
             passes * needs.predict_operations() / speed,
         )
 
-    def _peak(self, precision: str) -> float:
-        if precision not in self._peaks:
-            self._peaks[precision] = self._measure_peak(precision)
-        return self._peaks[precision]
-
     def _prepare(self, run: Planned) -> "tuple[Network, list[Phase]]":
         """Network and phases of a run; shared by runs on the same texts."""
         from tf_transfer.training import strategy
@@ -271,7 +253,7 @@ class Estimator:
 def _identify_cache(
     run: Planned, objective: str, needs: "_ObjectiveNeeds"
 ) -> tuple:
-    """What tells the feature cache of an objective from others."""
+    """What distinguishes the feature cache of an objective."""
     settings = run.settings
     return (
         settings.model,
@@ -283,7 +265,7 @@ def _identify_cache(
 
 
 class _ObjectiveNeeds:
-    """What training one objective of a phase needs."""
+    """The operations and bytes of training one objective of a phase."""
 
     def __init__(
         self,
@@ -333,18 +315,13 @@ class _ObjectiveNeeds:
         ]
 
     @property
-    def updates(self) -> int:
-        """Those of an epoch."""
-        return len(self.plan.lengths)
-
-    @property
     def batches(self) -> int:
         """Those of an epoch, and of its evaluation."""
         plans = (self.plan, *self.evaluation_plans)
         return sum(len(plan.lengths) for plan in plans)
 
     def operations(self, epochs: int, cached: bool) -> float:
-        """Returns the floating-point operations of so many epochs."""
+        """Returns the floating-point operations of this many epochs."""
         shape, cut = self.shape, self.trained.cut
         per_epoch = cost.count_epoch_operations(
             shape, self.plan, self.trained, self.cls_only, cached
@@ -357,20 +334,21 @@ class _ObjectiveNeeds:
 
     def predict_operations(self) -> float:
         """Returns the operations of all blocks over what is evaluated."""
-        return self.texts_per_example * sum(
-            cost.count_forward_operations(
-                self.shape, plan, 0, self.shape.blocks, self.cls_only
-            )
-            for plan in self.evaluation_plans
+        return self._forward(
+            self.evaluation_plans, self.shape.blocks, self.cls_only
         )
 
     def build_operations(self) -> float:
         """Returns the operations of running the prefix over all texts."""
+        plans = [self.plan, *self.evaluation_plans]
+        return self._forward(plans, self.trained.cut, False)
+
+    def _forward(
+        self, plans: Sequence["BatchPlan"], top: int, cls_only: bool
+    ) -> float:
         return self.texts_per_example * sum(
-            cost.count_forward_operations(
-                self.shape, plan, 0, self.trained.cut, False
-            )
-            for plan in (self.plan, *self.evaluation_plans)
+            cost.count_forward_operations(self.shape, plan, 0, top, cls_only)
+            for plan in plans
         )
 
     def cache_bytes(self) -> int:

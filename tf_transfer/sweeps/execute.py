@@ -1,4 +1,4 @@
-"""Does all runs of a list, and shows them meanwhile."""
+"""Does all runs of a list, and shows their progress."""
 
 import contextlib
 import os
@@ -24,84 +24,65 @@ HANG_MINUTES = 30.0
 SHARE_OF_MEMORY = 0.8  # of the machine's, for all workers
 
 
+@contextlib.contextmanager
 def open_pool(
     runs: Sequence[Planned] = (),
     jobs: int | None = None,
     runs_per_gpu: int = 1,
     hang_minutes: float = HANG_MINUTES,
     worker_gb: float | None = None,
-) -> Pool:
-    """Workers on this machine; they start when there is work. Close it.
+    out: str = "",
+    ray_address: str | None = None,
+) -> Iterator[Pool]:
+    """Workers on this machine, or on the nodes of a Ray cluster.
+
+    They start when there is work. The context ends them.
 
     Args:
         runs: what they will do, as far as that is known.
-        jobs: how many at most; None for one, or one a GPU.
+        jobs: how many at most; None for one on each GPU, or without GPUs one,
+            of a cluster one on each node.
         runs_per_gpu: how many may share a GPU.
-        hang_minutes: one without a step for so long is replaced.
-        worker_gb: one that takes more is replaced; None for its share of the
-            machine's memory.
+        hang_minutes: a worker without a step for this long is replaced.
+        worker_gb: a worker that takes more memory is replaced; None for its
+            share of the machine's memory, or of what Ray may give.
+        out: of a cluster, the root of the run directories, on all nodes.
+        ray_address: of the cluster, see `cluster.connect`; None for none.
 
     Raises:
-        UserError: there are too few GPUs.
+        UserError: there are too few GPUs; see `cluster.connect` and
+            `cluster.divide`.
     """
-    environments = local.assign_gpus(
-        local.list_gpus(),
-        jobs,
-        runs_per_gpu,
-        _needs_all_gpus(runs),
-    )
-    count = len(environments)
+    needs_all = any(run.settings.strategy == "mirrored" for run in runs)
+    with contextlib.ExitStack() as stack:
+        memory: float | None
+        if ray_address is None:
+            environments = local.assign_gpus(
+                local.list_gpus(), jobs, runs_per_gpu, needs_all
+            )
+            count = len(environments)
+            memory = SHARE_OF_MEMORY * machine.total_memory() / count
 
-    def start(slot: int, log: str) -> local.LocalWorker:
-        return local.LocalWorker(slot, count, log, environments[slot])
+            def start(slot: int, log: str) -> work.Handle:
+                changes = environments[slot]
+                return local.LocalWorker(slot, count, log, changes)
 
-    most_memory = SHARE_OF_MEMORY * machine.total_memory() / count
-    return Pool(
-        start,
-        count,
-        60 * hang_minutes,
-        1e9 * worker_gb if worker_gb else most_memory,
-    )
+        else:
+            os.makedirs(out, exist_ok=True)
+            nodes = stack.enter_context(cluster.connect(ray_address, out))
+            share = cluster.divide(nodes, jobs, runs_per_gpu, needs_all)
+            count, memory = share.jobs, share.memory
 
+            def start(slot: int, log: str) -> work.Handle:
+                return cluster.RayWorker(share, log)
 
-@contextlib.contextmanager
-def open_cluster(
-    out: str,
-    address: str,
-    runs: Sequence[Planned] = (),
-    jobs: int | None = None,
-    runs_per_gpu: int = 1,
-    hang_minutes: float = HANG_MINUTES,
-    worker_gb: float | None = None,
-) -> Iterator[Pool]:
-    """Workers on the nodes of a Ray cluster; the context ends them.
-
-    Args:
-        out: root of the run directories, that all nodes share.
-        address: of the cluster; see `cluster.connect`.
-        runs, runs_per_gpu, hang_minutes: see `open_pool`.
-        jobs: how many at most; None for one a GPU, or one a node.
-        worker_gb: one that takes more is replaced; None for its share of the
-            memory that Ray may give.
-
-    Raises:
-        UserError: see `cluster.connect` and `cluster.divide`.
-    """
-    os.makedirs(out, exist_ok=True)
-    with cluster.connect(address, out) as nodes:
-        share = cluster.divide(nodes, jobs, runs_per_gpu, _needs_all_gpus(runs))
         pool = Pool(
-            lambda slot, log: cluster.RayWorker(share, log),
-            share.jobs,
+            start,
+            count,
             60 * hang_minutes,
-            1e9 * worker_gb if worker_gb else share.memory,
+            1e9 * worker_gb if worker_gb else memory,
         )
-        with contextlib.closing(pool):
-            yield pool
-
-
-def _needs_all_gpus(runs: Sequence[Planned]) -> bool:
-    return any(run.settings.strategy == "mirrored" for run in runs)
+        yield stack.enter_context(contextlib.closing(pool))
 
 
 def run_all(
@@ -120,7 +101,7 @@ def run_all(
         pool: of workers.
         limit: how many to start at most; 0 for all.
         retry_failed: whether to try again what has failed before.
-        shard: what `--shard` says.
+        shard: `--shard`.
 
     Raises:
         UserError: nothing can be written below `out`, or another sweep works
@@ -129,7 +110,26 @@ def run_all(
     """
     run_states = RunStates(out, plan.order(runs))
     with lock(run_states.folder, shard):
-        _do_all(run_states, pool, limit, retry_failed)
+        failed = run_states.failed_runs()
+        if retry_failed:
+            for run in failed:
+                run_states.clear_failure(run)
+        elif failed:
+            print(
+                f"{len(failed)} runs have failed before and are left out; "
+                "--retry_failed tries them again."
+            )
+        display = display_lib.Display(run_states, pool.jobs)
+        try:
+            work.Scheduler(
+                run_states,
+                pool,
+                limit,
+                on_event=display.report,
+                on_poll=display.refresh,
+            ).work()
+        finally:
+            display.close()
     return run_states
 
 
@@ -141,7 +141,7 @@ def lock(folder: str, shard: str = "") -> Iterator[None]:
 
     Args:
         folder: the sweep's own.
-        shard: what `--shard` says.
+        shard: `--shard`.
 
     Raises:
         UserError: another sweep holds it.
@@ -157,31 +157,6 @@ def lock(folder: str, shard: str = "") -> Iterator[None]:
             "this machine. Wait for it or stop it; --jobs does several runs at "
             "the same time."
         ) from None
-
-
-def _do_all(
-    run_states: RunStates, pool: Pool, limit: int, retry_failed: bool
-) -> None:
-    failed = run_states.failed_runs()
-    if retry_failed:
-        for run in failed:
-            run_states.clear_failure(run)
-    elif failed:
-        print(
-            f"{len(failed)} runs have failed before and are left out; "
-            "--retry_failed tries them again."
-        )
-    display = display_lib.Display(run_states, pool.jobs)
-    try:
-        work.Scheduler(
-            run_states,
-            pool,
-            limit,
-            on_event=display.report,
-            on_poll=display.refresh,
-        ).work()
-    finally:
-        display.close()
 
 
 def collect_results(
@@ -203,7 +178,7 @@ def collect_results(
     if len(finished) < len(runs):
         raise UserError(
             f"{len(runs) - len(finished)} of {len(runs)} runs have failed; "
-            f"their logs are in {run_states.folder}/logs. Fix what they say, "
+            f"their logs are in {run_states.folder}/logs. Remove the cause, "
             "and give the same command with --retry_failed."
         )
     return finished

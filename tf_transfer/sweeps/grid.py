@@ -61,6 +61,11 @@ class Planned:
         return path.replace(os.sep, "~")
 
     @property
+    def label(self) -> str:
+        """Its axes as text: they distinguish it from the other runs."""
+        return " ".join(f"{name}={value}" for name, value in self.axes.items())
+
+    @property
     def command(self) -> list[str]:
         """The command that does this run alone."""
         return ["python", "-m", self.experiment.command_module, *self.words]

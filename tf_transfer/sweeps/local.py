@@ -8,12 +8,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Any
+from typing import Literal
 
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+SIGNALS = {"stop": signal.SIGTERM, "kill": signal.SIGKILL}
+
+End = Literal["close", "stop", "kill"]  # how to end a worker
 
 
 class LocalWorker:
@@ -24,12 +28,18 @@ class LocalWorker:
     Args:
         slot: which share of the cores is its own, from 0.
         jobs: how many workers share this machine.
-        log: of its first run: what goes wrong before it goes there.
+        log: of its first run; errors before that run go there.
         environment: changes of the environment.
+        folder: that it works in; None for that of this process.
     """
 
     def __init__(
-        self, slot: int, jobs: int, log: str, environment: dict[str, str]
+        self,
+        slot: int,
+        jobs: int,
+        log: str,
+        environment: dict[str, str],
+        folder: str | None = None,
     ) -> None:
         command = [sys.executable, "-m", "tf_transfer.sweeps.worker"]
         with open(log, "ab") as file:
@@ -43,7 +53,8 @@ class LocalWorker:
                     machine.JOBS_VARIABLE: str(jobs),
                     **environment,
                 },
-                start_new_session=True,  # Ctrl-C is the sweep's to tell
+                cwd=folder,
+                start_new_session=True,  # only the sweep hears Ctrl-C
             )
         assert self._process.stdin and self._process.stdout
         self._orders, self._answers = self._process.stdin, self._process.stdout
@@ -51,7 +62,7 @@ class LocalWorker:
         self._unread = b""
 
     def is_ready(self) -> bool:
-        """It reads its orders when it has started."""
+        """Always: it reads its orders when it has started."""
         return True
 
     def send(self, run: Planned, log: str) -> None:
@@ -60,41 +71,32 @@ class LocalWorker:
 
     def send_order(self, order: dict[str, Any]) -> None:
         """Gives it what `make_order` returned."""
-        with contextlib.suppress(OSError):  # it has died: `exit_code` says so
+        with contextlib.suppress(OSError):  # it has died: see `receive`
             self._orders.write(json.dumps(order).encode() + b"\n")
             self._orders.flush()
 
-    def receive(self) -> list[dict[str, Any]]:
-        """What it has reported since the last time."""
+    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+        """Its reports since the last time, and its exit code once it has ended.
+
+        A code of minus n means that signal n ended it.
+        """
+        exit_code = self._process.poll()  # before its last words
         with contextlib.suppress(OSError):
             self._unread += self._answers.read() or b""
         *lines, self._unread = self._unread.split(b"\n")
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in lines], exit_code
 
-    def exit_code(self) -> int | None:
-        """How it ended; minus the signal's number if by one."""
-        return self._process.poll()
-
-    def stop(self) -> None:
-        """Asks it to save the state of its run, and to end."""
-        self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Ends it at once."""
-        self._signal(signal.SIGKILL)
-
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
-
-    def close(self) -> None:
-        """Lets it end."""
-        with contextlib.suppress(OSError):
-            self._orders.close()
+    def end(self, how: End) -> None:
+        """Ends it; see `work.Handle`."""
+        with contextlib.suppress(OSError):  # it has ended already
+            if how == "close":
+                self._orders.close()
+            else:
+                self._process.send_signal(SIGNALS[how])
 
 
 def make_order(run: Planned, log: str) -> dict[str, Any]:
-    """What a worker is told of a run; see `worker.Order`."""
+    """The order of a run; see `worker.Order`."""
     return {
         "module": run.experiment.command_module,
         "words": run.words,
@@ -127,7 +129,7 @@ def assign_gpus(
     runs_per_gpu: int = 1,
     needs_all: bool = False,
 ) -> list[dict[str, str]]:
-    """What each worker's environment says of GPUs; one element a worker.
+    """Changes of the environment that give each worker its GPU.
 
     Args:
         gpus: what `list_gpus` returns.

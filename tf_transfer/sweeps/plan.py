@@ -1,7 +1,6 @@
 """In which order runs are done, and which of them by one shard of a sweep."""
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Callable
 from collections.abc import Hashable
@@ -37,11 +36,12 @@ def order(runs: list[Planned]) -> list[Planned]:
     return [runs[key[-1]] for key in sorted(keys)]
 
 
-CACHE = 3  # how much of `sharing` comes before the feature cache
+LEVELS = 5  # of `sharing`
+CACHE = 3  # the level of the feature cache
 
 
 def sharing(run: Planned) -> tuple[Hashable, ...]:
-    """What a worker keeps from run to run, the most expensive first.
+    """What a worker keeps in memory between runs, the most expensive first.
 
     Returns:
         The kind of process; the encoder; its texts; their feature cache; and
@@ -65,7 +65,7 @@ def sharing(run: Planned) -> tuple[Hashable, ...]:
 
 
 def kind(run: Planned) -> Hashable:
-    """What a process is set up for, once and for all."""
+    """The settings that a process has for all its runs."""
     settings = run.settings
     return (
         settings.is_sparse,
@@ -80,10 +80,10 @@ def choose(
 ) -> Planned:
     """The run that a worker does next.
 
-    It is the one that shares most with the last, if that is more than the
-    texts, or else one whose texts nobody else works on. Of equals it shares
-    least with what others run: two workers trace no program twice while there
-    are other ones.
+    It is the run that shares most with the last one, if that is more than the
+    texts; otherwise a run on texts that no other worker has. Among equals it
+    shares least with the runs of other workers: two workers trace no program
+    twice while there are other programs.
 
     Args:
         last: what the worker did last.
@@ -92,33 +92,25 @@ def choose(
     """
 
     def count_shared(run: Planned, other: Planned | None) -> int:
-        pairs = zip(sharing(run), sharing(other)) if other else ()
-        return sum(1 for _ in itertools.takewhile(_is_equal, pairs))
+        if other is None:
+            return 0
+        pairs = enumerate(zip(sharing(run), sharing(other)))
+        return next((level for level, (a, b) in pairs if a != b), LEVELS)
 
     with_last = [count_shared(run, last) for run in todo]
     with_others = [
         max((count_shared(run, other) for other in running), default=0)
         for run in todo
     ]
-
-    def goes_on(index: int) -> tuple[int, int]:
-        return with_last[index], -with_others[index]
-
-    def begins_elsewhere(index: int) -> tuple[int, int]:
-        return -with_others[index], with_last[index]
-
-    best = max(range(len(todo)), key=goes_on)
+    places = range(len(todo))
+    best = max(places, key=lambda i: (with_last[i], -with_others[i]))
     if with_last[best] <= CACHE:
-        best = max(range(len(todo)), key=begins_elsewhere)
+        best = max(places, key=lambda i: (-with_others[i], with_last[i]))
     return todo[best]
 
 
-def _is_equal(pair: tuple[Any, Any]) -> bool:
-    return pair[0] == pair[1]
-
-
 def feature_cache(run: Planned) -> tuple[Any, int] | None:
-    """What tells the feature cache that a run reads from others.
+    """What distinguishes the feature cache that a run reads.
 
     Returns:
         What its texts and states come from, and a number that rises with the

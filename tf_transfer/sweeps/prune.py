@@ -1,11 +1,12 @@
-"""What finished runs keep that nothing needs any more.
+"""Checkpoints and logs that finished runs no longer need.
 
 A finished run keeps its selected weights, for `predict`, and its records. Its
-checkpoint is of use only to train more epochs, which a run that stopped by
-itself, or under a falling rate, never does, and to score the test later.
+checkpoint serves only to train more epochs or to score the test later. A run
+that stopped by itself, or under a falling rate, never trains more epochs.
 """
 
 import os
+import pathlib
 import shutil
 from collections.abc import Sequence
 
@@ -30,7 +31,7 @@ def find(run_states: RunStates) -> list[str]:
 
 
 def _may_be_extended(run: Planned, run_states: RunStates) -> bool:
-    """Whether more epochs, more time or the test would go on with the run."""
+    """Whether more epochs, more time or the test would extend the run."""
     result = run_states.result(run) or {}
     if result.get("scores_test") is False:
         return True
@@ -42,7 +43,7 @@ def _may_be_extended(run: Planned, run_states: RunStates) -> bool:
 
 
 def describe(paths: Sequence[str], removes: bool) -> str:
-    """Says what may go, and removes it where asked."""
+    """Counts the files that may go, and deletes them where asked."""
     size = sum(map(_size, paths))
     if removes:
         for path in paths:
@@ -55,15 +56,10 @@ def describe(paths: Sequence[str], removes: bool) -> str:
         f"{formatting.size(size)}"
     )
     if removes:
-        return f"Removed: {what}."
-    return f"{what}, are needed no more. Add --yes to remove them."
+        return f"Deleted: {what}."
+    return f"{what}, are no longer needed. Add --yes to delete them."
 
 
 def _size(path: str) -> int:
-    if os.path.isfile(path):
-        return os.path.getsize(path)
-    return sum(
-        os.path.getsize(os.path.join(folder, name))
-        for folder, _, names in os.walk(path)
-        for name in names
-    )
+    paths = (pathlib.Path(path), *pathlib.Path(path).rglob("*"))
+    return sum(found.stat().st_size for found in paths if found.is_file())

@@ -13,7 +13,7 @@ SECONDS_BETWEEN = 1.0
 
 
 class SignsOfLife(Callback):
-    """Says that steps are trained, or texts go through the frozen blocks.
+    """Reports that steps are trained, or texts go through the frozen blocks.
 
     Args:
         report: called with a dict: `event` is `alive`, `examples` how many were

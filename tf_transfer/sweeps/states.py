@@ -1,4 +1,4 @@
-"""What became of each run of a sweep, read from its files."""
+"""The state of each run of a sweep, read from its files."""
 
 import collections
 import contextlib
@@ -99,7 +99,7 @@ class RunStates:
             return json_files.read(path, FAILURE)
         except FileNotFoundError:
             return None
-        except json_files.Damaged as error:  # it has failed all the same
+        except json_files.Damaged as error:  # the run has failed in any case
             return {"reason": str(error), "last_lines": []}
 
     def failed_runs(self) -> list[Planned]:
@@ -111,25 +111,22 @@ class RunStates:
         ]
 
     def seconds(self, run: Planned) -> float | None:
-        """Returns what a finished run took from its start to its result.
+        """Returns the seconds of a finished run from its start to its result.
 
         None for an interrupted one: how long it paused is not known.
         """
         if run.name in self.measured_seconds:
             return self.measured_seconds[run.name]
-        config = run.directory.config() or {}
-        starts = config.get("starts", [])
+        starts = (run.directory.config() or {}).get("starts", [])
         if len(starts) != 1:
             return None
         try:
             form = "%Y-%m-%dT%H:%M:%S"
-            start = time.mktime(
-                time.strptime(starts[0].get("started", "")[:19], form)
-            )
+            start = time.strptime(starts[0].get("started", "")[:19], form)
         except ValueError:
             return None
         end = os.stat(run.directory.file("result.json")).st_mtime
-        return max(end - start, 0.0)
+        return max(end - time.mktime(start), 0.0)
 
     # === Files ===
 
@@ -141,14 +138,14 @@ class RunStates:
         return os.path.join(self.folder, "failed", f"{run.name}.json")
 
     def record_failure(
-        self, run: Planned, exit_code: int, reason: str = ""
+        self, run: Planned, exit_code: int, reason: str
     ) -> dict[str, Any]:
         """Writes, and returns, how a run ended, with its last lines.
 
         Args:
             run: which.
             exit_code: of its process; minus the signal's number if by one.
-            reason: what is known beside that.
+            reason: of the failure, in words.
         """
         with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
             lines = collections.deque(
@@ -157,7 +154,7 @@ class RunStates:
         record = {
             "command": run.command,
             "exit_code": exit_code,
-            "reason": reason or self.explain(exit_code),
+            "reason": reason,
             "host": socket.gethostname(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "last_lines": list(lines),
@@ -182,18 +179,9 @@ class RunStates:
 
 
 def _has_ended(run: Planned, result: dict[str, Any]) -> bool:
-    """Whether a run has done what it was asked for."""
+    """Whether a run needs no more epochs, time or test scores."""
     is_out_of_time = (
         getattr(run.settings, "max_seconds", None) is not None
         and result["stop_reason"] == records.OUT_OF_TIME
     )
     return is_out_of_time or not records.is_extended(run.settings, result)
-
-
-def read_last_epoch(run: Planned) -> dict[str, Any] | None:
-    """Returns the last evaluation of a run, or None before the first."""
-    try:
-        lines = run.directory.epochs()
-        return lines[-1] if lines else None
-    except (OSError, UserError):
-        return None

@@ -1,8 +1,8 @@
-"""Works through the runs of a sweep: who does which, what fails, what is left.
+"""Does the runs of a sweep on a pool of workers, until none is left.
 
-Workers do many runs each (`worker`); where they are is an engine's business
-(`local`, `cluster`). One that dies, hangs or leaks is replaced, and its run is
-tried once more.
+Each worker does many runs (`worker`), on this machine or on a cluster (`local`,
+`cluster`). A worker that dies, hangs or leaks memory is replaced, and its run
+is tried once more.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from typing import Protocol
 
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.local import End
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.states import State
 from tf_transfer.utils import formatting
@@ -25,7 +26,6 @@ from tf_transfer.utils.errors import UserError
 
 POLL_SECONDS = 0.05
 SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop
-ATTEMPTS = 2  # at a run whose worker was lost
 MOST_FAILED_STARTS = 5  # of workers, one after another
 
 Event = Literal["started", "finished", "failed", "retried"]
@@ -43,20 +43,20 @@ class Handle(Protocol):
     def send(self, run: Planned, log: str) -> None:
         """Gives it a run to do; it has none now."""
 
-    def receive(self) -> list[dict[str, Any]]:
-        """What it has reported since the last time; see `worker.Worker`."""
+    def receive(self) -> tuple[list[dict[str, Any]], int | None]:
+        """Its reports since the last time, and its exit code.
 
-    def exit_code(self) -> int | None:
-        """How it ended; None while it lives."""
+        The reports are those of `worker.Worker`; the code is None while it
+        lives.
+        """
 
-    def stop(self) -> None:
-        """Asks it to save the state of its run, and to end."""
+    def end(self, how: End) -> None:
+        """Ends it.
 
-    def kill(self) -> None:
-        """Ends it at once."""
-
-    def close(self) -> None:
-        """Lets it end: there is no more to do."""
+        Args:
+            how: `close`, as there is no more to do; `stop`, after the state of
+                its run is saved; or `kill`, at once.
+        """
 
 
 # From a slot, from 0, and the log of its first run, to a new worker.
@@ -71,7 +71,7 @@ class _Member:
         kind: of the runs that it can do, from the first on; see `plan.kind`.
         run: what it does now.
         last: what it did last.
-        sign: when it last showed that it lives.
+        sign: when it last reported.
         reason: why it is being stopped.
     """
 
@@ -91,7 +91,7 @@ class Pool:
     Attributes:
         start: makes a worker.
         jobs: how many there are at most.
-        hang_seconds: a worker without a sign of life for so long hangs.
+        hang_seconds: a worker without a report for this long hangs.
         most_memory: bytes that a worker may take; None for any.
         save_seconds: that a run has once it is asked to stop.
     """
@@ -106,20 +106,15 @@ class Pool:
     def close(self) -> None:
         """Ends all workers; a run that is still on saves its state first."""
         for member in self.members:
-            if member.run is None:
-                member.handle.close()
-            else:
-                member.handle.stop()
+            member.handle.end("stop" if member.run else "close")
         deadline = time.monotonic() + self.save_seconds
         while self.members and time.monotonic() < deadline:
-            for member in self.members:
-                member.handle.receive()  # an answer may say that it has ended
             self.members = [
-                m for m in self.members if m.handle.exit_code() is None
+                m for m in self.members if m.handle.receive()[1] is None
             ]
             time.sleep(POLL_SECONDS)
         for member in self.members:
-            member.handle.kill()
+            member.handle.end("kill")
         self.members = []
 
 
@@ -133,7 +128,7 @@ class Scheduler:
         on_event: called when a run has started, finished or failed, or is to
             be tried once more.
         on_poll: called again and again.
-        resumes: whether it does what is pending from before, too.
+        resumes: whether it also does the runs that are pending already.
     """
 
     def __init__(
@@ -155,9 +150,10 @@ class Scheduler:
             for name, state in run_states.read().items()
             if state == State.PENDING and resumes
         }
-        self._attempts: dict[str, int] = {}
+        self._retried: set[str] = set()  # runs that lost a worker
         self._failed_starts = 0
-        self._building: dict[Hashable, str] = {}  # texts: the run that builds
+        # Texts whose feature cache a run builds, by its name.
+        self._building: dict[str, Hashable] = {}
         self._examples = 0
         self._interrupted = False
 
@@ -165,7 +161,7 @@ class Scheduler:
         """Adds a run, or more epochs of one; `on_event` may call it."""
         self.run_states.add(run)
         self._todo.add(run.name)
-        self._attempts.pop(run.name, None)
+        self._retried.discard(run.name)
 
     def work(self) -> None:
         """Does all pending runs.
@@ -212,7 +208,7 @@ class Scheduler:
         self.on_event(event, run, detail, self._running_names())
 
     def _poll(self) -> bool:
-        """Hears the workers and gives them runs. False when none is left."""
+        """Reads reports, and gives runs to workers. False when none is left."""
         for member in list(self.pool.members):
             self._hear(member)
         if self._interrupted:
@@ -246,7 +242,7 @@ class Scheduler:
     def _may_start(self, run: Planned) -> bool:
         """Whether nobody else works on the run or builds what it reads."""
         cache = plan.feature_cache(run)
-        if cache and cache[0] in self._building:
+        if cache and cache[0] in self._building.values():
             return False
         # Its sweep was killed, and it is still saving its state; or somebody
         # does it alone.
@@ -263,16 +259,16 @@ class Scheduler:
         run = plan.choose(member.last, todo, self._running())
         if member.kind not in (None, plan.kind(run)):
             member.reason = "of another kind"
-            member.handle.close()
+            member.handle.end("close")
             return
         self._failed_starts = 0
         member.kind = plan.kind(run)
         member.run, member.sign = run, time.monotonic()
         cache = plan.feature_cache(run)
         if cache:
-            self._building[cache[0]] = run.name
+            self._building[run.name] = cache[0]
         self._todo.discard(run.name)
-        if run.name not in self._attempts:
+        if run.name not in self._retried:
             self.starts_left -= 1
         member.handle.send(run, self.run_states.log_file(run))
         self._event("started", run)
@@ -280,47 +276,36 @@ class Scheduler:
     # === Hearing workers ===
 
     def _hear(self, member: _Member) -> None:
-        exit_code = member.handle.exit_code()  # before its last words
-        for message in member.handle.receive():
+        messages, exit_code = member.handle.receive()
+        for message in messages:
             member.sign = time.monotonic()
             if message["event"] == "ended":
                 self._end(member, message)
             elif member.run:
                 self._examples += message["examples"]
-                if message["examples"]:
-                    self._has_built(member.run)
+                if message["examples"]:  # others may read its cache now
+                    self._building.pop(member.run.name, None)
                 self._check_memory(member, message["memory"])
         if exit_code is not None:
             self.pool.members.remove(member)
             if member.run:
-                self._lose(member, member.reason, exit_code)
+                self._lose(member, exit_code)
             elif not member.handle.is_ready():
-                self._count_failed_start()
+                self._failed_starts += 1
+                is_stuck = self._failed_starts >= MOST_FAILED_STARTS
+                if is_stuck and not self._running():
+                    raise UserError(
+                        f"{self._failed_starts} workers could not start. Read "
+                        f"the newest of {self.run_states.folder}/logs, and "
+                        "give the same command again."
+                    )
             return
         silent = time.monotonic() - member.sign
         if member.run and silent > self.pool.hang_seconds:
             if not member.reason:
                 minutes = formatting.duration(self.pool.hang_seconds)
                 member.reason = f"no step for {minutes}"
-            member.handle.kill()
-
-    def _count_failed_start(self) -> None:
-        """Ends the sweep where no worker starts any more."""
-        self._failed_starts += 1
-        if self._failed_starts >= MOST_FAILED_STARTS and not self._running():
-            raise UserError(
-                f"{self._failed_starts} workers could not start. Read the "
-                f"newest of {self.run_states.folder}/logs, and give the same "
-                "command again."
-            )
-
-    def _has_built(self, run: Planned) -> None:
-        """Lets others read the feature cache that this run reads."""
-        self._building = {
-            texts: name
-            for texts, name in self._building.items()
-            if name != run.name
-        }
+            member.handle.end("kill")
 
     def _check_memory(self, member: _Member, memory: int | None) -> None:
         most = self.pool.most_memory
@@ -329,61 +314,47 @@ class Scheduler:
                 f"its process takes {formatting.size(memory)}, more than "
                 "--worker_gb"
             )
-            if member.run:
-                member.handle.stop()
-            else:
-                member.handle.close()
+            member.handle.end("stop" if member.run else "close")
 
     def _end(self, member: _Member, message: dict[str, Any]) -> None:
         """Records how a run ended."""
-        run = member.run
+        run, outcome = member.run, message["outcome"]
         assert run is not None
-        outcome = message["outcome"]
         result = self.run_states.result(run)
-        if outcome == "finished" and result is None:
-            outcome = "failed"
+        if result is None and outcome in ("stopped", "broken"):
+            # Its process ends now.
+            ended = "was stopped" if outcome == "stopped" else "broke"
+            member.reason = member.reason or ended
+            return
+        member.run, member.last, member.reason = None, run, ""
+        self._building.pop(run.name, None)
         if result is not None:
-            outcome = "finished"
-        if outcome in ("finished", "failed", "full"):
-            member.run, member.last = None, run
-            self._has_built(run)
-        if outcome == "finished":
             self.run_states.measured_seconds[run.name] = message["seconds"]
             self._event("finished", run, result)
-        elif outcome == "failed":
-            self._fail(run, "exit code 1", 1)
         elif outcome == "full":  # the next runs would fail, too
             raise UserError(
                 f"{run.directory.path}: the disk is full, or that of the "
                 "feature cache. Free some space, and give the same command."
             )
-        else:  # its process ends now
-            member.reason = member.reason or (
-                "was stopped" if outcome == "stopped" else "broke"
-            )
-            return
-        member.reason = ""
+        else:
+            self._fail(run, "exit code 1", 1)
         self._check_memory(member, message["memory"])
 
-    def _lose(self, member: _Member, reason: str, exit_code: int) -> None:
+    def _lose(self, member: _Member, exit_code: int) -> None:
         """Tries the run of a worker that is gone once more."""
-        run = member.run
+        run, member.run = member.run, None
         assert run is not None
-        member.run = None
-        self._has_built(run)
-        if self.run_states.result(run) is not None:
-            self._event("finished", run, self.run_states.result(run))
-            return
-        if self._interrupted:
-            return
-        attempts = self._attempts.get(run.name, 1)
-        if attempts >= ATTEMPTS:
+        self._building.pop(run.name, None)
+        result = self.run_states.result(run)
+        reason = member.reason or self.run_states.explain(exit_code)
+        if result is not None:
+            self._event("finished", run, result)
+        elif run.name in self._retried and not self._interrupted:
             self._fail(run, reason, exit_code)
-            return
-        self._attempts[run.name] = attempts + 1
-        self._todo.add(run.name)
-        reason = reason or self.run_states.explain(exit_code)
-        self._event("retried", run, {"reason": reason})
+        elif not self._interrupted:
+            self._retried.add(run.name)
+            self._todo.add(run.name)
+            self._event("retried", run, {"reason": reason})
 
     def _fail(self, run: Planned, reason: str, exit_code: int) -> None:
         record = self.run_states.record_failure(run, exit_code, reason)
@@ -394,12 +365,12 @@ class Scheduler:
         busy = [member for member in self.pool.members if member.run]
         for member in busy:
             member.reason = "stopped"
-            member.handle.stop()
+            member.handle.end("stop")
         deadline = time.monotonic() + self.pool.save_seconds
         while any(member.run for member in busy):
             if time.monotonic() > deadline:
                 for member in busy:
-                    member.handle.kill()
+                    member.handle.end("kill")
             for member in busy:
                 if member in self.pool.members:
                     self._hear(member)

