@@ -19,6 +19,7 @@ with cut = L - trainable_layers. Dropout is off in the prefix.
 
 import dataclasses
 import errno
+import inspect
 import os
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +39,7 @@ from tf_transfer.models import freezing
 from tf_transfer.training import strategy
 
 BACKBONES = (keras_nlp.models.BertBackbone, keras_nlp.models.RobertaBackbone)
-# Their heads read the state of the first token alone.
+# Their heads read the state of the first token alone; a subclass may read more.
 CLS_CLASSIFIERS = (
     keras_nlp.models.BertTextClassifier,
     keras_nlp.models.RobertaTextClassifier,
@@ -78,7 +79,7 @@ class NoTokenizer:
 
 
 class KerasEncoder(encoder_lib.Encoder):
-    """A backbone as `FeatureCache` runs it: each layer as Keras calls it.
+    """A backbone as `FeatureCache` runs it, by Keras' own layers.
 
     The cache knows segments 0 and 1, one behind the other, and a dataset may
     have any. So an id here is token id + `SEGMENT` * segment id.
@@ -103,6 +104,10 @@ class KerasEncoder(encoder_lib.Encoder):
         for block in self.blocks[first - 1 : last]:
             x = block(x, padding_mask=mask, training=training)
         return x
+
+    def hash_code(self) -> str:
+        """See `Encoder.hash_code`; covers this class too."""
+        return super().hash_code() + inspect.getsource(KerasEncoder)
 
 
 # === Freezing ===
@@ -185,10 +190,9 @@ def split(
     }
     prefix = FrozenPrefix(backbone.input, boundary, name="frozen_prefix")
     prefix.encoder = KerasEncoder(backbone, NoTokenizer())
-    # A subclass of a classifier may read the states of other tokens.
-    cls_only = cut == len(blocks) and type(classifier) in CLS_CLASSIFIERS
+    reads_cls = not trainable_layers and type(classifier) in CLS_CLASSIFIERS
     prefix.stored = prefix_lib.FrozenPrefix(
-        cut, "cls" if cls_only else "tokens", "float16"
+        cut, "cls" if reads_cls else "tokens", "float16"
     )
     prefix.preprocess = getattr(classifier, "preprocessor", None) and (
         classifier.preprocess_samples
@@ -207,10 +211,10 @@ def split(
         name: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=name)
         for name, tensor in boundary.items()
     }
-    suffix = _call_again(
-        keras.Model([*boundary.values()], outputs), [*inputs.values()]
+    above = keras.Model([*boundary.values()], outputs)
+    return prefix, keras.Model(
+        inputs, _call_again(above, [*inputs.values()]), name="suffix"
     )
-    return prefix, keras.Model(inputs, suffix, name="suffix")
 
 
 def _find_backbone(classifier: keras.Model) -> Any:
@@ -429,14 +433,14 @@ def _read(
     for inputs, *target in dataset.as_numpy_iterator():
         mask = inputs["padding_mask"] != 0
         length = mask.sum(axis=1, dtype=np.int32)
-        position = np.arange(mask.shape[1])
-        if (mask != (position < length[:, None])).any() or not length.all():
+        if (mask[:, 1:] > mask[:, :-1]).any() or not length.all():
             raise ValueError(
                 "dataset: padding_mask must be 1 on the tokens of a text, at "
                 "least one, and 0 on the padding behind them"
             )
-        segments = inputs.get("segment_ids", 0)
-        ids.append((inputs["token_ids"] + SEGMENT * segments)[mask])
+        ids.append(
+            (inputs["token_ids"] + SEGMENT * inputs.get("segment_ids", 0))[mask]
+        )
         lengths.append(length)
         targets.append(tuple(target))
     if not lengths:
@@ -472,8 +476,8 @@ def _read_batches(
 ) -> tf.data.Dataset:
     """The dataset that reads the states of its batches from the cache."""
     states: Any = texts.states
-    stored = np.where(states.is_pooled, 1, texts.tokens.lengths)
     step = 1 if states.is_pooled else LENGTH_STEP
+    stored = np.where(states.is_pooled, 1, texts.tokens.lengths)
     with tf.device("CPU:0"):
         starts, lengths, targets = tf.nest.map_structure(
             tf.constant, (states.starts, stored.astype(np.int64), targets)
@@ -486,14 +490,16 @@ def _read_batches(
         vectors = tf.gather(
             states.tensor, tf.ragged.range(start, start + length)
         )
-        features = {
-            "hidden_states": vectors.to_tensor(
-                shape=[-1, longest, vectors.shape[-1]]
+        return (
+            {
+                "hidden_states": vectors.to_tensor(  # 0 on padding
+                    shape=[-1, longest, vectors.shape[-1]]
+                ),
+                "padding_mask": tf.sequence_mask(length, longest, tf.int32),
+            },
+            *tf.nest.map_structure(
+                lambda values: tf.gather(values, examples), targets
             ),
-            "padding_mask": tf.sequence_mask(length, longest, tf.int32),
-        }
-        return features, *tf.nest.map_structure(
-            lambda values: tf.gather(values, examples), targets
         )
 
     order = tf.data.Dataset.range(len(texts))

@@ -222,6 +222,19 @@ def test_damage_is_found_reported_and_built_again(
     assert "damaged" not in capsys.readouterr().out
 
 
+def test_intact_texts_of_a_truncated_file_are_read(whole, tmp_path):
+    folder, built = whole
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    [entry] = entries(tmp_path)
+    train = small.split("train")
+    row = np.flatnonzero(train.tokens.lengths > 16)[0]  # is stored first
+    size = int(train.tokens.lengths[row]) * entry.vector_bytes
+    os.truncate(entry.vectors_file, size)
+    found = attach(tmp_path, parts={"train": train.take(np.array([row]))})
+    assert found.builds == []
+    np.testing.assert_array_equal(found.states[0], built.states[row])
+
+
 class Killed(BaseException):
     """Nothing catches it, so the disk is left as by a kill."""
 

@@ -467,6 +467,13 @@ def test_a_read_only_cache_without_the_entry_says_what_to_do(
     assert len(str(error.value).splitlines()) == 2
 
 
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="--cache_dir"):
+        store_lib.Store(str(link)).open(KEY, "tiny")
+
+
 def test_who_builds_sweeps_what_killed_processes_left(entry):
     litter = entry.file("rows-00000.npz.tmp-1")
     with open(litter, "w"):

@@ -464,8 +464,10 @@ def _map_states(
     """
     dtype = tf.as_dtype(entry.key["dtype"]).as_numpy_dtype
     vectors = np.zeros([1, entry.hidden], dtype)
-    if entry.num_vectors:
-        shape = entry.num_vectors, entry.hidden
+    # A truncated file holds the vectors of intact rows all the same.
+    count = min(entry.num_vectors, entry.num_readable)
+    if count:
+        shape = count, entry.hidden
         vectors = np.memmap(entry.vectors_file, dtype, "r", shape=shape)
     return batches.StoredStates(
         vectors,

@@ -175,6 +175,13 @@ class Entry:
         return int(ends.max(initial=0))
 
     @property
+    def num_readable(self) -> int:
+        """Whole vectors in the file, which may be truncated or missing."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.getsize(self.vectors_file) // self.vector_bytes
+        return 0
+
+    @property
     def num_bytes(self) -> int:
         """Size of its files; 0 if another process just removed it."""
         total = 0
@@ -426,7 +433,8 @@ class Store:
         An entry of another key, or with a damaged entry.json, is replaced.
 
         Raises:
-            UserError: the cache is read-only and has no such entry.
+            UserError: the cache is read-only and has no such entry, or its
+                folder cannot be made.
         """
         folder = os.path.join(self.folder, name_of(key))
         path = os.path.join(folder, "entry.json")
@@ -447,6 +455,11 @@ class Store:
                 entry.mark_used()
                 entry.load()
             except FileNotFoundError:
+                if not os.path.isdir(self.folder):
+                    raise UserError(
+                        f"{self.folder}: cannot be made. Give another "
+                        "--cache_dir."
+                    ) from None
                 continue  # another process has just removed it
             except OSError as error:
                 if error.errno not in files.READ_ONLY:
