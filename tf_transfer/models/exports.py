@@ -1,10 +1,9 @@
 """A trained classifier in other libraries' formats.
 
-`hugging_face` writes what transformers loads as a model for sequence
-classification: encoder, pooler and the dense layer of a head on [CLS] are the
-same there. `keras_preset` writes keras-hub's text classifier. Two classes that
-one unit tells apart become two units, (0, z): a softmax of which is that unit's
-sigmoid.
+`hugging_face` writes a folder that transformers loads as a model for sequence
+classification: it has the same encoder, pooler and dense layer on [CLS].
+`keras_preset` writes keras-hub's text classifier. Two classes with one unit z
+become two units (0, z), whose softmax is that unit's sigmoid.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Finds, names and loads the encoder that `--model` asks for.
 
-`identify` answers at once, without weights, so that a sweep can name its runs;
-`load` loads the weights.
+`identify` needs no weights, so that a sweep names its runs at once; `load`
+loads them.
 """
 
 import contextlib
@@ -163,8 +163,9 @@ def build_random(
     """A BERT of a given shape with random weights, to measure time with.
 
     Args:
-        template: encoder whose tokeniser and positions it takes.
-        blocks, hidden: its shape: heads of 64, and four times as wide inside.
+        template: encoder that gives tokeniser and number of positions.
+        blocks, hidden: its shape; attention heads have width 64, feed-forward
+            layers 4 * `hidden`.
         dropout, precision, seed: see `load`.
     """
     import keras_nlp
@@ -330,10 +331,10 @@ def _hash_folder(folder: str) -> str:
 
 
 def _check_reachable(model: str) -> None:
-    """Raises `UserError` within seconds where a preset cannot be fetched.
+    """Raises `UserError` within seconds if a preset cannot be fetched.
 
-    kagglehub itself would answer with a page of traceback, after a while. A
-    preset that was fetched before is not looked up: it needs no network.
+    kagglehub itself fails after a while, with a page of traceback. A preset
+    that was fetched before needs no network.
     """
     from kagglehub import cache
     from kagglehub import handle
@@ -356,7 +357,7 @@ def _not_fetched(model: str, reason: str) -> UserError:
 
 @contextlib.contextmanager
 def _explained_errors(model: str) -> Iterator[None]:
-    """Turns whatever is raised inside into a `UserError` of two lines."""
+    """Turns any exception inside into a `UserError` of two lines."""
     try:
         yield
     except UserError:
