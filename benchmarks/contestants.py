@@ -156,7 +156,6 @@ class Contestants:
                 folder=folder.name,
                 model=settings.model,
                 precision=settings.precision,
-                max_length=settings.max_length,
                 dtype=settings.cache_dtype,
             ),
         )

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from tf_transfer import keras_classifier
+from tf_transfer.feature_cache import store as store_lib
 
 BLOCKS = 2
 WORDS = ["a", "bad", "film", "good", "is", "it", "not", "the", "very", "was"]
@@ -149,15 +150,15 @@ def eager():
 
 @pytest.fixture
 def count_runs(monkeypatch):
-    """Examples of each batch that any prefix is run on."""
+    """Examples of each segment that is computed and stored."""
     counts = []
-    call = keras_classifier.FrozenPrefix.call
+    append = store_lib.Entry.append
 
-    def counted(self, inputs, **kwargs):
-        counts.append(len(inputs["token_ids"]))
-        return call(self, inputs, **kwargs)
+    def counted(self, hashes, *arguments):
+        counts.append(len(hashes))
+        append(self, hashes, *arguments)
 
-    monkeypatch.setattr(keras_classifier.FrozenPrefix, "call", counted)
+    monkeypatch.setattr(store_lib.Entry, "append", counted)
     return counts
 
 
@@ -345,7 +346,7 @@ def test_traced_functions_give_what_eager_ones_do(tmp_path):
 def test_what_is_stored_is_not_run_again(tmp_path, count_runs):
     def run(model, dataset, k=1, dtype="float16"):
         prefix, _ = keras_classifier.split(model, k)
-        del count_runs[:]  # the symbolic calls
+        del count_runs[:]
         features = keras_classifier.cache_features(
             prefix, dataset, tmp_path, dtype
         )
@@ -464,7 +465,7 @@ def test_the_least_recently_used_prefix_makes_room(tmp_path):
     first = cache(1, 1.0)
     [path] = tmp_path.rglob("vectors.bin")
     limit = 1.5 * path.stat().st_size / 1e9
-    with pytest.raises(ValueError, match="limit_gb: the states of 10 examples"):
+    with pytest.raises(ValueError, match="limit_gb: the states of 10 texts"):
         cache(2, limit)  # the other ones are still read
     assert path.exists() and len([*first]) == 2
     del first
@@ -552,7 +553,11 @@ def test_datasets_are_checked(tmp_path):
     refuses(TypeError, "prefix: expected the first", dataset, prefix=suffix)
     refuses(ValueError, "dtype='int8'", dataset, dtype="int8")
     refuses(TypeError, "dataset: expected a tf.data", [1])
-    refuses(TypeError, "expected one of .x, y.", dataset.map(lambda x, y: x))
+    refuses(
+        TypeError,
+        "expected a tf.data.Dataset of .x, y.",
+        dataset.map(lambda x, y: x),
+    )
     refuses(ValueError, "without end", dataset.repeat())
     refuses(ValueError, "not batched", dataset.unbatch())
     refuses(ValueError, "is empty", dataset.take(0))
@@ -573,13 +578,25 @@ def test_datasets_are_checked(tmp_path):
             )
         ),
     )
+    refuses(
+        ValueError,
+        "a text has 65 tokens; this backbone takes at most 64",
+        dataset.map(
+            lambda x, y: (
+                {name: tf.ones([5, 65], tf.int32) for name in x},
+                y,
+            )
+        ),
+    )
 
 
 def test_states_that_are_too_large_are_refused(tmp_path):
     model = classifier("bert")
     model.backbone.embeddings_layer_norm.gamma.assign(np.full(8, 1e6))
     prefix, _ = keras_classifier.split(model, 2)
-    with pytest.raises(ValueError, match="dtype='float16'.*bfloat16"):
+    with pytest.raises(
+        ValueError, match="dtype: .*example .* float16 .bfloat16"
+    ):
         keras_classifier.cache_features(prefix, token_batches("bert"), tmp_path)
     keras_classifier.cache_features(
         prefix, token_batches("bert"), tmp_path, "bfloat16"

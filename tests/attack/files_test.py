@@ -186,8 +186,9 @@ def test_no_vector_of_a_damaged_cache_is_wrong(attempts, rng, tmp_path):
         for row_hash, index in zip(hashes, indices):
             if index >= 0:
                 with open(entry.vectors_file, "rb") as file:
-                    file.seek(int(entry.starts[index]) * entry.vector_bytes)
-                    size = int(entry.lengths[index]) * entry.vector_bytes
+                    row = entry.table[index]
+                    file.seek(int(row["start"]) * entry.vector_bytes)
+                    size = int(row["length"]) * entry.vector_bytes
                     assert (
                         file.read(size) == expected["one", row_hash].tobytes()
                     )

@@ -79,10 +79,10 @@ def test_only_missing_rows_are_built_and_appended(tmp_path):
 def test_a_text_that_occurs_twice_is_stored_once(whole):
     folder, built = whole
     [entry] = entries(folder)
-    assert len(entry.rows) == TEXTS == len(entry.starts)
-    size = entry.lengths.sum() * entry.hidden * 4
+    assert len(entry.rows) == TEXTS == len(entry.table)
+    size = entry.table["length"].sum() * entry.hidden * 4
     assert os.path.getsize(entry.vectors_file) == size
-    assert built.cost.original == pytest.approx(entry.seconds.sum())
+    assert built.cost.original == pytest.approx(entry.table["seconds"].sum())
     starts = [built.splits[name].states.starts for name in ("train", "test")]
     assert starts[0][5:7].tolist() == starts[1][[1, 0]].tolist()
 
@@ -130,7 +130,7 @@ def test_a_deeper_cut_is_computed_from_a_shallower_on_disk(tmp_path):
     outputs = [keys[cut].key["output"] for cut in (0, 1, 2)]
     assert outputs == ["tokens", "tokens", "cls"]
     # Its original cost holds that of what it went on from.
-    cost = {cut: entry.seconds.sum() for cut, entry in keys.items()}
+    cost = {cut: entry.table["seconds"].sum() for cut, entry in keys.items()}
     assert cost[0] < cost[1] < cost[2]
 
 
@@ -222,6 +222,19 @@ def test_damage_is_found_reported_and_built_again(
     assert "damaged" not in capsys.readouterr().out
 
 
+def test_intact_texts_of_a_truncated_file_are_read(whole, tmp_path):
+    folder, built = whole
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    [entry] = entries(tmp_path)
+    train = small.split("train")
+    row = np.flatnonzero(train.tokens.lengths > 16)[0]  # is stored first
+    size = int(train.tokens.lengths[row]) * entry.vector_bytes
+    os.truncate(entry.vectors_file, size)
+    found = attach(tmp_path, parts={"train": train.take(np.array([row]))})
+    assert found.builds == []
+    np.testing.assert_array_equal(found.states[0], built.states[row])
+
+
 class Killed(BaseException):
     """Nothing catches it, so the disk is left as by a kill."""
 
@@ -274,7 +287,7 @@ def test_a_value_that_does_not_fit_names_the_example(value, tmp_path):
     prefix = Overflowing(**dataclasses.asdict(cut_at(0)))
     with pytest.raises(UserError) as error:
         attach(tmp_path, prefix)
-    assert "--cache_dtype=float16" in str(error.value)
+    assert str(error.value).startswith("--cache_dtype: ")
     lengths = small.split("train").tokens.lengths
     assert f"for train example {100 + lengths.argmax()} is" in str(error.value)
     assert "--cache_dtype=bfloat16" in str(error.value)

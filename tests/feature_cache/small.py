@@ -135,7 +135,7 @@ def attach(
     cache = cache_lib.FeatureCache(
         encoder_used or encoder(),
         devices,
-        cache_lib.CacheOptions(str(folder), max_length=LENGTH, **options),
+        cache_lib.CacheOptions(str(folder), **options),
         is_stopped,
     )
     try:
@@ -148,7 +148,7 @@ def attach(
 def stored(split):
     """Yields each text's stored vectors, or None."""
     states = split.states
-    vectors = states.vectors.numpy()
+    vectors = np.asarray(states.vectors)
     for row, begin in enumerate(states.starts):
         count = 1
         if not states.is_pooled:

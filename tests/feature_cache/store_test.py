@@ -49,8 +49,8 @@ def stored(entry, hashes):
     flat = np.fromfile(entry.vectors_file, np.float16)
     flat = flat[: entry.num_vectors * HIDDEN].reshape(-1, HIDDEN)
     return [
-        flat[entry.starts[i] : entry.starts[i] + entry.lengths[i]]
-        for i in entry.find(hashes)
+        flat[row["start"] : row["start"] + row["length"]]
+        for row in entry.table[entry.find(hashes)]
     ]
 
 
@@ -88,7 +88,7 @@ def test_rows_are_found_again_by_another_process(store, entry):
     assert_rows(again, hashes, vectors)
     assert again.find([b"0" * 16]).tolist() == [-1]
     # A row's share of the build is by its length.
-    np.testing.assert_allclose(again.seconds, [6, 10, 2])
+    np.testing.assert_allclose(again.table["seconds"], [6, 10, 2])
 
 
 def test_segments_are_appended(store, entry):
@@ -149,17 +149,19 @@ def test_rows_that_are_cut_off_are_built_again_behind_the_rest(store, entry):
     again = store.open(KEY, "tiny")
     lost = again.find_damaged(again.find(hashes))
     assert lost == again.find(hashes)[1:].tolist()
-    again.exclude(lost)
+    again.find_intact(hashes)
     assert again.find(hashes).tolist() == [0, -1, -1]
     again.append(hashes[1:], lengths[1:], vectors[1:], 1.0)
     assert_rows(again, hashes, vectors)
     assert_rows(store.open(KEY, "tiny"), hashes, vectors)
 
 
-def test_excluded_rows_stay_excluded_when_others_are_added(entry):
+def test_damaged_rows_stay_missing_when_others_are_added(entry):
     first, second = rows(3, 5, seed=1), rows(2, seed=2)
     entry.append(*first, 1.0)
-    entry.exclude(entry.find(first[0][:1]))
+    with open(entry.vectors_file, "r+b") as file:
+        file.write(b"damaged")
+    assert entry.find_intact(first[0])[0].tolist() == [-1, 1]
     entry.append(*second, 1.0)
     assert entry.find(first[0])[0] == -1
     assert_rows(entry, second[0], second[2])
@@ -463,6 +465,13 @@ def test_a_read_only_cache_without_the_entry_says_what_to_do(
     with pytest.raises(UserError, match="cannot be written") as error:
         store.open(key, "tiny")
     assert len(str(error.value).splitlines()) == 2
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="--cache_dir"):
+        store_lib.Store(str(link)).open(KEY, "tiny")
 
 
 def test_who_builds_sweeps_what_killed_processes_left(entry):

@@ -159,7 +159,7 @@ def test_a_deeper_cut_without_room_continues_from_the_same_states(tmp_path):
 @pytest.mark.usefixtures("eager")
 def test_a_full_disk_is_treated_like_the_limit(monkeypatch, tmp_path, capsys):
     def full(*arguments):
-        raise store_lib.DiskFull
+        raise store_lib.DiskFull("the disk is full")
 
     network = small.network(small.encoder())
     live = small.evaluate(network, small.split("train"))

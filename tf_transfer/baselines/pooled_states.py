@@ -14,10 +14,10 @@ import numpy as np
 
 from tf_transfer.baselines.probe import States
 from tf_transfer.data.batches import EncodedSplit
+from tf_transfer.data.batches import StoredStates
 from tf_transfer.data.word_pieces import IGNORED
 from tf_transfer.feature_cache.cache import BuildCost
 from tf_transfer.feature_cache.cache import FeatureCache
-from tf_transfer.feature_cache.cache import MappedStates
 from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.feature_cache.prefix import pooled_columns
 from tf_transfer.models.encoder import Encoder
@@ -43,7 +43,7 @@ class PooledStates:
 
     def __init__(
         self,
-        mapped: Mapping[int, MappedStates],
+        mapped: Mapping[int, StoredStates],
         hidden: int,
         pooler: tuple[np.ndarray, np.ndarray] | None,
         labels: np.ndarray,
@@ -98,7 +98,7 @@ class WordStates:
     """
 
     def __init__(
-        self, mapped: Mapping[int, MappedStates], split: EncodedSplit
+        self, mapped: Mapping[int, StoredStates], split: EncodedSplit
     ) -> None:
         assert split.word_starts is not None
         self.labels = split.targets
@@ -203,8 +203,8 @@ class Reader:
 
     def _map(
         self, prefix: FrozenPrefix, encoded: dict[str, EncodedSplit]
-    ) -> dict[str, MappedStates]:
-        stored, cost = self._cache.map_states(prefix, encoded)
+    ) -> dict[str, StoredStates]:
+        splits, cost = self._cache.attach(prefix, encoded, needs_all=True)
         self.cost.paid += cost.paid
         self.cost.original += cost.original
-        return stored
+        return {n: split.states for n, split in splits.items() if split.states}

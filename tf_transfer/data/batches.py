@@ -31,18 +31,34 @@ class StoredStates:
     """The stored output of a frozen prefix for the texts of a split.
 
     Attributes:
-        vectors: A tensor [vectors, hidden], mapped from a file or in memory.
+        vectors: [vectors, hidden], mapped from a file or in memory.
         starts: int64 [texts]. Each text's first vector.
         is_stored: bool [texts]. Which texts are stored.
         is_pooled: Whether a text has one vector, not one a token.
         num_cls: Vectors of [CLS] that stand before those of a text's tokens.
+        tensor: `vectors` as a tensor, which maps the same file.
     """
 
-    vectors: "tf.Tensor"
+    vectors: np.ndarray
     starts: np.ndarray
     is_stored: np.ndarray
     is_pooled: bool
     num_cls: int = 0
+    tensor: "tf.Tensor" = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        """Maps the file at once: it may be removed before it is read."""
+        import tensorflow as tf
+
+        with tf.device("CPU:0"):
+            if isinstance(self.vectors, np.memmap):
+                self.tensor = tf.raw_ops.ImmutableConst(
+                    dtype=self.vectors.dtype,
+                    shape=self.vectors.shape,
+                    memory_region_name=self.vectors.filename,
+                )
+            else:
+                self.tensor = tf.constant(self.vectors)
 
 
 @dataclasses.dataclass
@@ -436,7 +452,7 @@ def _gatherer(
                 index = token_index(
                     index, wide & column(here), length + states.num_cls
                 )
-            batch["states"] = tf.gather(states.vectors, index)
+            batch["states"] = tf.gather(states.tensor, index)
             if needs_ids:
                 batch["is_stored"] = here
         return batch

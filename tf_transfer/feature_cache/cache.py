@@ -1,16 +1,16 @@
 """`--frozen_prefix=cached`: the frozen blocks run once, training reads.
 
 The prefix runs over every text of a phase in inference mode, and its output is
-stored (`store`). Only rows that are not there yet are built, so another seed,
-rate, head, batch size or subset starts at once. A deeper cut continues from a
-shallower one on disk.
+stored (`store`). Only missing rows are built, so another seed, rate, head,
+batch size or subset starts at once. A deeper cut continues from a shallower
+one on disk.
 
-What is stored for a text is the same to the last bit whatever was stored
+The stored output of a text is the same to the last bit whatever was stored
 before: states are rounded below every block (`prefix`), and a batch has the
 shape that the text's own length gives it, whatever its other texts.
 
-Rows that find no room run the prefix at every step instead, in the same mode
-and rounding, but in the batches of training: a last bit may differ.
+For texts that are not stored the prefix runs at every step, in the same mode
+and rounding. It runs in the batches of training, so a last bit may differ.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
 
-BATCH_ROWS = 16  # of a batch that the prefix is run on, for each replica
+BATCH_ROWS = 16  # texts of a batch for the prefix, per replica
 
 
 class Devices(Protocol):
@@ -60,41 +60,22 @@ class CacheOptions:
     """Where states are stored, and how they are computed.
 
     Attributes:
-        folder: where all runs keep their caches.
-        model: what `--model` says, for people who list the cache.
+        folder: the cache folder that all runs share.
+        model: `--model`, for people who list the cache.
         precision: Keras dtype policy that the encoder computes in.
-        max_length: most tokens of a text.
-        dtype: to which prefixes round: `float16`, `bfloat16` or `float32`.
-        limit_gb: what all entries may take together, in GB; None: half of
-            the free disk, 50 GB at most.
+        dtype: dtype to which states are rounded: `float16`, `bfloat16` or
+            `float32`.
+        limit_gb: maximum size of all entries in GB; None for half of the free
+            disk, 50 GB at most.
         also: lower cuts that are stored on the way to a cut, for other runs.
     """
 
     folder: str
     model: str
     precision: str
-    max_length: int
     dtype: str = "float16"
     limit_gb: float | None = None
     also: tuple[int, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class MappedStates:
-    """Stored output for the texts of a split; nothing is read yet.
-
-    Attributes:
-        vectors: [vectors, width], mapped from the entry's file.
-        starts: int64 [texts]. Each text's first vector.
-        lengths: int64 [texts]. Vectors of each.
-    """
-
-    vectors: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-
-
-Source = tuple[FrozenPrefix, store_lib.Entry]
 
 
 @dataclasses.dataclass
@@ -103,11 +84,25 @@ class BuildCost:
 
     Attributes:
         paid: by this process, building and waiting for a build.
-        original: that building the rows took which are used, whoever did it.
+        original: time to build the rows in use, whichever process did it.
     """
 
     paid: float
     original: float
+
+
+class NotStored(UserError):
+    """States cannot be stored; `store.DiskFull` is its cause if the disk is.
+
+    Attributes:
+        option: field of `CacheOptions` to change: `dtype` or `limit_gb`.
+        problem: what is wrong, without flags.
+    """
+
+    def __init__(self, option: str, problem: str, advice: str = "") -> None:
+        super().__init__(f"--cache_{option}: {problem}. {advice}".rstrip())
+        self.option = option
+        self.problem = problem
 
 
 class FeatureCache:
@@ -117,17 +112,13 @@ class FeatureCache:
         encoder: `models.encoder.Encoder`.
         devices: `training.strategy.Devices`.
         options: where and how.
-        is_stopped: whether to leave a build; asked after every text.
-        weights: what `prefix.hash_prefixes` returns for the encoder, where that
-            is known.
+        is_stopped: whether to leave a build; called after every text.
+        weights: `prefix.hash_prefixes` of the encoder, if known.
 
     Attributes:
         options, weights: as given.
         store: `store.Store` of the folder.
     """
-
-    options: CacheOptions
-    store: store_lib.Store
 
     def __init__(
         self,
@@ -145,108 +136,68 @@ class FeatureCache:
         self._code = code_version(encoder)
         self.weights = weights or prefix_lib.hash_prefixes(encoder)
         self._opened: list[store_lib.Entry] = []
+        self._disk_full: store_lib.DiskFull | None = None
 
     def attach(
         self,
         prefix: FrozenPrefix,
         splits: dict[str, batches.EncodedSplit],
+        needs_all: bool = False,
     ) -> tuple[dict[str, batches.EncodedSplit], BuildCost]:
-        """Adds the stored output of a prefix to splits, building what misses.
+        """Adds the stored output of a prefix to splits; builds what is missing.
 
         Args:
-            prefix: of one cut.
-            splits: by the names that messages give them, training texts first.
+            prefix: the prefix of one cut.
+            splits: splits by the names for messages, training texts first.
+            needs_all: whether a text that is not stored is an error.
 
         Returns:
             The splits with stored states, and what these cost.
 
         Raises:
-            UserError: a state does not fit the dtype.
-            Interrupted: `is_stopped` said so; what was built is kept.
-        """
-        texts = rows_lib.Texts(splits)
-        entry, indices, cost = self._find(prefix, texts)
-        vectors = _map_vectors(entry)
-        with_states = {}
-        for name, split in splits.items():
-            rows = indices[texts.rows_of(name)]
-            states = batches.StoredStates(
-                vectors,
-                _starts(entry, rows),
-                rows >= 0,
-                is_pooled=prefix.output != "tokens",
-                num_cls=prefix.num_cls,
-            )
-            with_states[name] = dataclasses.replace(split, states=states)
-        return with_states, cost
-
-    def map_states(
-        self,
-        prefix: FrozenPrefix,
-        splits: dict[str, batches.EncodedSplit],
-    ) -> tuple[dict[str, MappedStates], BuildCost]:
-        """The stored output of a prefix as arrays, building what misses.
-
-        Args:
-            prefix, splits: see `attach`.
-
-        Returns:
-            The states by split, and what these cost.
-
-        Raises:
-            UserError: not all texts find room; or see `attach`.
-            Interrupted: see `attach`.
-        """
-        texts = rows_lib.Texts(splits)
-        entry, indices, cost = self._find(prefix, texts)
-        if (indices < 0).any():
-            raise UserError(
-                f"--cache_limit_gb: the pooled states of {len(indices):,} "
-                f"texts find no room in {self.store.folder}. Give a larger "
-                "limit, or a --cache_dir on a larger disk."
-            )
-        shape = entry.num_vectors, entry.hidden
-        vectors = np.memmap(
-            entry.vectors_file,
-            tf.as_dtype(entry.key["dtype"]).as_numpy_dtype,
-            "r",
-            shape=shape,
-        )
-        mapped = {
-            name: MappedStates(
-                vectors,
-                entry.starts[indices[texts.rows_of(name)]],
-                entry.lengths[indices[texts.rows_of(name)]],
-            )
-            for name in splits
-        }
-        return mapped, cost
-
-    def _find(
-        self, prefix: FrozenPrefix, texts: rows_lib.Texts
-    ) -> tuple[store_lib.Entry, np.ndarray, BuildCost]:
-        """The entry of a prefix, where it has each text, and what that cost.
-
-        Rows that miss are built; -1 stands for those that found no room.
+            NotStored: a state does not fit the dtype; with `needs_all`, a
+                text is not stored.
+            Interrupted: `is_stopped` returned True; built rows are stored.
         """
         started = time.perf_counter()
-        were_built = [
-            self._build_missing(self._open(lower), lower, texts)
-            for lower in map(prefix.shallower, sorted(self.options.also))
-            if lower.cut < prefix.cut
+        texts = rows_lib.Texts(splits)
+        self._disk_full = None
+        prefixes = [
+            prefix.shallower(cut)
+            for cut in sorted(self.options.also)
+            if cut < prefix.cut
         ]
-        entry = self._open(prefix)
-        was_built = self._build_missing(entry, prefix, texts)
+        prefixes.append(prefix)
+        entries = [self._open(one) for one in prefixes]
+        were_built = [
+            self._build_missing(one, its_prefix, texts)
+            for one, its_prefix in zip(entries, prefixes)
+        ]
+        entry = entries[-1]
         indices = entry.find(texts.hashes)
-        self._report(entry, indices, was_built)
+        missing = np.flatnonzero(indices < 0)
+        self._print(
+            f"Feature cache: {len(indices) - len(missing):,} of "
+            f"{len(indices):,} "
+            f"texts in {formatting.size(entry.num_bytes)}"
+            f"{', built now' if were_built[-1] else ''}: {entry.folder}"
+        )
+        if len(missing):
+            sizes = _row_bytes(entry, prefix, texts, texts.distinct(missing))
+            self._report_missing(len(missing), sizes.sum(), needs_all)
         used = np.unique(indices[indices >= 0])
         cost = BuildCost(
-            paid=time.perf_counter() - started
-            if any((was_built, *were_built))
-            else 0.0,
-            original=float(entry.seconds[used].sum()),
+            paid=time.perf_counter() - started if any(were_built) else 0.0,
+            original=float(entry.table["seconds"][used].sum()),
         )
-        return entry, indices, cost
+        with_states = {
+            name: dataclasses.replace(
+                split,
+                states=_map_states(entry, prefix, indices[texts.slices[name]]),
+            )
+            for name, split in splits.items()
+        }
+        return with_states, cost
 
     def close(self) -> None:
         """Marks all entries unused: they may be removed to make room."""
@@ -257,7 +208,7 @@ class FeatureCache:
     # === Which entry ===
 
     def _key(self, prefix: FrozenPrefix) -> dict[str, Any]:
-        """Everything that shapes what the prefix computes for a row."""
+        """Everything that shapes the output of the prefix for a row."""
         key = {
             "code": self._code,
             "weights": self.weights[prefix.cut],
@@ -276,9 +227,11 @@ class FeatureCache:
         self._opened.append(entry)
         return entry
 
-    def _open_sources(self, prefix: FrozenPrefix) -> list[Source]:
-        """What is stored of shallower prefixes, the deepest first."""
-        if prefix.output == "pooled_blocks":  # reads what lies below, too
+    def _open_sources(
+        self, prefix: FrozenPrefix
+    ) -> list[tuple[FrozenPrefix, store_lib.Entry]]:
+        """Stored shallower prefixes and their entries, the deepest first."""
+        if prefix.output == "pooled_blocks":  # reads every block's states
             return []
         names = {entry.name for entry in self.store.entries()}
         sources = [
@@ -298,97 +251,60 @@ class FeatureCache:
         prefix: FrozenPrefix,
         texts: rows_lib.Texts,
     ) -> bool:
-        """Builds the rows that are missing. Returns whether any were."""
+        """Builds the rows that are missing. Returns whether it could."""
         missing, damage = _find_missing(entry, texts)
-        if not len(missing) and not damage:
+        if damage:
+            self._print(
+                f"{entry.folder}: {damage}. Missing texts are computed again."
+            )
+        elif not len(missing):
             return False
         try:
             with entry.build_lock(self._print):
                 entry.load()  # another process may have built them meanwhile
-                missing, damage = _find_missing(entry, texts)
-                if damage:
-                    self._print(f"{entry.folder}: {damage} Built again.")
-                    entry.remove_unreadable()
+                missing, _ = _find_missing(entry, texts)
+                entry.remove_unreadable()
                 if len(missing):
-                    self._build_what_fits(entry, prefix, texts, missing)
-        except store_lib.DiskFull:
-            self._print(
-                f"{entry.folder}: is read-only: the frozen blocks run at every "
-                f"step for {len(missing):,} texts that it does not have. "
-                f"{damage}".rstrip()
-            )
-            return False
+                    self._build(entry, prefix, texts, missing)
+        except store_lib.DiskFull as error:
+            self._disk_full = error
+            return not isinstance(error, store_lib.ReadOnly)
         return True
-
-    def _build_what_fits(
-        self,
-        entry: store_lib.Entry,
-        prefix: FrozenPrefix,
-        texts: rows_lib.Texts,
-        missing: np.ndarray,
-    ) -> None:
-        """Runs the prefix over missing rows, as many as find room."""
-        num_vectors = texts.split.tokens.lengths[missing].astype(np.int64)
-        num_vectors += prefix.num_cls
-        if prefix.output != "tokens":
-            num_vectors = np.ones_like(num_vectors)
-        sizes = num_vectors * entry.vector_bytes + store_lib.ROW_BYTES
-        sources = self._open_sources(prefix)
-        kept = {entry.folder, *(source.folder for _, source in sources)}
-        room = self.store.make_room(
-            int(sizes.sum()), self.options.limit_gb, kept
-        )
-        fits = np.cumsum(sizes) <= room
-        if fits.any():
-            try:
-                self._build(entry, prefix, sources, texts, missing[fits])
-            except store_lib.DiskFull:
-                self._print(f"{entry.folder}: the disk is full.")
 
     def _build(
         self,
         entry: store_lib.Entry,
         prefix: FrozenPrefix,
-        sources: Sequence[Source],
         texts: rows_lib.Texts,
         rows: np.ndarray,
     ) -> None:
-        """Stores the output of the prefix for rows of `texts`.
+        """Stores the output of the prefix for as many rows as find room.
 
         It continues from the deepest source that has a row, or from the text.
         """
+        sizes = _row_bytes(entry, prefix, texts, rows)
+        sources = self._open_sources(prefix)
+        room = self.store.make_room(
+            int(sizes.sum()),
+            self.options.limit_gb,
+            {entry.folder, *(stored.folder for _, stored in sources)},
+        )
+        rows = rows[np.cumsum(sizes) <= room]
         for source, stored in sources:
             indices, _ = stored.find_intact([texts.hashes[row] for row in rows])
-            here = indices >= 0
-            if here.any():
-                split = texts.split.take(rows[here])
-                split.states = batches.StoredStates(
-                    _map_vectors(stored),
-                    stored.starts[indices[here]],
-                    np.ones(len(split), bool),
-                    is_pooled=False,
-                    num_cls=source.num_cls,
-                )
-                self._store(
-                    entry,
-                    prefix,
-                    source,
-                    texts,
-                    rows[here],
-                    split,
-                    stored.seconds[indices[here]],
-                )
-                rows = rows[~here]
-        if len(rows):
+            is_there = indices >= 0
+            indices = indices[is_there]
+            split = texts.split.take(rows[is_there])
+            split.states = _map_states(stored, source, indices)
+            seconds = stored.table["seconds"][indices]
             self._store(
-                entry,
-                prefix,
-                None,
-                texts,
-                rows,
-                texts.split.take(rows),
-                np.zeros(len(rows)),
+                entry, prefix, source, texts, rows[is_there], split, seconds
             )
+            rows = rows[~is_there]
+        split = texts.split.take(rows)
+        self._store(
+            entry, prefix, None, texts, rows, split, np.zeros(len(rows))
+        )
 
     def _store(
         self,
@@ -410,8 +326,8 @@ class FeatureCache:
             if self._is_stopped():
                 segment.commit()
                 raise Interrupted(
-                    "Stopped. The output of the frozen blocks so far is kept, "
-                    "and the same command continues there."
+                    "Stopped. The output of the frozen blocks so far is "
+                    "stored; the same command continues there."
                 )
         segment.commit()
 
@@ -427,6 +343,8 @@ class FeatureCache:
             The index of a text in the split, and its output
             [vectors, hidden].
         """
+        if not len(split):
+            return
         replicas = self._devices.local_replicas
         # Not up to --max_length: runs of other lengths share the rows.
         plan = batches.plan_by_bucket(
@@ -459,11 +377,8 @@ class FeatureCache:
                 count = plan.counts[step]
                 for index, vectors in zip(plan.rows[step, :count], output):
                     length = int(split.tokens.lengths[index])
-                    if vectors.ndim == 2:
-                        vectors = vectors[: prefix.num_cls + length]
-                    else:
-                        vectors = vectors[None]
-                    yield int(index), vectors
+                    vectors = np.atleast_2d(vectors)
+                    yield int(index), vectors[: prefix.num_cls + length]
                     bar.update(length)
 
     # === Messages ===
@@ -472,74 +387,95 @@ class FeatureCache:
         if self._devices.is_chief:
             print(line, flush=True)
 
-    def _report(
-        self, entry: store_lib.Entry, indices: np.ndarray, was_built: bool
-    ) -> None:
-        missing = int((indices < 0).sum())
+    def _report_missing(self, count: int, size: float, needs_all: bool) -> None:
+        """Reports texts that are not stored, as an error if all are needed."""
+        if needs_all:
+            raise NotStored(
+                "limit_gb",
+                f"the states of {count:,} texts ({formatting.size(size)}) "
+                f"find no room in {self.store.folder}. Give a larger limit, or "
+                "a cache folder on a larger disk",
+            ) from self._disk_full
+        limit = formatting.size(self.store.limit(self.options.limit_gb))
+        reason = f"do not fit --cache_limit_gb ({limit})"
+        if self._disk_full:
+            reason = f"are not stored ({self._disk_full})"
         self._print(
-            f"Feature cache: {len(indices) - missing:,} of {len(indices):,} "
-            f"texts in {formatting.size(entry.num_bytes)}"
-            f"{', built now' if was_built else ''}: {entry.folder}"
+            f"{count:,} texts {reason}: their frozen blocks run at every step."
         )
-        if missing:
-            limit = self.store.limit(self.options.limit_gb)
-            self._print(
-                f"{missing:,} texts do not fit --cache_limit_gb "
-                f"({formatting.size(limit)}) or the disk: their frozen "
-                "blocks run at every step."
-            )
 
 
-def _find_missing(
-    entry: store_lib.Entry, texts: rows_lib.Texts
-) -> tuple[np.ndarray, str]:
-    """Which distinct rows are missing, and a sentence on what is damaged.
-
-    Damaged rows are missing, too, and left out of the entry.
-    """
-    indices, num_damaged = entry.find_intact(texts.hashes)
-    damage = ""
-    if entry.was_replaced:
-        damage = "entry.json is damaged or another entry's."
-        entry.was_replaced = False
-    elif num_damaged or entry.unreadable:
-        damage = (
-            f"{num_damaged:,} rows and {len(entry.unreadable)} lists of rows "
-            "are damaged."
-        )
-    return np.flatnonzero((indices < 0) & texts.is_distinct), damage
-
-
-def _does_not_fit(dtype: str, name: str, example: int) -> UserError:
+def _does_not_fit(dtype: str, name: str, example: int) -> NotStored:
     advice = "The encoder's weights may be damaged."
     if dtype == "float16":
         advice = (
             "Give --cache_dtype=bfloat16 or float32, or --frozen_prefix=live."
         )
-    return UserError(
-        f"--cache_dtype={dtype}: the output of the frozen blocks for {name} "
-        f"example {example} is not finite or too large for it. {advice}"
+    return NotStored(
+        "dtype",
+        f"the output of the frozen blocks for {name} example {example} is not "
+        f"finite or too large for {dtype} (bfloat16 and float32 hold larger "
+        "numbers)",
+        advice,
     )
 
 
-def _map_vectors(entry: store_lib.Entry) -> tf.Tensor:
-    """An entry's vectors as a tensor, mapped: nothing is read yet."""
-    dtype = tf.as_dtype(entry.key["dtype"])
-    with tf.device("CPU:0"):
-        if not entry.num_vectors:
-            return tf.zeros([1, entry.hidden], dtype)
-        return tf.raw_ops.ImmutableConst(
-            dtype=dtype,
-            shape=[entry.num_vectors, entry.hidden],
-            memory_region_name=entry.vectors_file,
+def _find_missing(
+    entry: store_lib.Entry, texts: rows_lib.Texts
+) -> tuple[np.ndarray, str]:
+    """Which distinct rows are missing, and a clause on what is damaged.
+
+    Damaged rows are missing from now on.
+    """
+    indices, num_damaged = entry.find_intact(texts.hashes)
+    damage = ""
+    if entry.was_replaced:
+        damage = "entry.json is damaged or another entry's"
+    elif num_damaged or entry.unreadable:
+        damage = (
+            f"{num_damaged:,} rows and {len(entry.unreadable)} lists of rows "
+            "are damaged"
         )
+    return texts.distinct(np.flatnonzero(indices < 0)), damage
 
 
-def _starts(entry: store_lib.Entry, indices: np.ndarray) -> np.ndarray:
-    """First vectors of rows; anything where a row is missing."""
-    if not len(entry.starts):
-        return np.zeros(len(indices), np.int64)
-    return entry.starts[indices]
+def _row_bytes(
+    entry: store_lib.Entry,
+    prefix: FrozenPrefix,
+    texts: rows_lib.Texts,
+    rows: np.ndarray,
+) -> np.ndarray:
+    """int64 [rows]. Size of rows of `texts` in the files of an entry."""
+    lengths = texts.split.tokens.lengths[rows].astype(np.int64)
+    is_pooled = prefix.output != "tokens"
+    num_vectors = np.where(is_pooled, 1, lengths + prefix.num_cls)
+    return num_vectors * entry.vector_bytes + store_lib.ROW_BYTES
+
+
+def _map_states(
+    entry: store_lib.Entry, prefix: FrozenPrefix, indices: np.ndarray
+) -> batches.StoredStates:
+    """The stored output of some texts; nothing is read yet.
+
+    Args:
+        entry: the entry of the prefix.
+        prefix: gives the layout of a text's vectors.
+        indices: int64 [texts]. See `Entry.find`.
+    """
+    dtype = tf.as_dtype(entry.key["dtype"]).as_numpy_dtype
+    vectors = np.zeros([1, entry.hidden], dtype)
+    # A truncated file holds the vectors of intact rows all the same.
+    count = min(entry.num_vectors, entry.num_readable)
+    if count:
+        shape = count, entry.hidden
+        vectors = np.memmap(entry.vectors_file, dtype, "r", shape=shape)
+    return batches.StoredStates(
+        vectors,
+        np.append(entry.table["start"], 0)[indices],
+        indices >= 0,
+        is_pooled=prefix.output != "tokens",
+        num_cls=prefix.num_cls,
+    )
 
 
 def code_version(encoder: Encoder) -> str:

@@ -14,25 +14,23 @@ SEGMENT_SECONDS = 60
 
 
 class Texts:
-    """The texts of several splits, one behind the other.
+    """The texts of several splits, one split behind the other.
 
     Args:
         splits: dict from a name to a split, training texts first.
 
     Attributes:
         split: one split with the texts of all; its labels mean nothing.
-        hashes: of each text; see `store.hash_rows`.
-        is_distinct: bool [texts]. False on a text that occurred before.
+        hashes: hash of each text; see `store.hash_rows`.
+        slices: dict from a split's name to the rows of its texts.
     """
 
-    split: batches.EncodedSplit
-    hashes: list[bytes]
-    is_distinct: np.ndarray
-
     def __init__(self, splits: Mapping[str, batches.EncodedSplit]) -> None:
-        self._names = list(splits)
         sizes = [len(split.tokens) for split in splits.values()]
-        self._starts = np.cumsum([0, *sizes])
+        self.slices = {
+            name: slice(end - size, end)
+            for name, size, end in zip(splits, sizes, np.cumsum(sizes).tolist())
+        }
         self.split = batches.EncodedSplit(
             tokens_lib.join([split.tokens for split in splits.values()]),
             np.zeros(sum(sizes)),
@@ -44,21 +42,16 @@ class Texts:
             ),
         )
         self.hashes = store_lib.hash_rows(self.split.tokens)
-        first_rows: dict[bytes, int] = {}
-        for row, row_hash in enumerate(self.hashes):
-            first_rows.setdefault(row_hash, row)
-        self.is_distinct = np.zeros(len(self.hashes), bool)
-        self.is_distinct[list(first_rows.values())] = True
 
-    def rows_of(self, name: str) -> slice:
-        """The rows of a split's texts."""
-        index = self._names.index(name)
-        return slice(self._starts[index], self._starts[index + 1])
+    def distinct(self, rows: np.ndarray) -> np.ndarray:
+        """int64. Of ascending rows, the first with each hash."""
+        first_rows = {self.hashes[row]: row for row in rows[::-1].tolist()}
+        return np.array(sorted(first_rows.values()), np.int64)
 
     def locate(self, row: int) -> tuple[str, int]:
         """The name of a text's split, and its number in the source."""
-        index = int(np.searchsorted(self._starts, row, side="right")) - 1
-        return self._names[index], int(self.split.ids[row])
+        names = [name for name, rows in self.slices.items() if row < rows.stop]
+        return names[0], int(self.split.ids[row])
 
 
 class Segment:
@@ -69,23 +62,23 @@ class Segment:
     """
 
     def __init__(self, entry: store_lib.Entry) -> None:
-        self.entry = entry
+        self._entry = entry
         self._clear()
 
     def _clear(self) -> None:
         self._hashes: list[bytes] = []
         self._vectors: list[np.ndarray] = []
         self._bytes = 0
-        self._seconds_before = 0.0
+        self._source_seconds = 0.0
         self._started = time.perf_counter()
 
     def add(self, row_hash: bytes, vectors: np.ndarray, seconds: float) -> None:
-        """Adds a row; commits if there is enough.
+        """Adds a row; commits a segment that is large or old enough.
 
         Args:
             row_hash: see `store.hash_rows`.
             vectors: [vectors, hidden].
-            seconds: that were spent on the row before, in another entry.
+            seconds: time spent on the row in the entry that it continues.
 
         Raises:
             DiskFull: the segment was not stored.
@@ -93,24 +86,22 @@ class Segment:
         self._hashes.append(row_hash)
         self._vectors.append(vectors)
         self._bytes += vectors.nbytes
-        self._seconds_before += seconds
-        if self._bytes >= SEGMENT_BYTES or self._seconds() > SEGMENT_SECONDS:
+        self._source_seconds += seconds
+        age = time.perf_counter() - self._started
+        if self._bytes >= SEGMENT_BYTES or age > SEGMENT_SECONDS:
             self.commit()
 
-    def _seconds(self) -> float:
-        return time.perf_counter() - self._started
-
     def commit(self) -> None:
-        """Stores the rows that were added since the last time.
+        """Stores the rows that were added since the last commit.
 
         Raises:
             DiskFull: the segment was not stored.
         """
         if self._hashes:
-            self.entry.append(
+            self._entry.append(
                 self._hashes,
                 [len(vectors) for vectors in self._vectors],
                 self._vectors,
-                self._seconds() + self._seconds_before,
+                time.perf_counter() - self._started + self._source_seconds,
             )
         self._clear()

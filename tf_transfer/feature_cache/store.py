@@ -6,23 +6,24 @@
                          building.lock     held by the process that appends
                          using.lock        shared by the processes that read
 
-A segment's vectors are synced before its rows are renamed to their final name,
-so a build that was killed leaves a tail that no row points to, and the next one
-writes over it. A row is known by a hash of its ids and checked by a CRC when a
-run opens it: what is damaged or cut off is missing, and is built again. The CRC
-covers the key of the entry and the row's hash, too: what was moved here from
-another entry is as good as damaged.
+A segment's vectors are synced before its rows are renamed to their final name.
+A killed build thus leaves a tail without rows, and the next build overwrites
+it. A row is identified by a hash of its ids and checked by a CRC when a run
+opens it: a damaged or truncated row is missing, and is built again. The CRC
+also covers the key of the entry and the row's hash, so a row copied from
+another entry counts as damaged.
 
 Locks are the kernel's: they end with their process.
 """
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import io
+import itertools
 import json
 import os
-import re
 import shutil
 import sys
 import time
@@ -34,43 +35,51 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import TextIO
-from typing import TYPE_CHECKING
 
 import numpy as np
 import tqdm
 
+from tf_transfer.data.tokens import Tokens
 from tf_transfer.utils import files
 from tf_transfer.utils import json_files
+from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.utils.errors import UserError
 
-if TYPE_CHECKING:
-    from tf_transfer.data.tokens import Tokens
-
 FOLDER = "prefix"
-BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}  # of a value
-# The shape of entry.json; what else a key has is its maker's.
+BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}  # per value
+# The shape of entry.json; the key has more fields, which `FeatureCache` sets.
 CONTENT = {"model": str, "key": {"hidden": int, "dtype": str}}
+ROW = np.dtype(
+    [
+        ("hash", "V16"),
+        ("start", np.int64),
+        ("length", np.int64),
+        ("crc", np.uint32),
+        ("seconds", np.float64),
+    ]
+)
 GB = 1e9
 FREE_SHARE = 0.5  # of the free disk that a cache may take
 MOST_GB = 50.0
-ROW_BYTES = 22  # what a row takes beside its vectors
+ROW_BYTES = 22  # size of a row in rows-*.npz
 CHECK_BAR_SECONDS = 2  # a check that takes longer shows a bar
 
 
-def hash_rows(tokens: "Tokens") -> list[bytes]:
+def hash_rows(tokens: Tokens) -> list[bytes]:
     """A hash of each text's ids, and of where its segment 1 begins."""
     flat = np.ascontiguousarray(tokens.flat, np.int32)
-    hashes = []
-    for start, length, first in zip(
-        tokens.starts.tolist(),
-        tokens.lengths.tolist(),
-        tokens.first_lengths.tolist(),
-    ):
-        ids = flat[start : start + length].tobytes()
-        digest = hashlib.blake2b(ids, digest_size=16)
-        digest.update(first.to_bytes(4, "little"))
-        hashes.append(digest.digest())
-    return hashes
+    return [
+        hashlib.blake2b(
+            flat[start : start + length].tobytes()
+            + first_length.to_bytes(4, "little"),
+            digest_size=16,
+        ).digest()
+        for start, length, first_length in zip(
+            tokens.starts.tolist(),
+            tokens.lengths.tolist(),
+            tokens.first_lengths.tolist(),
+        )
+    ]
 
 
 def name_of(key: dict[str, Any]) -> str:
@@ -80,42 +89,32 @@ def name_of(key: dict[str, Any]) -> str:
 
 
 class DiskFull(Exception):
-    """Nothing can be added: what was committed before is still whole."""
+    """Nothing can be added; all committed segments stay. Names the folder."""
+
+
+class ReadOnly(DiskFull):
+    """Nothing can be added to a read-only cache."""
 
 
 class Entry:
     """The output of one prefix, for all texts that it has been run over.
 
-    Open it with `Store.open`; it stays in use until `close`. One that
-    `Store.entries` lists has no rows until `load`.
+    Open it with `Store.open`; it stays in use until `close`. The entries of
+    `Store.entries` have no rows until `load`.
 
     Attributes:
-        folder: its files.
+        folder: folder of its files.
         key: what shapes the content.
-        model: what `--model` said when it was made, for people.
+        model: `--model` of the run that made it, for people.
         hidden: width of a vector.
         vector_bytes: size of a vector.
-        rows: dict from a row's hash to its index in the four arrays below.
-        starts: int64 [rows]. Each row's first vector.
-        lengths: int64 [rows]. Vectors of each row.
-        crcs: uint32 [rows]. Of each row's bytes.
-        seconds: float64 [rows]. Each row's share of the time of the build.
+        rows: dict from a row's hash to its index in `table`.
+        table: `ROW` [rows]: hash, first vector, number of vectors, CRC, and
+            share of the seconds of the build.
         unreadable: names of segments whose list of rows is damaged.
-        was_replaced: whether `Store.open` found something else in its folder.
+        was_replaced: whether `Store.open` replaced a damaged entry or another
+            key's.
     """
-
-    folder: str
-    key: dict[str, Any]
-    model: str
-    hidden: int
-    vector_bytes: int
-    rows: dict[bytes, int]
-    starts: np.ndarray
-    lengths: np.ndarray
-    crcs: np.ndarray
-    seconds: np.ndarray
-    unreadable: list[str]
-    was_replaced: bool
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -125,11 +124,10 @@ class Entry:
         self.hidden = key["hidden"]
         if key["dtype"] not in BYTES or self.hidden < 1:
             raise json_files.Damaged(f"{self.file('entry.json')}: is damaged.")
-        self.vector_bytes = key["hidden"] * BYTES[key["dtype"]]
+        self.vector_bytes = self.hidden * BYTES[key["dtype"]]
         self.was_replaced = False
         self._crc_of_key = zlib.crc32(name_of(key).encode())
         self._using: TextIO | None = None
-        self._next_segment = 0
 
     @property
     def name(self) -> str:
@@ -138,7 +136,7 @@ class Entry:
 
     @property
     def is_misplaced(self) -> bool:
-        """Whether its folder is called as that of another key."""
+        """Whether its folder has the name of another key."""
         return self.name != name_of(self.key)
 
     def file(self, name: str) -> str:
@@ -146,51 +144,48 @@ class Entry:
         return os.path.join(self.folder, name)
 
     def load(self) -> None:
-        """Reads which rows there are."""
-        self.rows, self.unreadable, self._next_segment = {}, [], 0
-        segments: list[tuple[np.ndarray, ...]] = []
-        count = 0
+        """Reads the lists of rows."""
+        self.rows: dict[bytes, int] = {}
+        self.table = np.zeros(0, ROW)
+        self.unreadable: list[str] = []
+        self._next_segment = 0
         for name in self._segment_names():
             self._next_segment = int(name[5:10]) + 1
             try:
-                hashes, *arrays = _read_segment(self.file(name))
+                segment = _read_segment(self.file(name))
             except Exception:  # a damaged file may raise anything
                 self.unreadable.append(name)
-                continue
-            for number, row_hash in enumerate(hashes):
-                self.rows[row_hash.tobytes()] = count + number
-            count += len(hashes)
-            segments.append(tuple(arrays))
-        dtypes = (np.int64, np.int64, np.uint32, np.float64)
-        columns = list(zip(*segments)) or [()] * len(dtypes)
-        self.starts, self.lengths, self.crcs, self.seconds = (
-            np.concatenate([np.zeros(0, dtype), *column]).astype(dtype)
-            for column, dtype in zip(columns, dtypes)
-        )
+            else:
+                self._add(segment)
+
+    def _add(self, segment: np.ndarray) -> None:
+        """Adds rows to `table`; a later row replaces an earlier of its hash."""
+        indices = itertools.count(len(self.table))
+        self.rows.update(zip(segment["hash"].tolist(), indices))
+        self.table = np.concatenate([self.table, segment])
 
     def _segment_names(self) -> list[str]:
-        return sorted(
-            name
-            for name in self._files()
-            if re.fullmatch(r"rows-\d{5}\.npz", name)
-        )
-
-    def _files(self) -> list[str]:
-        """Names of its files; empty if another process just removed it."""
-        with contextlib.suppress(FileNotFoundError):
-            return os.listdir(self.folder)
-        return []
+        pattern = f"rows-{5 * '[0-9]'}.npz"
+        return sorted(glob.glob(pattern, root_dir=self.folder))
 
     @property
     def num_vectors(self) -> int:
-        """Vectors that belong to a segment: what is behind them is a tail."""
-        return int((self.starts + self.lengths).max(initial=0))
+        """Vectors that belong to a segment; a tail may follow them."""
+        ends = self.table["start"] + self.table["length"]
+        return int(ends.max(initial=0))
+
+    @property
+    def num_readable(self) -> int:
+        """Whole vectors in the file, which may be truncated or missing."""
+        with contextlib.suppress(FileNotFoundError):
+            return os.path.getsize(self.vectors_file) // self.vector_bytes
+        return 0
 
     @property
     def num_bytes(self) -> int:
-        """Size of its files."""
+        """Size of its files; 0 if another process just removed it."""
         total = 0
-        for name in self._files():
+        for name in glob.glob("*", root_dir=self.folder):
             with contextlib.suppress(FileNotFoundError):
                 total += os.path.getsize(self.file(name))
         return total
@@ -203,32 +198,33 @@ class Entry:
     # === Reading ===
 
     def find(self, hashes: Iterable[bytes]) -> np.ndarray:
-        """int64 [hashes]. Indices of rows, -1 where a row is missing."""
+        """int64 [hashes]. Indices in `table`, -1 where a row is missing."""
         return np.array([self.rows.get(h, -1) for h in hashes], np.int64)
 
     def find_intact(self, hashes: Sequence[bytes]) -> tuple[np.ndarray, int]:
-        """As `find`, but damaged rows are missing; and how many were damaged.
+        """As `find`, but damaged rows are missing from now on.
 
-        They stay missing until they are added again.
+        Returns:
+            int64 [hashes], and how many rows were damaged.
         """
         indices = self.find(hashes)
-        damaged = self.find_damaged(np.unique(indices[indices >= 0]))
-        self.exclude(damaged)
+        damaged = set(self.find_damaged(np.unique(indices[indices >= 0])))
+        self.rows = {h: n for h, n in self.rows.items() if n not in damaged}
         return self.find(hashes), len(damaged)
 
     def _checksum(self, row_hash: bytes, content: bytes) -> int:
-        """The CRC of a row's vectors, of this entry alone."""
+        """The CRC of a row's vectors, which covers key and hash."""
         return zlib.crc32(content, zlib.crc32(row_hash, self._crc_of_key))
 
     def find_damaged(self, indices: np.ndarray) -> list[int]:
         """Those of the given rows that differ from what was written."""
         if not os.path.exists(self.vectors_file):
             return list(indices)
-        hashes = {index: row_hash for row_hash, index in self.rows.items()}
         damaged = []
         with (
             tqdm.tqdm(
-                total=int(self.lengths[indices].sum()) * self.vector_bytes,
+                total=int(self.table["length"][indices].sum())
+                * self.vector_bytes,
                 desc="checking the cache",
                 unit="B",
                 unit_scale=True,
@@ -239,27 +235,14 @@ class Entry:
             ) as bar,
             open(self.vectors_file, "rb") as file,
         ):
-            for index in sorted(indices, key=lambda i: self.starts[i]):
-                size = int(self.lengths[index]) * self.vector_bytes
-                file.seek(int(self.starts[index]) * self.vector_bytes)
-                content = file.read(size)
-                if (
-                    len(content) != size
-                    or self._checksum(hashes[index], content)
-                    != self.crcs[index]
-                ):
+            for index in indices[np.argsort(self.table["start"][indices])]:
+                row_hash, start, length, crc, _ = self.table[index].tolist()
+                file.seek(start * self.vector_bytes)
+                content = file.read(length * self.vector_bytes)
+                if self._checksum(row_hash, content) != crc:
                     damaged.append(index)
-                bar.update(size)
+                bar.update(length * self.vector_bytes)
         return damaged
-
-    def exclude(self, indices: Iterable[int]) -> None:
-        """Leaves rows out, as if they had never been built."""
-        excluded = {int(index) for index in indices}
-        self.rows = {
-            row_hash: index
-            for row_hash, index in self.rows.items()
-            if index not in excluded
-        }
 
     # === Writing ===
 
@@ -268,16 +251,16 @@ class Entry:
         """The right to append; waits for another process that has it.
 
         Args:
-            report: called with a line of text if it has to wait.
+            report: is called with a line of text before it waits.
 
         Raises:
-            DiskFull: the cache is read-only.
+            ReadOnly: the cache is read-only.
         """
         try:
             lock_file = open(self.file("building.lock"), "a")
         except OSError as error:
             if error.errno in files.READ_ONLY:
-                raise DiskFull from error
+                raise ReadOnly(f"{self.folder}: is read-only") from error
             raise
         with lock_file as lock:
             try:
@@ -307,59 +290,49 @@ class Entry:
         """Adds a segment. Hold `build_lock`.
 
         Args:
-            hashes: of each row.
-            lengths: vectors of each row.
-            vectors: [vectors of the row, hidden] for each row, of as many
-                bytes a value as the entry's dtype.
-            seconds: that it took to compute them.
+            hashes: hash of each row.
+            lengths: number of vectors of each row.
+            vectors: [vectors of the row, hidden] for each row, with as many
+                bytes per value as the entry's dtype.
+            seconds: time that it took to compute them.
 
         Raises:
             DiskFull: nothing was added.
         """
         begin = self.num_vectors
+        path = self.file(f"rows-{self._next_segment:05d}.npz")
         crcs = []
         try:
             with open(self.vectors_file, "ab") as file:
-                # A tail that a killed build left, or a hole where the file
-                # was cut: the rows there are known to be damaged.
+                # Cuts off the tail of a killed build; fills a hole where the
+                # file was truncated, whose rows are known to be damaged.
                 file.truncate(begin * self.vector_bytes)
-                file.seek(0, os.SEEK_END)
                 for row_hash, array in zip(hashes, vectors, strict=True):
                     content = np.ascontiguousarray(array).tobytes()
                     crcs.append(self._checksum(row_hash, content))
                     file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError as error:
-            self._truncate(begin)
-            if error.errno not in files.FULL_DISK:
-                raise
-            raise DiskFull from error
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            hashes=np.frombuffer(b"".join(hashes), "V16"),
-            lengths=np.asarray(lengths, np.uint16),
-            crcs=np.asarray(crcs, np.uint32),
-            begin=np.int64(begin),
-            seconds=np.float64(seconds),
-        )
-        try:
-            files.write_atomically(
-                self.file(f"rows-{self._next_segment:05d}.npz"),
-                buffer.getvalue(),
+            segment = io.BytesIO()
+            np.savez(
+                segment,
+                hashes=np.frombuffer(b"".join(hashes), "V16"),
+                lengths=np.asarray(lengths, np.uint16),
+                crcs=np.asarray(crcs, np.uint32),
+                begin=np.int64(begin),
+                seconds=np.float64(seconds),
             )
-        except UserError as error:
-            self._truncate(begin)
-            raise DiskFull from error
-        excluded = set(range(len(self.starts))) - set(self.rows.values())
-        self.load()
-        self.exclude(excluded)
-
-    def _truncate(self, count: int) -> None:
-        """Leaves the first `count` vectors."""
-        with contextlib.suppress(OSError):
-            os.truncate(self.vectors_file, count * self.vector_bytes)
+            files.write_atomically(path, segment.getvalue())
+        except (OSError, FullDiskError) as error:
+            with contextlib.suppress(OSError):
+                os.truncate(self.vectors_file, begin * self.vector_bytes)
+            if isinstance(error, OSError) and (
+                error.errno not in files.FULL_DISK
+            ):
+                raise
+            raise DiskFull(f"{self.folder}: the disk is full") from error
+        self._add(_read_segment(path))
+        self._next_segment += 1
 
     # === In use ===
 
@@ -367,22 +340,20 @@ class Entry:
         """Marks it used now, and in use until `close` or the process ends."""
         path = self.file("using.lock")
         try:
-            if self._using is None:
-                self._using = open(path, "a")
+            self._using = open(path, "a")
             os.utime(path)
         except OSError as error:
             if error.errno not in files.READ_ONLY:
                 raise
-            if self._using is None and os.path.exists(path):
-                self._using = open(path)
-        if self._using is not None:
-            fcntl.flock(self._using, fcntl.LOCK_SH)
+            if not os.path.exists(path):
+                return
+            self._using = open(path)
+        fcntl.flock(self._using, fcntl.LOCK_SH)
 
     def close(self) -> None:
         """Marks it no longer in use."""
         if self._using is not None:
             self._using.close()
-            self._using = None
 
     @property
     def last_used(self) -> float:
@@ -411,14 +382,17 @@ class Entry:
         return True
 
 
-def _read_segment(path: str) -> tuple[np.ndarray, ...]:
-    """Hashes, starts, lengths, CRCs and seconds of a segment's rows."""
+def _read_segment(path: str) -> np.ndarray:
+    """`ROW` [rows] of a segment's rows."""
     with np.load(path) as file:
         segment = dict(file)
-    lengths = segment["lengths"].astype(np.int64)
-    starts = segment["begin"] + np.cumsum(lengths) - lengths
-    seconds = float(segment["seconds"]) / max(lengths.sum(), 1) * lengths
-    return segment["hashes"], starts, lengths, segment["crcs"], seconds
+    rows = np.zeros(len(segment["hashes"]), ROW)
+    rows["hash"] = segment["hashes"]
+    rows["length"] = lengths = segment["lengths"].astype(np.int64)
+    rows["start"] = segment["begin"] + np.cumsum(lengths) - lengths
+    rows["crc"] = segment["crcs"]
+    rows["seconds"] = segment["seconds"] / max(lengths.sum(), 1) * lengths
+    return rows
 
 
 def _open_if_readable(folder: str) -> Entry | None:
@@ -437,37 +411,30 @@ class Store:
     def __init__(self, cache_folder: str) -> None:
         self.folder = os.path.join(cache_folder, FOLDER)
 
-    def entries(self) -> list[Entry]:
-        """Every entry that can be read, the least recently used first."""
-        if not os.path.isdir(self.folder):
-            return []
-        entries = []
-        for name in sorted(os.listdir(self.folder)):
+    def _folders(self) -> Iterator[tuple[str, Entry | None]]:
+        """Each folder and its entry, or None if entry.json is damaged."""
+        for name in sorted(glob.glob("*", root_dir=self.folder)):
+            folder = os.path.join(self.folder, name)
             with contextlib.suppress(OSError):  # removed, or being made
-                entry = _open_if_readable(os.path.join(self.folder, name))
-                if entry is not None:
-                    entries.append(entry)
+                yield folder, _open_if_readable(folder)
+
+    def entries(self) -> list[Entry]:
+        """Every readable entry, the least recently used first."""
+        entries = [entry for _, entry in self._folders() if entry]
         return sorted(entries, key=lambda entry: entry.last_used)
 
     def find_unreadable(self) -> list[str]:
-        """Folders whose entry.json is damaged: whoever opens one mends it."""
-        unreadable = []
-        for name in sorted(os.listdir(self.folder)):
-            with contextlib.suppress(OSError):  # removed, or being made
-                folder = os.path.join(self.folder, name)
-                if _open_if_readable(folder) is None:
-                    unreadable.append(folder)
-        return unreadable
+        """Folders whose entry.json is damaged: `open` replaces it."""
+        return [folder for folder, entry in self._folders() if not entry]
 
     def open(self, key: dict[str, Any], model: str) -> Entry:
         """The entry of a key, marked as used; made if there is none.
 
-        What says that it is another key's, or nothing that can be read, is
-        replaced by an empty one.
+        An entry of another key, or with a damaged entry.json, is replaced.
 
         Raises:
-            UserError: it is to be made, or replaced, and the cache is
-                read-only.
+            UserError: the cache is read-only and has no such entry, or its
+                folder cannot be made.
         """
         folder = os.path.join(self.folder, name_of(key))
         path = os.path.join(folder, "entry.json")
@@ -488,6 +455,11 @@ class Store:
                 entry.mark_used()
                 entry.load()
             except FileNotFoundError:
+                if not os.path.isdir(self.folder):
+                    raise UserError(
+                        f"{self.folder}: cannot be made. Give another "
+                        "--cache_dir."
+                    ) from None
                 continue  # another process has just removed it
             except OSError as error:
                 if error.errno not in files.READ_ONLY:
@@ -497,8 +469,8 @@ class Store:
                     "these frozen blocks.\nGive a --cache_dir that can be "
                     "written, or --frozen_prefix=live."
                 ) from None
-            # It may have been removed before the lock was had.
-            if os.path.exists(os.path.join(folder, "entry.json")):
+            # Another process may have removed it before this one had the lock.
+            if os.path.exists(path):
                 return entry
             entry.close()
             time.sleep(0.01)
@@ -507,8 +479,8 @@ class Store:
         """Bytes that all entries may take together.
 
         Args:
-            limit_gb: what `--cache_limit_gb` says, or None: half of what
-                would be free without the cache, 50 GB at most.
+            limit_gb: `--cache_limit_gb`; None for half of the disk that would
+                be free without the cache, 50 GB at most.
         """
         if limit_gb is not None:
             return limit_gb * GB
@@ -523,7 +495,7 @@ class Store:
         """Removes entries, the least recently used first, until there is room.
 
         Args:
-            wanted: bytes that are to be added.
+            wanted: bytes to be added.
             limit_gb: see `limit`.
             keep: folders of entries that stay.
 

@@ -1,14 +1,13 @@
 """A trained classifier in other libraries' formats.
 
-`hugging_face` writes what transformers loads as a model for sequence
-classification: encoder, pooler and the dense layer of a head on [CLS] are the
-same there. `keras_preset` writes keras-hub's text classifier. Two classes that
-one unit tells apart become two units, (0, z): a softmax of which is that unit's
-sigmoid.
+`hugging_face` writes a folder that transformers loads as a model for sequence
+classification: it has the same encoder, pooler and dense layer on [CLS].
+`keras_preset` writes keras-hub's text classifier. Two classes with one unit z
+become two units (0, z), whose softmax is that unit's sigmoid.
 """
 
 import json
-import os
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from tf_transfer.models.network import Network
 from tf_transfer.utils.errors import UserError
 
 Arrays = dict[str, np.ndarray]
-POSITIONS_BEFORE = 2  # of RoBERTa's table, which no token has
+POSITIONS_BEFORE = 2  # first positions of RoBERTa's table, never used
 PROBLEMS = {
     "classes": "single_label_classification",
     "labels": "multi_label_classification",
@@ -43,22 +42,20 @@ def hugging_face(
     Args:
         network: the trained network.
         head: the name of the head.
-        folder: where to; it is made.
-        kind: of the task.
-        labels: as answers name them; none of a score.
+        folder: the folder to write; made if there is none.
+        kind: the task's kind.
+        labels: labels as answers name them; empty for a score.
         max_length: longest text in tokens.
 
     Raises:
-        UserError: the head is none of transformers'.
+        UserError: transformers has no such head or blocks.
     """
     kernel, bias = _output_layer(network, head, kind, labels)
-    encoder = network.encoder
-    arrays = {**_encoder_arrays(encoder), **_head_arrays(encoder, kernel, bias)}
-    os.makedirs(folder, exist_ok=True)
+    encoder, path = network.encoder, pathlib.Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
     names = list(labels) or ["score"]
     _write_json(
-        folder,
-        "config.json",
+        path / "config.json",
         {
             **_config(encoder),
             "id2label": dict(enumerate(names)),
@@ -66,10 +63,11 @@ def hugging_face(
             "problem_type": PROBLEMS[kind],
         },
     )
-    _write_tokenizer(encoder, folder, max_length)
+    _write_tokenizer(encoder, path, max_length)
+    arrays = {**_encoder_arrays(encoder), **_head_arrays(encoder, kernel, bias)}
     safetensors.numpy.save_file(
         {n: np.ascontiguousarray(a, np.float32) for n, a in arrays.items()},
-        os.path.join(folder, "model.safetensors"),
+        path / "model.safetensors",
         {"format": "pt"},
     )
 
@@ -110,7 +108,7 @@ def _output_layer(
 
     Raises:
         UserError: the head is not one dense layer on [CLS], or a method added
-            to the blocks what is not part of their weights.
+            layers to the blocks.
     """
     if network.encoder.added:
         raise UserError(
@@ -141,11 +139,11 @@ def _output_layer(
 # === transformers' names ===
 
 
-def _dense(prefix: str, layer: Any, inputs: int) -> Arrays:
-    """A dense layer: transformers keeps [outputs, inputs]."""
+def _dense(prefix: str, layer: Any) -> Arrays:
+    """A dense layer; transformers' kernels are [outputs, inputs]."""
     kernel, bias = (np.asarray(weight) for weight in layer.get_weights())
     return {
-        f"{prefix}.weight": kernel.reshape(inputs, -1).T,
+        f"{prefix}.weight": kernel.reshape(-1, bias.size).T,
         f"{prefix}.bias": bias.reshape(-1),
     }
 
@@ -179,16 +177,15 @@ def _encoder_arrays(encoder: Encoder) -> Arrays:
     for number, block in enumerate(encoder.blocks):
         layers = keras_private.block_layers(block)
         here = f"{root}.encoder.layer.{number}"
-        inner_width = layers.inner.get_weights()[1].size
-        for name, layer, inputs in (
-            ("attention.self.query", layers.query, encoder.hidden),
-            ("attention.self.key", layers.key, encoder.hidden),
-            ("attention.self.value", layers.value, encoder.hidden),
-            ("attention.output.dense", layers.attention_output, encoder.hidden),
-            ("intermediate.dense", layers.inner, encoder.hidden),
-            ("output.dense", layers.outer, inner_width),
+        for name, layer in (
+            ("attention.self.query", layers.query),
+            ("attention.self.key", layers.key),
+            ("attention.self.value", layers.value),
+            ("attention.output.dense", layers.attention_output),
+            ("intermediate.dense", layers.inner),
+            ("output.dense", layers.outer),
         ):
-            arrays |= _dense(f"{here}.{name}", layer, inputs)
+            arrays |= _dense(f"{here}.{name}", layer)
         arrays |= _norm(
             f"{here}.attention.output.LayerNorm", layers.attention_norm
         )
@@ -203,14 +200,14 @@ def _head_arrays(
     pooler = "bert.pooler.dense" if is_bert else "classifier.dense"
     output = "classifier" if is_bert else "classifier.out_proj"
     return {
-        **_dense(pooler, encoder.pooler, encoder.hidden),
+        **_dense(pooler, encoder.pooler),
         f"{output}.weight": kernel.T,
         f"{output}.bias": bias,
     }
 
 
 def _config(encoder: Encoder) -> dict[str, Any]:
-    """What transformers' `config.json` says of the encoder."""
+    """The encoder's fields of transformers' `config.json`."""
     backbone, special = encoder.backbone, encoder.special
     is_bert = encoder.family == "bert"
     name = "Bert" if is_bert else "Roberta"
@@ -238,31 +235,28 @@ def _config(encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def _write_tokenizer(encoder: Encoder, folder: str, max_length: int) -> None:
+def _write_tokenizer(
+    encoder: Encoder, path: pathlib.Path, max_length: int
+) -> None:
     tokenizer = encoder.tokenizer
+    config: dict[str, Any] = {"model_max_length": max_length}
     if encoder.family == "bert":
-        words = "\n".join(tokenizer.get_vocabulary())
-        _write(folder, "vocab.txt", words + "\n")
-        said = {
+        _write_lines(path / "vocab.txt", tokenizer.get_vocabulary())
+        config |= {
             "tokenizer_class": "BertTokenizer",
             "do_lower_case": bool(tokenizer.lowercase),
         }
     else:
-        _write_json(folder, "vocab.json", dict(tokenizer.vocabulary))
-        merges = "\n".join(["#version: 0.2", *tokenizer.merges])
-        _write(folder, "merges.txt", merges + "\n")
-        said = {"tokenizer_class": "RobertaTokenizer"}
-    _write_json(
-        folder,
-        "tokenizer_config.json",
-        {**said, "model_max_length": max_length},
-    )
+        _write_json(path / "vocab.json", dict(tokenizer.vocabulary))
+        merges = ["#version: 0.2", *tokenizer.merges]
+        _write_lines(path / "merges.txt", merges)
+        config["tokenizer_class"] = "RobertaTokenizer"
+    _write_json(path / "tokenizer_config.json", config)
 
 
-def _write_json(folder: str, name: str, value: Any) -> None:
-    _write(folder, name, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+def _write_json(path: pathlib.Path, value: Any) -> None:
+    _write_lines(path, [json.dumps(value, indent=2, ensure_ascii=False)])
 
 
-def _write(folder: str, name: str, text: str) -> None:
-    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-        file.write(text)
+def _write_lines(path: pathlib.Path, lines: Sequence[str]) -> None:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")

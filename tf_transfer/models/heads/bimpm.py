@@ -60,12 +60,17 @@ class BiMPMHead(Head):
         if context_units:
             self.context = self.build_bilstm(hidden, context_units, "context")
         directions = ("forward", "backward") if context_units else ("states",)
-        self.matchings = [
-            self._build_matching(
-                context_units or hidden, perspectives, direction
-            )
-            for direction in directions
-        ]
+        with keras.name_scope(self.name):
+            self.matchings = [
+                Matching(
+                    context_units or hidden,
+                    perspectives,
+                    [self.next_initializer() for _ in MATCHINGS],
+                    self.dtype_policy,
+                    name=f"{direction}_matching",
+                )
+                for direction in directions
+            ]
         matched_width = sum(matching.size for matching in self.matchings)
         text_width = self.build_aggregation(matched_width, aggregation_units)
         width = 2 * text_width
@@ -73,19 +78,6 @@ class BiMPMHead(Head):
             width, width // 2, "inner", activation="relu"
         )
         self.output_layer = self.build_logits(width // 2)
-
-    def _build_matching(
-        self, width: int, perspectives: int, direction: str
-    ) -> Matching:
-        initializers = [self.next_initializer() for _ in MATCHINGS]
-        with keras.name_scope(self.name):
-            return Matching(
-                width,
-                perspectives,
-                initializers,
-                self.dtype_policy,
-                name=f"{direction}_matching",
-            )
 
     def build_aggregation(self, width: int, units: int) -> int:
         """Builds the layers that turn matching vectors into one vector a text.

@@ -105,5 +105,4 @@ class TokenLinearHead(Head):
         training: bool = False,
     ) -> tf.Tensor:
         """Logits, float32 [batch, length, units]."""
-        del mask, training
         return self.output_layer(tf.cast(states, tf.float32))

@@ -58,32 +58,22 @@ class DenseNetHead(Head):
 
         # === Layers ===
         self.convolutions = [
-            self._build_convolution(
+            self.build_layer(
+                keras.layers.Conv1D(
+                    growth,
+                    kernel,
+                    padding="same",
+                    activation="relu",
+                    kernel_initializer=self.next_initializer(),
+                    dtype=self.dtype_policy,
+                    name=f"block_{block + 1}_convolution_{index + 1}",
+                ),
                 hidden + index * growth,
-                growth,
-                kernel,
-                f"block_{block + 1}_convolution_{index + 1}",
             )
             for block in range(blocks)
             for index in range(depth)
         ]
         self.output_layer = self.build_logits(hidden + blocks * depth * growth)
-
-    def _build_convolution(
-        self, width: int, growth: int, kernel: int, name: str
-    ) -> keras.layers.Conv1D:
-        return self.build_layer(
-            keras.layers.Conv1D(
-                growth,
-                kernel,
-                padding="same",
-                activation="relu",
-                kernel_initializer=self.next_initializer(),
-                dtype=self.dtype_policy,
-                name=name,
-            ),
-            width,
-        )
 
     def call(
         self, states: tf.Tensor, mask: tf.Tensor, training: bool = False

@@ -77,6 +77,11 @@ class SimTransformerHead(BiMPMHead):
         return units
 
     def _build_block(self, units: int, name: str) -> keras.layers.Layer:
+        """A block whose kernels are drawn anew, each seen as a matrix.
+
+        The block would give one seed to several layers, and Keras would count
+        the axis of attention heads as inputs.
+        """
         block = self.build_layer(
             keras_nlp.layers.TransformerEncoder(
                 intermediate_dim=FEEDFORWARD_RATIO * units,
@@ -88,15 +93,6 @@ class SimTransformerHead(BiMPMHead):
             ),
             units,
         )
-        self._initialize_block(block)
-        return block
-
-    def _initialize_block(self, block: keras.layers.Layer) -> None:
-        """Draws a block's kernels anew, each seen as a matrix.
-
-        The block would give one seed to several layers, and Keras would count
-        the axis of attention heads as inputs.
-        """
         layers = keras_private.block_layers(block)
         for layer in (
             layers.query,
@@ -111,6 +107,7 @@ class SimTransformerHead(BiMPMHead):
             inputs = math.prod(shape) // outputs
             matrix = self.next_initializer()((inputs, outputs))
             layer.kernel.assign(keras.ops.reshape(matrix, shape))
+        return block
 
     def aggregate(
         self, x: tf.Tensor, mask: tf.Tensor, training: bool

@@ -1,8 +1,8 @@
-"""What may train inside of the trainable blocks (`--method`), by name.
+"""Methods of training inside the trainable blocks (`--method`), by name.
 
 To add a method, write a subclass of `base.Method` in a file of this folder, and
-give it a row in `METHODS`. One outside of this package is added by `register`.
-Its options are the settings whose names begin with its own.
+give it a row in `METHODS`. `register` adds a method outside of this package.
+Its options are the settings whose names begin with its name.
 
 Needs no TensorFlow, so that runs are named and checked without it.
 """
@@ -60,7 +60,7 @@ def from_settings(settings: Any) -> Method:
     """The method that settings ask for, with its options.
 
     Raises:
-        UserError: there is no such method, an option cannot be, or no block
+        UserError: there is no such method, an option is invalid, or no block
             trains.
     """
     cls = load(settings.method)
@@ -80,5 +80,5 @@ def from_settings(settings: Any) -> Method:
 
 
 def rate_of(settings: Any) -> float | None:
-    """The usual learning rate of the method; None of `full`: the paper's."""
+    """The method's default learning rate; None for `full`: the paper's."""
     return load(settings.method).lr

@@ -35,10 +35,10 @@ class AddedWeights(keras.layers.Layer):
     The weights are float32 in every precision, and cast where they are used.
 
     Args:
-        method: whose they are.
+        method: the method.
         widths: inputs and outputs of the block's dense layers.
-        number: of the block, from 1.
-        seed: of the initial weights.
+        number: number of the block, from 1.
+        seed: seed of the initial weights.
 
     Attributes:
         method: as given.
@@ -64,7 +64,7 @@ class AddedWeights(keras.layers.Layer):
 
     @property
     def identity(self) -> str:
-        """What it computes, beside its weights: of stored states' key."""
+        """What it computes apart from its weights, for keys of the cache."""
         code = inspect.getsource(type(self.method))
         return f"{self.method!r} {code} {inspect.getsource(_initializer)}"
 
@@ -105,15 +105,16 @@ def _initializer(new: NewWeight, seeds: list[int]) -> Any:
 def build(
     encoder: Encoder, trainable: Any, seed: int
 ) -> dict[int, AddedWeights]:
-    """What a method adds to the trainable blocks; under the strategy's scope.
+    """Builds a method's layers; call it in the strategy's scope.
 
     Args:
-        encoder: whose blocks.
+        encoder: the encoder.
         trainable: `freezing.Trainable`: names the blocks and the method.
-        seed: of the initial weights.
+        seed: seed of the initial weights.
 
     Returns:
-        By number of the block; nothing of a method that adds no weights.
+        dict from a block's number to its layer; empty if the method adds no
+        weights.
     """
     added = {}
     for number in range(trainable.first, trainable.last + 1):
@@ -128,9 +129,9 @@ def build(
 
 @contextlib.contextmanager
 def merged(encoder: Encoder) -> Iterator[None]:
-    """Inside, what was added is part of the blocks' own weights.
+    """Inside, the added weights are merged into the blocks' own.
 
-    What cannot be, of a method that does not merge, stays beside them.
+    The weights of a method that does not merge stay as they are.
     """
     kept: list[tuple[Any, Any]] = []
     added = encoder.added

@@ -36,9 +36,9 @@ class NewWeight:
     """A weight that a method adds to a block.
 
     Attributes:
-        shape: of it.
+        shape: its shape.
         initial: `zeros`, `ones`, `uniform` (between -scale and scale) or
-            `normal` (of deviation `scale`, cut off at two of them).
+            `normal` (standard deviation `scale`, truncated at two of them).
         scale: see `initial`.
     """
 
@@ -51,17 +51,16 @@ class NewWeight:
 class Method:
     """What trains inside of the trainable blocks.
 
-    A subclass is a frozen dataclass: its fields are its options, and it is part
-    of what tells a traced program from another. What is not overridden
-    changes nothing. Weights named `..._bias`, `..._gamma` or `..._beta` are
-    spared by weight decay.
+    A subclass is a frozen dataclass. Its fields are its options, and it is part
+    of the key of a traced program. A hook that is not overridden changes
+    nothing. Weights named `..._bias`, `..._gamma` or `..._beta` have no weight
+    decay.
 
     Attributes:
         lr: the learning rate without `--lr`, where the method has one.
         trains_kernels: whether the gradients of dense kernels are needed,
             which are a third of a block's work.
-        merges: whether what it adds can become part of the block's own
-            weights.
+        merges: whether the added weights can become part of the block's own.
     """
 
     lr: ClassVar[float | None] = None
@@ -75,24 +74,20 @@ class Method:
             weight: `kernel` or `bias` of a dense layer, `gamma` or `beta` of
                 LayerNorm.
         """
-        del weight
         return False
 
     def new_weights(self, widths: Widths) -> dict[str, NewWeight]:
-        """What is added to a block, all of which trains; by name."""
-        del widths
+        """Weights to add to a block, by name; all of them train."""
         return {}
 
-    # === What becomes of a block's states: float [tokens, width] ===
+    # === Hooks on a block's states: float [tokens, width] ===
 
     def dense(self, weights: Weights, name: str, x: Any, y: Any) -> Any:
         """The output of a dense layer, from its input and its own output."""
-        del weights, name, x
         return y
 
     def hidden(self, weights: Weights, x: Any) -> Any:
         """What the second feed-forward layer reads, from the activation."""
-        del weights
         return x
 
     def sublayer(
@@ -110,7 +105,6 @@ class Method:
             x: output of the sublayer, behind its dropout.
             normalise: the LayerNorm of the sublayer, of x and its input.
         """
-        del weights, name, normalise
         return x
 
     # === Export ===
@@ -125,5 +119,4 @@ class Method:
             name: one of `DENSE`.
             kernel, bias: float [inputs, outputs] and [outputs].
         """
-        del weights, name
         return kernel, bias
