@@ -732,7 +732,7 @@ def open_run(
             f"--run={path}: is a baseline, which keeps no model. Give a run of "
             "an encoder."
         )
-    config = directory.config(records.TRAINED)
+    config = directory.config(records.Trained)
     if config is None or record is None:
         missing = "config.json" if config is None else "result.json"
         raise UserError(

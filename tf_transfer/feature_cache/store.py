@@ -35,6 +35,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import TextIO
 from typing import TYPE_CHECKING
+from typing import TypedDict
 
 import numpy as np
 import tqdm
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 FOLDER = "prefix"
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}  # of a value
 # The shape of entry.json; what else a key has is its maker's.
-CONTENT = {"model": str, "key": {"hidden": int, "dtype": str}}
+Key = TypedDict("Key", {"hidden": int, "dtype": str})
+Content = TypedDict("Content", {"model": str, "key": Key})
 GB = 1e9
 FREE_SHARE = 0.5  # of the free disk that a cache may take
 MOST_GB = 50.0
@@ -119,7 +121,7 @@ class Entry:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        content = json_files.read(self.file("entry.json"), CONTENT)
+        content = json_files.read(self.file("entry.json"), Content)
         self.key = key = content["key"]
         self.model = content["model"]
         self.hidden = key["hidden"]

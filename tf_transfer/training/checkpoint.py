@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable
 from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import safetensors.numpy
@@ -23,7 +24,9 @@ from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 KEPT = 2
-SHAPE = {"sha256": str, "state_sha256": str, "state": {str: object}}
+Content = TypedDict(
+    "Content", {"sha256": str, "state_sha256": str, "state": dict[str, Any]}
+)
 
 Arrays = dict[str, np.ndarray]  # by name
 
@@ -129,7 +132,7 @@ class Checkpoints:
                 os.remove(os.path.join(self.folder, name))
 
     def _read_json(self, step: int) -> dict[str, Any]:
-        return json_files.read(self._path(step, "json"), SHAPE)
+        return json_files.read(self._path(step, "json"), Content)
 
     def has_whole(self) -> bool:
         """Whether there is a checkpoint that is whole."""

@@ -20,7 +20,9 @@ import sys
 import time
 from collections.abc import Sequence
 from typing import Any
+from typing import NotRequired
 from typing import TextIO
+from typing import TypedDict
 
 import numpy as np
 
@@ -33,100 +35,120 @@ from tf_transfer.utils.errors import UserError
 
 ADVICE = "Bring the file back, or remove the folder and run its command again."
 
-# === What the files hold; see `json_files` ===
+# === What the files hold ===
 
-SCORES = ({str: float}, None)
-RESULT = {
-    "task": str,
-    "metric": str,
-    "approach": str,
-    "trainable_layers?": (str, None),
-    "lr": (float, None),
-    "batch_size": (int, None),
-    "seed": int,
-    "validation": SCORES,
-    "test": SCORES,
-    "test_last?": SCORES,
-    "best_epoch": (int, None),
-    "epochs_run": int,
-    "stop_reason": str,
-    "phases?": [
-        {
-            "trainable_layers": str,
-            "lr": float,
-            "epochs": int,
-            "seconds": float,
-            "stop_reason": str,
-        }
-    ],
-    "train_seconds": (float, None),
-    "seconds_per_epoch": (float, None),
-    "traced?": (bool, None),
-    "prefix_seconds": (float, None),
-    "prefix_build_seconds": (float, None),
-    "checkpoint_bytes?": (int, None),
-    "trainable_parameters": (int, None),
-    "total_parameters": (int, None),
-    "warnings?": [str],
-    "key_sha256": str,
-    "sha256": {str: str},
-    "result_sha256": str,
-}
-START = {
-    "started?": str,
-    "versions?": {str: (str, None)},
-    "devices?": ([str], None),
-    "threads?": (int, None),
-    "processor?": (str, None),
-    "machine?": (str, None),
-    "concurrent_runs?": (int, None),
-}
-CONFIG = {
-    **START,
-    "key": {str: object},
-    "settings?": {str: (str, int, float, bool, None)},
-    "tasks?": {str: {str: object}},
-    "parts?": {str: int},
-    "split_sizes?": {str: int},
-    "replicas?": (int, None),
-    "git_commit?": (str, None),
-    "starts?": [START],
-}
-# Of a run that answers.
-TRAINED = {
-    **CONFIG,
-    "key": {"module": str, "model_identity": str},
-    "settings": {str: (str, int, float, bool, None)},
-    "tasks": {str: {"texts": [str], "labels": ([str], None)}},
-}
-EPOCH = {
-    "epoch": int,
-    "phase": int,
-    "phase_epoch": int,
-    "task?": (str, None),
-    "validation": SCORES,
-    "test": SCORES,
-    "elapsed_seconds": (float, None),
-    "peak_memory_bytes?": (int, None),
-    "frozen_blocks?": int,
-}
-
-
+Scores = dict[str, float] | None  # by metric
+PhaseResult = TypedDict(
+    "PhaseResult",
+    {
+        "trainable_layers": str,
+        "lr": float,
+        "epochs": int,
+        "seconds": float,
+        "stop_reason": str,
+    },
+)
+Result = TypedDict(
+    "Result",
+    {
+        "task": str,
+        "metric": str,
+        "approach": str,
+        "trainable_layers": NotRequired[str | None],
+        "lr": float | None,
+        "batch_size": int | None,
+        "seed": int,
+        "validation": Scores,
+        "test": Scores,
+        "test_last": NotRequired[Scores],
+        "best_epoch": int | None,
+        "epochs_run": int,
+        "stop_reason": str,
+        "phases": NotRequired[list[PhaseResult]],
+        "train_seconds": float | None,
+        "seconds_per_epoch": float | None,
+        "traced": NotRequired[bool | None],
+        "prefix_seconds": float | None,
+        "prefix_build_seconds": float | None,
+        "checkpoint_bytes": NotRequired[int | None],
+        "trainable_parameters": int | None,
+        "total_parameters": int | None,
+        "warnings": NotRequired[list[str]],
+        "key_sha256": str,
+        "sha256": dict[str, str],
+        "result_sha256": str,
+    },
+)
+# One start of a process on the run.
+Start = TypedDict(
+    "Start",
+    {
+        "started": str,
+        "versions": dict[str, str | None],
+        "devices": list[str] | None,
+        "threads": int | None,
+        "processor": str | None,
+        "machine": str | None,
+        "concurrent_runs": int | None,
+    },
+    total=False,
+)
+Setting = str | int | float | bool | None
+Config = TypedDict(
+    "Config",
+    {
+        "key": dict[str, Any],
+        "settings": NotRequired[dict[str, Setting]],
+        "tasks": NotRequired[dict[str, dict[str, Any]]],
+        "parts": NotRequired[dict[str, int]],
+        "split_sizes": NotRequired[dict[str, int]],
+        "replicas": NotRequired[int | None],
+        "git_commit": NotRequired[str | None],
+        "starts": NotRequired[list[Start]],
+    },
+)
+# What a run that predicts has in addition.
+TrainedKey = TypedDict("TrainedKey", {"module": str, "model_identity": str})
+TrainedTask = TypedDict(
+    "TrainedTask", {"texts": list[str], "labels": list[str] | None}
+)
+Trained = TypedDict(
+    "Trained",
+    {
+        "key": TrainedKey,
+        "settings": dict[str, Setting],
+        "tasks": dict[str, TrainedTask],
+    },
+)
+Epoch = TypedDict(
+    "Epoch",
+    {
+        "epoch": int,
+        "phase": int,
+        "phase_epoch": int,
+        "task": NotRequired[str | None],
+        "validation": Scores,
+        "test": Scores,
+        "elapsed_seconds": float | None,
+        "peak_memory_bytes": NotRequired[int | None],
+        "frozen_blocks": NotRequired[int],
+    },
+)
 # The probe's score above each block, by cross-validation.
-PROFILE = {
-    "metric": str,
-    "texts": int,
-    "states": str,
-    "blocks_needed": int,
-    "blocks": [
-        {
-            "block": int,
-            "score": float,
-            "standard_error": float,
-            "strength": float,
-        }
-    ],
-}
+BlockScore = TypedDict(
+    "BlockScore",
+    {"block": int, "score": float, "standard_error": float, "strength": float},
+)
+Profile = TypedDict(
+    "Profile",
+    {
+        "metric": str,
+        "texts": int,
+        "states": str,
+        "blocks_needed": int,
+        "blocks": list[BlockScore],
+    },
+)
 
 OUT_OF_TIME = "max_seconds"  # why a run stopped that more time continues
 
@@ -292,7 +314,7 @@ class RunDirectory:
         Raises:
             Damaged: it is of another shape, was changed, or is another run's.
         """
-        result = _read_json(self.file("result.json"), RESULT)
+        result = _read_json(self.file("result.json"), Result)
         if result is None:
             return None
         sealed = {n: v for n, v in result.items() if n != "result_sha256"}
@@ -303,17 +325,20 @@ class RunDirectory:
             raise self._damaged("result.json", "is another run's")
         return result
 
-    def config(self, shape: Any = CONFIG) -> dict[str, Any] | None:
-        """What `config.json` says, or None.
+    def config(self, *types: Any) -> dict[str, Any] | None:
+        """The content of `config.json`, or None.
+
+        Args:
+            types: what it has to be in addition to a `Config`.
 
         Raises:
-            Damaged: it is of another shape.
+            Damaged: it is not of these types.
         """
-        return _read_json(self.file("config.json"), shape)
+        return _read_json(self.file("config.json"), Config, *types)
 
     def epochs(self) -> list[dict[str, Any]]:
         """The lines of `epochs.jsonl`; raises as `config`."""
-        return json_files.read_lines(self.file("epochs.jsonl"), EPOCH)
+        return json_files.read_lines(self.file("epochs.jsonl"), Epoch)
 
     def check_file(
         self, name: str, result: dict[str, Any] | None = None
@@ -562,7 +587,7 @@ class RunDirectory:
 
     def profile(self) -> dict[str, Any] | None:
         """What `depth_profile.json` says, or None; raises as `config`."""
-        return _read_json(self.file("depth_profile.json"), PROFILE)
+        return _read_json(self.file("depth_profile.json"), Profile)
 
     # === The selected weights ===
 
@@ -614,9 +639,9 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str))
 
 
-def _read_json(path: str, shape: Any) -> Any:
+def _read_json(path: str, *types: Any) -> Any:
     try:
-        return json_files.read(path, shape)
+        return json_files.read(path, *types)
     except FileNotFoundError:
         return None
     except json_files.Damaged as error:
