@@ -58,10 +58,11 @@ def parse(where: str, text: bytes, *types: Any) -> Any:
         )
         for declared in types:
             msgspec.convert(value, declared)
-    except msgspec.ValidationError as error:
-        raise Damaged(f"{where}: is damaged ({describe(error)}).") from None
     except (ValueError, RecursionError) as error:
-        raise Damaged(f"{where}: is damaged ({error}).") from None
+        # The field first, such as `phases[0].lr: Expected ...`.
+        problem, _, field = str(error).partition(" - at `$")
+        reason = f"{field.strip('.`')}: {problem}" if field else problem
+        raise Damaged(f"{where}: is damaged ({reason}).") from None
     return value
 
 
@@ -72,8 +73,10 @@ def _finite(text: str) -> float:
     return number
 
 
-def describe(error: msgspec.ValidationError) -> str:
-    """An error of `msgspec` with its field first, such as `seeds[0]: ...`."""
-    problem, _, place = str(error).partition(" - at `$")
-    field = place.strip(".`")
-    return f"{field}: {problem}" if field else problem
+def is_valid(value: Any, declared: Any) -> bool:
+    """Whether a value is of a type, as `msgspec` understands it."""
+    try:
+        msgspec.convert(value, declared)
+    except msgspec.ValidationError:
+        return False
+    return True
