@@ -447,7 +447,9 @@ class Experiment:
         _ = self.examples  # a wrong line is reported before weights are loaded
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
-        if not any(o.is_scored for phase in phases for o in phase.objectives):
+        if not any(
+            o.scored_splits for phase in phases for o in phase.objectives
+        ):
             raise UserError(splits.NOTHING_SCORED)
         self.leaves_test = not self.scores_test and any(
             texts["test"] for texts in self.examples.values()
@@ -528,7 +530,7 @@ class Experiment:
         try:
             if devices.is_chief:
                 if record is not None:
-                    print(records.say_what_is_left(settings, record))
+                    print(records.describe_extension(settings, record))
                 directory.begin(
                     settings,
                     devices,

@@ -137,7 +137,7 @@ def changed(**changes):
         (changed(flagfile="/nowhere"), "/nowhere"),
         (
             changed(flags={"strategy": "multi_worker", "data": "sample"}),
-            "one process a run",
+            "strategy=multi_worker: a sweep",
         ),
     ],
 )

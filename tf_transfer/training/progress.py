@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from tf_transfer.training.stopping import EarlyStopping
+
 OVERALL = "overall"  # the metric that sums up those of several objectives
 SAMPLE = "train"  # split name of a fixed sample of the training set
 
@@ -25,10 +27,10 @@ class Progress:
             its original cost is counted once.
         started_in: total epochs in which a process started: they trace.
         stopping: the phase's `EarlyStopping`.
-        first: the first block that still trains, where blocks freeze as the
-            phase goes on; 0 before.
+        first: the first block that still trains, where blocks freeze during
+            the phase; 0 before.
         norms: gradient norms of the blocks that train, of the last interval.
-        best: where the weights of the selected epoch are, with its record.
+        best: the record of the selected epoch, and the file of its weights.
         phase_records: the phases that are over, as `result.json` has them.
         epochs: the lines of `epochs.jsonl`.
         frozen_sha256: hash of the weights that must not move.
@@ -48,7 +50,7 @@ class Progress:
     prefix_build_seconds: float = 0.0
     prefixes: list[str] = dataclasses.field(default_factory=list)
     started_in: list[int] = dataclasses.field(default_factory=list)
-    stopping: dict[str, Any] | None = None
+    stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
     first: int = 0
     norms: list[float] = dataclasses.field(default_factory=list)
     best: Any = None

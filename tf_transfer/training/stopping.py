@@ -18,8 +18,8 @@ class EarlyStopping:
         best: the highest score so far, and `best_epoch` its epoch.
     """
 
-    patience: int
-    min_delta: float
+    patience: int = 0
+    min_delta: float = 0.0
     wait: int = 0
     best: float | None = None
     best_epoch: int = 0
