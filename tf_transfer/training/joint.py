@@ -1,9 +1,9 @@
 """How several objectives share the steps of an epoch.
 
     Sum      a batch of each at every step, their losses added
-    PCGrad   the same, but where two gradients of what they share conflict,
-             each loses its component against the other first
-    Sampled  a batch of one of them at every step, drawn
+    PCGrad   the same, but where two gradients of shared weights conflict, each
+             first loses its component against the other
+    Sampled  a batch of one of them at every step, drawn at random
 
 `Sum` over one objective is that objective's own pass. A new combination plans
 an epoch, and merges the gradients of a step.
@@ -31,8 +31,8 @@ class JointPlan:
     Attributes:
         parts: the batches of each objective.
         counts: int32 [steps]. Examples of each step.
-        choices: int32 [steps]. The objective whose step it is; None where
-            every step is all objectives'.
+        choices: int32 [steps]. The objective of each step; None where every
+            step trains all.
     """
 
     parts: list[BatchPlan]
@@ -43,7 +43,7 @@ class JointPlan:
         return len(self.counts)
 
     def start_at(self, step: int) -> "JointPlan":
-        """What is left of the plan from `step` on."""
+        """The rest of the plan from `step` on."""
         done: Any = [step] * len(self.parts)
         choices = self.choices
         if choices is not None:
@@ -57,8 +57,8 @@ class JointPlan:
 class Sum:
     """A batch of each objective at every step, their losses added.
 
-    An epoch lasts until the largest data set is through; the others are
-    shuffled anew and used again.
+    An epoch is a pass over the largest data set; the others are shuffled and
+    used again.
     """
 
     is_sampled: ClassVar[bool] = False
@@ -105,9 +105,9 @@ class Sum:
 class PCGrad(Sum):
     """`Sum` after gradient surgery (Yu et al. 2020, algorithm 1).
 
-    The surgery is over what the objectives share; each one's head is its own.
-    It looks at nothing but products of gradients, so it works on their small
-    table, and the gradients themselves are only added up at its end.
+    The surgery covers the weights that the objectives share, not their heads.
+    It needs nothing but products of gradients, so it works on their small
+    table; the gradients themselves are added up only at its end.
     """
 
     def merge(
@@ -150,8 +150,8 @@ class Sampled(Sum):
     An epoch has as many steps as all data sets have together.
 
     Attributes:
-        first, last: the exponents of the first and of the last epoch; between
-            them it moves on a straight line.
+        first, last: the exponents of the first and of the last epoch; those
+            between are on a straight line.
     """
 
     first: float
@@ -184,12 +184,12 @@ class Sampled(Sum):
 
 
 def project(products: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
-    """What remains of each gradient in the sum of the projected ones.
+    """The share of each gradient in the sum of the projected gradients.
 
-    Each gradient g_i meets the others, g_j, in an order of its own; where
-    what is left of it has a negative product with g_j, its component along g_j
-    is taken away: g_i <- g_i - (g_i . g_j / |g_j|^2) g_j. So it stays a sum of
-    the g_k, and its products follow from theirs.
+    Each gradient g_i meets the others, g_j, in an order of its own. Where the
+    rest of g_i has a negative product with g_j, its component along g_j is
+    subtracted: g_i <- g_i - (g_i . g_j / |g_j|^2) g_j. So the rest stays a sum
+    of the g_k, and its products follow from theirs.
 
     Args:
         products: float32 [n, n]. g_i . g_j.

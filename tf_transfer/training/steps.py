@@ -229,28 +229,34 @@ class EvaluationBatches:
         """
         if not tf.config.functions_run_eagerly():  # one trace for all lengths
             program.get_concrete_function(self._dataset.element_spec)
-        rows, values = [], []
-        for step, batch in enumerate(self._dataset):
-            output = self._strategy.gather(program(batch), axis=0).numpy()
-            row = self._plan.rows[step, : self._plan.counts[step]]
-            value = output[: len(row)]
+        outputs = [
+            self._strategy.gather(program(batch), axis=0)
+            for batch in self._dataset
+        ]
+        rows, logits = [], []
+        for step, output in enumerate(outputs):
+            texts = self._plan.rows[step, : self._plan.counts[step]]
+            values = output.numpy()[: len(texts)]
             if self._split.word_starts is not None:
-                row, value = self._take_words(row, value)
-            rows.append(row)
-            values.append(value)
-        found = np.concatenate(values)
-        result = np.empty_like(found)
-        result[np.concatenate(rows)] = found
+                texts, values = self._take_words(texts, values)
+            rows.append(texts)
+            logits.append(values)
+        unordered = np.concatenate(logits)
+        result = np.empty_like(unordered)
+        result[np.concatenate(rows)] = unordered
         return result
 
     def _take_words(
         self, rows: np.ndarray, values: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Positions of a batch's words among all of the split, and outputs.
+        """The words of a batch: their rows in the split's order, and values.
 
         Args:
-            rows: int64 [texts]. The batch's texts.
+            rows: int64 [texts]. The texts of the batch.
             values: float32 [texts, length, units].
+
+        Returns:
+            int64 [words], and float32 [words, units].
         """
         counts = self._split.words
         starts = np.cumsum(counts) - counts

@@ -137,8 +137,8 @@ class Trainer:
         progress = self.progress
         moving = frozenset(self._moving_weights[-1])
         # Where a run on this network has ended, it has checked the hash.
-        frozen = self.network.hashes.pop(moving, "")
-        frozen = frozen or self._hash_frozen_weights()
+        known = self.network.hashes.pop(moving, "")
+        frozen = known or self._hash_frozen_weights()
         if progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was begun with other encoder "
@@ -146,7 +146,6 @@ class Trainer:
                 "anew."
             )
         progress.frozen_sha256 = frozen
-        progress.started_in.append(progress.total_epochs)
         if self.devices.is_chief:
             self.directory.write_epochs(progress.epochs)
         try:
@@ -186,7 +185,6 @@ class Trainer:
             progress.epoch, progress.best = 1, None
             progress.first, progress.norms = 0, []
             progress.stopping = EarlyStopping(phase.patience, phase.min_delta)
-            progress.started_in.append(progress.total_epochs)
         phase = self._with_frozen(phase)
         passes = self._prepare(phase, arrays)
         is_within_epoch = progress.step or progress.task
@@ -199,24 +197,25 @@ class Trainer:
             if not reason and rest.trainable != phase.trainable:
                 phase = rest
                 values = {n: _value(v) for n, v in self._variables().items()}
-                # They would keep the moments of what is frozen in memory.
+                # The old programs hold the moments of what is frozen now.
                 self.network.programs.clear()
                 passes = self._prepare(phase, values)
-                progress.started_in.append(progress.total_epochs)
         self._end_phase(phase, reason)
 
     def _prepare(
         self, phase: Phase, arrays: dict[str, np.ndarray] | None
     ) -> list[steps.Pass]:
         """The passes of a phase, with all its state from arrays, if any."""
+        progress = self.progress
+        progress.started_in.append(progress.total_epochs)
         # The order matters: freeze, then build the optimizer, then trace.
         weights = freezing.freeze(self.network, phase.trainable)
-        self.network.seeds.phase = self.progress.phase
+        self.network.seeds.phase = progress.phase
         if arrays:  # a feature cache is named by the weights of its prefix
             self._assign(self.moving_weights, arrays)
         prepared = programs.prepare(
             self.network,
-            self.progress.phase,
+            progress.phase,
             self._attach_features(phase),
             weights,
             self.devices,
