@@ -58,7 +58,7 @@ def parse(where: str, text: bytes, *types: Any) -> Any:
         )
         for declared in types:
             msgspec.convert(value, declared)
-    except (ValueError, RecursionError) as error:
+    except (msgspec.ValidationError, ValueError, RecursionError) as error:
         # The field first, such as `phases[0].lr: Expected ...`.
         problem, _, field = str(error).partition(" - at `$")
         reason = f"{field.strip('.`')}: {problem}" if field else problem
