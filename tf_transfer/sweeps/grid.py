@@ -33,14 +33,14 @@ from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-MOST_RUNS = 100_000  # that are expanded without being asked for
+MOST_RUNS = 100_000  # of a grid that is expanded without --yes
 Rule = Annotated[dict[str, Any], Meta(min_length=1)]
 # Every key of a grid: the type of its value, and what it stands for.
 KEYS: dict[str, tuple[Any, str]] = {
     "experiment": (str, "the name of an experiment, such as glue"),
     "flagfile": (str, "the name of one flag file"),
     "flags": (dict[str, Any], "an object of flags"),
-    "axes": (dict[str, Any], "an object of flags"),
+    "axes": (dict[str, Any], "an object of flags, each with a list of values"),
     "exclude": (list[Rule], "a list of objects of flags"),
 }
 
@@ -50,10 +50,10 @@ class Planned:
     """A run of a grid.
 
     Attributes:
-        experiment: it, with this run's settings.
+        experiment: the experiment, with this run's settings.
         words: the flags of the run's command.
         axes: dict from each axis to this run's value, as text.
-        directory: where the run is, or will be.
+        directory: the run's directory, which may not exist yet.
     """
 
     experiment: experiment_lib.Experiment
@@ -68,7 +68,7 @@ class Planned:
 
     @functools.cached_property
     def name(self) -> str:
-        """Its path below `--out`, as a single word."""
+        """The run's path below `--out`, as a single word."""
         path = os.path.relpath(self.directory.path, self.settings.out)
         return path.replace(os.sep, "~")
 
@@ -85,7 +85,7 @@ def read(path: str) -> dict[str, Any]:
     """Returns the checked content of a grid file.
 
     Raises:
-        UserError: naming the file, and the line or the entry.
+        UserError: the message names the file, and the line or the entry.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -172,7 +172,7 @@ def _check(path: str, grid: Any) -> None:
 
 
 def _texts(value: Any) -> list[str]:
-    """The values of a rule, which may be one or a list, as text."""
+    """The values of a rule, one or a list, as texts."""
     values = value if isinstance(value, list) else [value]
     return [str(value) for value in values]
 
@@ -251,11 +251,10 @@ def _combinations(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _check_equal(path: str, run: Planned, other: Planned) -> None:
-    """Raises `UserError` where two points are one run, and should not be.
+    """Raises `UserError` where two points are one run without a reason.
 
-    `cached` with nothing frozen is the live run. But a flag that is not part
-    of a run's name, such as --max_epochs under a constant rate, cannot be an
-    axis.
+    `cached` with nothing frozen is the live run. A flag that is not part of a
+    run's name, such as --max_epochs under a constant rate, cannot be an axis.
     """
     for name in run.axes:
         if name in ("frozen_prefix", "cache_dtype"):
