@@ -26,6 +26,7 @@ from tf_transfer.models import encoder as encoder_lib
 from tf_transfer.models import freezing
 from tf_transfer.models import loading
 from tf_transfer.training import dropout
+from tf_transfer.training import joint
 from tf_transfer.training import steps
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.optimizer import AdamOptions
@@ -64,7 +65,9 @@ class Contestants:
             evaluation={},
         )
         self.trainable = phase.trainable
-        self.seeds = dropout.DropoutSeeds(self.network.layers, settings.seed)
+        self.network.seeds = dropout.DropoutSeeds(
+            self.network.layers, settings.seed
+        )
         self.shape = cost.Shape.from_encoder(self.network.encoder)
         self.classes = len(self.task.labels or ())
         self.cache_build: dict[str, float] | None = None
@@ -133,16 +136,15 @@ class Contestants:
                 )
             program = steps.ObjectiveProgram(
                 self.network,
-                objective,
-                prefix,
+                dataclasses.replace(objective, prefix=prefix),
                 self.devices,
                 optimizer,
-                self.seeds,
                 settings_lib.pick(TrainingOptions, settings, adam=adam),
             )
-            return steps.Pass(self.devices, optimizer, [program])
+            return steps.Pass([program], joint.Sum())
 
-        return lambda: build().train(self.plan, lambda *chunk: False)
+        plan = joint.JointPlan([self.plan], self.plan.counts)
+        return lambda: build().train(plan, lambda *chunk: False)
 
     def make_cached_epoch(self) -> Callable[[], object]:
         """Ours, the output of the frozen blocks read: it is built here."""

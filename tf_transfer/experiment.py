@@ -447,7 +447,9 @@ class Experiment:
         _ = self.examples  # a wrong line is reported before weights are loaded
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
-        if not any(o.is_scored for phase in phases for o in phase.objectives):
+        if not any(
+            o.scored_splits for phase in phases for o in phase.objectives
+        ):
             raise UserError(splits.NOTHING_SCORED)
         self.leaves_test = not self.scores_test and any(
             texts["test"] for texts in self.examples.values()
@@ -528,7 +530,7 @@ class Experiment:
         try:
             if devices.is_chief:
                 if record is not None:
-                    print(records.say_what_is_left(settings, record))
+                    print(records.describe_extension(settings, record))
                 directory.begin(
                     settings,
                     devices,
@@ -732,7 +734,7 @@ def open_run(
             f"--run={path}: is a baseline, which keeps no model. Give a run of "
             "an encoder."
         )
-    config = directory.config(records.TRAINED)
+    config = directory.config(records.Trained)
     if config is None or record is None:
         missing = "config.json" if config is None else "result.json"
         raise UserError(

@@ -335,16 +335,12 @@ class Predictor:
             self._programs[name] = tf.function(
                 lambda batch: self.network.logits(name, batch, training=False)
             )
-        output = steps.predict(
+        output = steps.EvaluationBatches(
             self.devices,
-            self._programs[name],
-            steps.EvaluationBatches(
-                self.devices,
-                split,
-                self.network.encoder.special.pad,
-                self.experiment.settings.max_length,
-            ),
-        )
+            split,
+            self.network.encoder.special.pad,
+            self.experiment.settings.max_length,
+        ).predict(self._programs[name])
         if not np.isfinite(output).all():
             raise UserError(
                 f"{self.directory}: an output of this model is not finite.\n"

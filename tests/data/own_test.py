@@ -31,19 +31,44 @@ def test_what_is_not_said_has_a_default(tmp_path):
     [
         ("label = team", "line 3: is not TOML"),
         ('lable = "team"', "line 3: lable: is no key. There are: name, texts"),
-        ("label = 5", "line 3: label: give a text, or a list"),
-        ('label = ["a", "b"]', "line 3: label: several columns go with kind"),
-        ('label = "team"\nkind = "class"', "line 4: kind: 'class' is not one"),
+        ("label = 5", "line 3: label: 5 is not valid. Give the column"),
+        ('label = ["a", "b"]', "line 3: label: several columns need kind"),
+        (
+            'label = "team"\nkind = "class"',
+            "line 4: kind: 'class' .* Give classes, labels",
+        ),
         (
             'label = "team"\nmetric = "pearson"',
             "line 4: metric: 'pearson' does",
         ),
-        ('label = "team"\ntest = 1.5', "line 4: test: give a fraction between"),
+        (
+            'label = "team"\ntest = 1.5',
+            "line 4: test: 1.5 .* a fraction of train between",
+        ),
         ('label = "team"\ntest = "no.csv"', "line 4: test: .*no.csv: no such"),
-        ('label = "team"\ntest = "news.csv"', "line 4: test: .* is in train"),
-        ('label = "team"\nname = "a b"', "line 4: name: give letters"),
+        (
+            'label = "team"\ntest = "news.csv"',
+            "line 4: test: .*news.csv is also in train",
+        ),
+        (
+            'label = "team"\nname = "a b"',
+            "line 4: name: 'a b' .* letters, digits",
+        ),
         ('label = "team"\ntexts = ["a", "a"]', "line [24]: is not TOML"),
-        ('label = "team"\nid = ""', "line 4: id: give a text in quotes"),
+        ('label = "team"\nid = ""', "line 4: id: '' is not valid"),
+        (
+            'label = "team"\ntest = { id = "news.csv" }',
+            "line 4: test: .*{ ids = ",
+        ),
+        ('label = "team"\ntest = true', "line 4: test: True is not valid"),
+        (
+            'label = "team"\ntest = ["a.csv", 3]',
+            r"line 4: test: \['a.csv', 3\] is not valid",
+        ),
+        (
+            'label = "team"\ntest = ["no*.csv", "news.csv"]',
+            r"line 4: test: no\*.csv: no such file",
+        ),
         ("", "label: is missing: the column of the labels"),
     ],
     ids=str,
@@ -56,6 +81,16 @@ def test_a_wrong_line_of_a_task_file_is_named(line, message, tmp_path):
         task_file.read(str(path))
     assert str(error.value).startswith(str(path))
     assert len(str(error.value).splitlines()) <= 2
+
+
+def test_a_file_that_a_key_names_twice_is_refused(tmp_path):
+    own_data.write(tmp_path / "news.csv", own_data.news(6))
+    path = tmp_path / "t.toml"
+    path.write_text('texts = "body"\nlabel = "team"\n')
+    with open(path, "a") as file:
+        file.write('train = ["news.csv", "n*.csv"]\n')
+    with pytest.raises(UserError, match="line 3: train: .* is also in train"):
+        task_file.read(str(path))
 
 
 def test_a_pattern_and_a_list_name_several_files(tmp_path):

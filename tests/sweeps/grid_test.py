@@ -111,7 +111,7 @@ def changed(**changes):
         ("{", r"grid.json:1: is not JSON"),
         ('{"experiment": "glue",\n "axes": {,}}', r"grid.json:2: is not JSON"),
         ("[]", "is not a JSON object"),
-        (changed(axis={}), "'axis' is not a key"),
+        (changed(axis={}), "axis: is not a key"),
         (changed(experiment="glu"), "experiment: .*glu.*freezing.*glue"),
         (changed(experiment=3), "experiment: give the name"),
         (changed(flags=[]), "flags: give an object"),
@@ -137,7 +137,7 @@ def changed(**changes):
         (changed(flagfile="/nowhere"), "/nowhere"),
         (
             changed(flags={"strategy": "multi_worker", "data": "sample"}),
-            "one process a run",
+            "strategy=multi_worker: a sweep",
         ),
     ],
 )

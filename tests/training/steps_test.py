@@ -31,8 +31,7 @@ def test_texts_of_any_length_are_predicted_in_order_by_one_trace():
     program = tf.function(first)
     devices = strategy.Devices(tf.distribute.get_strategy())
     for _ in range(2):
-        output = steps.predict(
-            devices, program, steps.EvaluationBatches(devices, split, 0, 64)
-        )
+        evaluation = steps.EvaluationBatches(devices, split, 0, 64)
+        output = evaluation.predict(program)
         np.testing.assert_array_equal(output[:, 0], numbers)
     assert program.experimental_get_tracing_count() == 1

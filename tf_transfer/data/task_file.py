@@ -1,4 +1,4 @@
-"""A task of one's own: what a TOML file, or a few flags, say of it.
+"""The description of a user's own task: a TOML file, or a few flags.
 
     name = "tickets"
     texts = ["subject", "body"]        # one column, or two: a pair
@@ -9,54 +9,90 @@
     test = 0.1                         # or files; absent: no test
 
 Only `texts`, `label` and `train` are needed. File names are relative to the
-task file. What the files hold is read by `own`; see `KEYS` for every key.
+task file. `KEYS` declares every key; `own` reads the data files.
 """
 
 import dataclasses
 import functools
 import glob
+import itertools
 import os
 import re
 import tomllib
+from typing import Annotated
 from typing import Any
+from typing import Literal
+from typing import NoReturn
+
+from msgspec import Meta
 
 from tf_transfer.data import metrics_of_kinds
 from tf_transfer.data import rows
 from tf_transfer.data.task import KINDS
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
 ENDING = ".toml"
 SEPARATOR = ";"
-NAME = r"(?!\.{1,2}$)[\w.-]{1,100}"  # of a folder
-# Every key of a task file, and what it says.
-KEYS = {
-    "name": "what folders and tables call the task",
-    "texts": "the column of the texts, or two: a pair",
-    "label": "the column of the labels; or of several labels, one column of 0 "
-    "and 1 for each",
-    "labels": "the labels in a fixed order",
-    "kind": "classes, labels (several at once), score or entities",
-    "metric": "what selects, stops and ranks",
-    "train": "files that train: one, a list, or a pattern such as train*.csv",
-    "validation": "files that validate, or a fraction of train",
-    "test": "files that test, a fraction of train, or {ids = FILE}",
-    "id": "the column that a file of ids speaks of",
-    "duplicates": "keep or group: the same texts on one side of a split",
-    "separator": "what stands between the labels of a cell",
-    "encoding": "of CSV and TSV",
+
+Text = Annotated[str, Meta(min_length=1)]
+Names = Text | list[Text]
+Folder = Annotated[str, Meta(pattern=r"^(?!\.{1,2}$)[\w.-]{1,100}\Z")]
+Fraction = Annotated[float, Meta(gt=0, lt=1)]
+Ids = Annotated[dict[Literal["ids"], Text], Meta(min_length=1)]
+FILE_KEYS = ("id", "duplicates", "separator", "encoding")
+# Every key of a task file: the type of its value, and what it stands for.
+KEYS: dict[str, tuple[Any, str]] = {
+    "name": (
+        Folder,
+        "the task's name in folders and tables: letters, digits, -, _ and . "
+        "alone, up to 100",
+    ),
+    "texts": (Names, "the column of the texts, or two: a pair"),
+    "label": (
+        Names,
+        "the column of the labels; or of several labels, one column of 0 and 1 "
+        "for each",
+    ),
+    "labels": (Names, "the labels in a fixed order"),
+    "kind": (
+        Literal[KINDS],
+        "classes, labels (several at once), score or entities",
+    ),
+    "metric": (Text, "the metric that selects, stops and ranks"),
+    "train": (
+        Names,
+        "the training files: one, a list, or a pattern such as train*.csv",
+    ),
+    "validation": (
+        Names | Fraction | Ids,
+        "the validation files, a fraction of train between 0 and 1, or "
+        '{ ids = "FILE" } with one id per line',
+    ),
+    "test": (
+        Names | Fraction | Ids,
+        "the test files, a fraction of train between 0 and 1, or "
+        '{ ids = "FILE" } with one id per line',
+    ),
+    "id": (Text, "the column of the ids that a file of ids lists"),
+    "duplicates": (
+        Literal["keep", "group"],
+        "keep, or group: equal texts go to the same split",
+    ),
+    "separator": (Text, "the text between the labels of a cell"),
+    "encoding": (Text, "the encoding of CSV and TSV files"),
 }
-CHOICES = {"kind": KINDS, "duplicates": ("keep", "group")}
 
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """What trains, validates or tests: files, a fraction, or rows by id.
+    """Where a split comes from: files, a fraction, or rows by id.
 
     Attributes:
         paths: The files.
-        fraction: Of the training files; 0 where it is not one.
-        ids: File with ids of rows of the training files.
+        fraction: The fraction of the training files, or 0.
+        ids: The file with ids of rows of the training files, or "".
     """
 
     paths: tuple[str, ...] = ()
@@ -69,18 +105,19 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class TaskFile:
-    """A task of one's own, its files not yet read.
+    """The description of a user's own task; its data is not yet read.
 
     Attributes:
         path: The task file, or the table; for messages.
-        name: What folders and tables call it.
+        name: The task's name in folders and tables.
         texts: The columns of the texts.
         label: The columns of the labels: one, or one for each label.
         kind: One of `KINDS`.
-        metric: What selects, stops and ranks; empty for the kind's own.
-        train, validation, test: Where each comes from.
-        labels: The labels in their order; None to find them.
-        id: See `KEYS`; as is the rest.
+        metric: The metric that selects, stops and ranks; empty for the kind's
+            own.
+        train, validation, test: Where each split comes from.
+        labels: The labels in their order; None to take those of the data.
+        id, duplicates, separator, encoding: See `KEYS`.
     """
 
     path: str
@@ -100,7 +137,7 @@ class TaskFile:
 
 
 def is_task_file(name: str) -> bool:
-    """Whether `--task` names a task file, by its ending."""
+    """Whether `--task` names a task file, by its extension."""
     return name.endswith(ENDING)
 
 
@@ -108,7 +145,7 @@ def read(path: str) -> TaskFile:
     """Reads a task file.
 
     Raises:
-        UserError: With the line and what to do.
+        UserError: The message has the line, the key, and what to do.
     """
     if not os.path.isfile(path):
         raise UserError(f"--task={path}: no such file. Give a task file.")
@@ -130,7 +167,7 @@ def _read(path: str, changed: int) -> TaskFile:
         raise UserError(f"{path}: is nested too deep for a task.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(_describe_syntax(path, text, str(error))) from None
-    return _Checker(path, text, values).make()
+    return _Reader(path, text, values).task()
 
 
 def _describe_syntax(path: str, text: str, error: str) -> str:
@@ -139,159 +176,140 @@ def _describe_syntax(path: str, text: str, error: str) -> str:
     line = int(place[1]) if place else text.count("\n") + 1
     reason = error.split(" (at ")[0].lower()
     return (
-        f"{path}, line {line}: is not TOML ({reason}). Texts stand in quotes, "
+        f"{path}, line {line}: is not TOML ({reason}). Put texts in quotes, "
         'such as label = "team".'
     )
 
 
-class _Checker:
-    """Checks the values of a task file, each with its line."""
+class _Reader:
+    """Makes a task of the values of a task file; errors have the line."""
 
     def __init__(self, path: str, text: str, values: dict[str, Any]) -> None:
-        self.path = path
-        self.values = values
+        self._path = path
         self._lines = text.splitlines()
+        self._values = values
 
-    def make(self) -> TaskFile:
+    def task(self) -> TaskFile:
         """The task that the file describes."""
-        for key in self.values:
+        for key, value in self._values.items():
             if key not in KEYS:
-                self.fail(key, f"is no key. There are: {', '.join(KEYS)}.")
-        kind = self.choice("kind") or "classes"
-        name = self.text("name") or _stem(self.path)
-        if not re.fullmatch(NAME, name):
-            self.fail(
-                "name", "give letters, digits, -, _ and . alone, up to 100."
-            )
-        is_tagged = kind == "entities"
+                self._fail(key, f"is no key. There are: {', '.join(KEYS)}.")
+            declared, meaning = KEYS[key]
+            if not json_files.is_valid(value, declared):
+                self._fail(
+                    key, f"{cut(repr(value))} is not valid. Give {meaning}."
+                )
+        texts, label, labels = map(self._names, ("texts", "label", "labels"))
+        if self._values.get("kind") == "entities":
+            texts, label = texts or ("words",), label or ("tags",)
         task = TaskFile(
-            self.path,
-            name,
-            self.names("texts") or (("words",) if is_tagged else ()),
-            self.names("label") or (("tags",) if is_tagged else ()),
-            self.part("train"),
-            self.part("validation"),
-            self.part("test"),
-            kind,
-            self.text("metric"),
-            self.names("labels") or None,
-            self.text("id") or "id",
-            self.choice("duplicates") or "keep",
-            self.text("separator") or SEPARATOR,
-            self.text("encoding") or "utf-8",
+            self._path,
+            self._values.get("name") or _stem(self._path),
+            texts,
+            label,
+            self._part("train"),
+            self._part("validation"),
+            self._part("test"),
+            labels=labels or None,
+            **{
+                key: value
+                for key, value in self._values.items()
+                if key in ("kind", "metric", *FILE_KEYS)
+            },
         )
-        self.check(task)
+        self._check(task)
         return task
 
-    def check(self, task: TaskFile) -> None:
-        """Raises `UserError` for what does not go together."""
-        for key, given in (("texts", task.texts), ("label", task.label)):
-            if not given:
-                self.fail(key, f"is missing: {KEYS[key]}.")
-        if not task.train.paths:
-            self.fail("train", f"is missing: {KEYS['train']}.")
-        if len(task.texts) > (1 if task.kind == "entities" else 2):
-            self.fail("texts", "give one column, or two for a pair.")
-        if len(task.label) > 1 and task.kind != "labels":
-            self.fail("label", 'several columns go with kind = "labels" alone.')
-        for key in ("validation", "test"):
-            if task.kind == "entities" and getattr(task, key).ids:
-                self.fail(key, "sentences have no ids. Give a file.")
-        if task.labels and task.kind == "score":
-            self.fail("labels", "a score has none. Leave it out.")
+    def _check(self, task: TaskFile) -> None:
+        """Raises `UserError` for what is missing or does not go together."""
+        parts = {
+            "train": task.train,
+            "validation": task.validation,
+            "test": task.test,
+        }
+        is_tagged = task.kind == "entities"
         problem = metrics_of_kinds.find_problem(task.kind, task.metric)
-        if problem:
-            self.fail("metric", problem)
-        seen: dict[str, str] = {}
-        for key in ("train", "validation", "test"):
-            for path in getattr(task, key).paths:
-                if os.path.realpath(path) in seen:
-                    self.fail(
-                        key,
-                        f"{path} is in {seen[os.path.realpath(path)]}, too.",
-                    )
-                seen[os.path.realpath(path)] = key
-        fractions = task.validation.fraction + task.test.fraction
-        if fractions >= 1:
-            self.fail("test", "with validation, leaves nothing to train on.")
-
-    # === Values ===
-
-    def text(self, key: str) -> str:
-        """A text; empty where there is none."""
-        value = self.values.get(key, "")
-        if not isinstance(value, str) or (key in self.values and not value):
-            self.fail(key, "give a text in quotes.")
-        return value
-
-    def choice(self, key: str) -> str:
-        """One of `CHOICES`; empty where there is none."""
-        value = self.text(key)
-        if value and value not in CHOICES[key]:
-            self.fail(
-                key, f"{cut(value)!r} is not one of {', '.join(CHOICES[key])}."
-            )
-        return value
-
-    def names(self, key: str) -> tuple[str, ...]:
-        """A text, or a list of different ones."""
-        value = self.values.get(key, [])
-        names = [value] if isinstance(value, str) else value
-        if not isinstance(names, list) or not all(
-            isinstance(name, str) and name for name in names
+        for is_wrong, key, reason in (
+            (not task.texts, "texts", f"is missing: {KEYS['texts'][1]}."),
+            (not task.label, "label", f"is missing: {KEYS['label'][1]}."),
+            (not task.train, "train", f"is missing: {KEYS['train'][1]}."),
+            (
+                len(task.texts) > (1 if is_tagged else 2),
+                "texts",
+                "give one column, or two for a pair.",
+            ),
+            (
+                len(task.label) > 1 and task.kind != "labels",
+                "label",
+                'several columns need kind = "labels".',
+            ),
+            *(
+                (
+                    is_tagged and part.ids,
+                    key,
+                    "sentences have no ids. Give a file.",
+                )
+                for key, part in parts.items()
+            ),
+            (
+                task.labels and task.kind == "score",
+                "labels",
+                "a score has none. Leave it out.",
+            ),
+            (problem, "metric", problem),
+            (
+                task.validation.fraction + task.test.fraction >= 1,
+                "test",
+                "with validation, leaves nothing to train on.",
+            ),
         ):
-            self.fail(key, 'give a text, or a list such as ["a", "b"].')
+            if is_wrong:
+                self._fail(key, reason)
+        key_of_file: dict[str, str] = {}
+        for key, part in parts.items():
+            for path in part.paths:
+                file = os.path.realpath(path)
+                if file in key_of_file:
+                    self._fail(key, f"{path} is also in {key_of_file[file]}.")
+                key_of_file[file] = key
+
+    def _names(self, key: str) -> tuple[str, ...]:
+        """One text, or several different ones; empty where there are none."""
+        value = self._values.get(key, [])
+        names = (value,) if isinstance(value, str) else tuple(value)
         if len(set(names)) < len(names):
-            self.fail(key, "has a name twice.")
-        return tuple(names)
+            self._fail(key, "has a name twice.")
+        return names
 
-    def part(self, key: str) -> Part:
-        """Files, a fraction, or ids."""
-        value = self.values.get(key)
-        if value is None:
-            return Part()
-        if isinstance(value, float | int) and not isinstance(value, bool):
-            if key == "train":
-                self.fail(key, "give files, in quotes.")
-            if not 0 < value < 1:
-                self.fail(key, "give a fraction between 0 and 1, or files.")
-            return Part(fraction=float(value))
-        if isinstance(value, dict) and key != "train":
-            if set(value) != {"ids"} or not isinstance(value["ids"], str):
-                self.fail(key, 'give { ids = "FILE" }, with an id a line.')
-            return Part(ids=self.find(key, value["ids"])[0])
-        return Part(
-            paths=tuple(
-                path
-                for name in self.names(key)
-                for path in self.find(key, name)
-            )
-        )
+    def _part(self, key: str) -> Part:
+        value = self._values.get(key)
+        if isinstance(value, float):
+            return Part(fraction=value)
+        if isinstance(value, dict):
+            return Part(ids=self._find(key, value["ids"])[0])
+        paths = [self._find(key, name) for name in self._names(key)]
+        return Part(paths=tuple(itertools.chain(*paths)))
 
-    def find(self, key: str, name: str) -> list[str]:
-        """The files of a name or pattern, beside the task file."""
-        path = os.path.join(os.path.dirname(self.path), name)
+    def _find(self, key: str, name: str) -> list[str]:
+        """The files of a name or pattern, relative to the task file."""
+        path = os.path.join(os.path.dirname(self._path), name)
         if os.path.isfile(path):
             return [path]
-        found = sorted(glob.glob(path)) if glob.has_magic(name) else []
-        if not found:
-            self.fail(key, f"{cut(name)}: no such file.")
-        return found
+        paths = sorted(glob.glob(path)) if glob.has_magic(name) else []
+        if not paths:
+            self._fail(key, f"{cut(name)}: no such file.")
+        return paths
 
-    def fail(self, key: str, reason: str) -> None:
+    def _fail(self, key: str, reason: str) -> NoReturn:
         """Raises `UserError` with the line of a key."""
-        pattern = re.compile(rf"""\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
-        found = [
-            number
-            for number, line in enumerate(self._lines, 1)
-            if pattern.match(line.removeprefix("["))
-        ]
-        line = f", line {found[0]}" if found else ""
-        raise UserError(f"{self.path}{line}: {cut(key)}: {reason}")
+        pattern = re.compile(rf"""\[?\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
+        numbers = [n for n, s in enumerate(self._lines, 1) if pattern.match(s)]
+        line = f", line {numbers[0]}" if numbers else ""
+        raise UserError(f"{self._path}{line}: {cut(key)}: {reason}")
 
 
 def _stem(path: str) -> str:
-    """The name of a file as that of a task."""
+    """A file's name without extension, as the name of a task."""
     stem = os.path.splitext(os.path.basename(path))[0]
     return re.sub(r"[^\w.-]", "_", stem)
 
@@ -300,7 +318,7 @@ def _stem(path: str) -> str:
 
 
 def is_table(data: str) -> bool:
-    """Whether `--data` names one table: it is a file, or ends like one."""
+    """Whether `--data` names one table: a file, or a name like a table's."""
     return os.path.isfile(data) or data.lower().endswith(rows.TABLES)
 
 
@@ -315,10 +333,10 @@ def from_flags(
     duplicates: str = "keep",
     encoding: str = "utf-8",
 ) -> TaskFile:
-    """A task of one table, of which a part is tested.
+    """A task of one table, of which a fraction tests.
 
     Raises:
-        UserError: Naming the flag.
+        UserError: The message names the flag.
     """
     if not os.path.isfile(data):
         raise UserError(

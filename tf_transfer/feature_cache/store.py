@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import TextIO
+from typing import TypedDict
 
 import numpy as np
 import tqdm
@@ -48,7 +49,8 @@ from tf_transfer.utils.errors import UserError
 FOLDER = "prefix"
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}  # per value
 # The shape of entry.json; the key has more fields, which `FeatureCache` sets.
-CONTENT = {"model": str, "key": {"hidden": int, "dtype": str}}
+Key = TypedDict("Key", {"hidden": int, "dtype": str})
+Content = TypedDict("Content", {"model": str, "key": Key})
 ROW = np.dtype(
     [
         ("hash", "V16"),
@@ -118,7 +120,7 @@ class Entry:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        content = json_files.read(self.file("entry.json"), CONTENT)
+        content = json_files.read(self.file("entry.json"), Content)
         self.key = key = content["key"]
         self.model = content["model"]
         self.hidden = key["hidden"]

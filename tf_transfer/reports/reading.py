@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable
 from typing import Any
+from typing import TypedDict
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import records
@@ -34,16 +35,22 @@ TIMING_ENVIRONMENT = (
     "traced",
 )
 # What a report needs of `config.json`, besides.
-REPORTED = {
-    **records.CONFIG,
-    "key": {"module": str, "data_identity": str},
-    "settings": {"max_epochs": int, "model": str, "data": str},
-    "parts": {str: int},
-    "split_sizes": {str: int},
-    "versions": {str: (str, None)},
-    "git_commit": (str, None),
-    "starts": [records.START],
-}
+ReportedKey = TypedDict("ReportedKey", {"module": str, "data_identity": str})
+ReportedSettings = TypedDict(
+    "ReportedSettings", {"max_epochs": int, "model": str, "data": str}
+)
+Reported = TypedDict(
+    "Reported",
+    {
+        "key": ReportedKey,
+        "settings": ReportedSettings,
+        "parts": dict[str, int],
+        "split_sizes": dict[str, int],
+        "versions": dict[str, str | None],
+        "git_commit": str | None,
+        "starts": list[records.Start],
+    },
+)
 # What a record has of `result.json`, and of the settings in `config.json`.
 COPIED = (
     "task",
@@ -195,7 +202,7 @@ def read_run(folder: str, path: str, reads_test: bool = True) -> Record:
             raise LeftOut(f"{name}: is no file")  # a pipe would never end
     directory = records.RunDirectory(folder, None)
     try:
-        config = directory.config(REPORTED)
+        config = directory.config(Reported)
         if config is None:
             raise LeftOut("has no config.json")
         directory.key = config["key"]  # what the result has to belong to

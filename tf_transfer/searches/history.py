@@ -12,6 +12,7 @@ import shutil
 import threading
 import time
 from typing import Any
+from typing import TypedDict
 
 from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.space import Choice
@@ -22,36 +23,6 @@ from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 FOLDER = ".search"
-SHAPE = {
-    "key": {str: object},
-    "spent": float,
-    "blocks": (int, None),
-    "priors": {
-        str: {
-            "epoch_seconds": float,
-            "build_seconds": float,
-            "cache": str,
-            "family": str,
-            "predict_seconds": float,
-            "updates": int,
-        }
-    },
-    "steps": [
-        {
-            "approach": str,
-            "rate": int,
-            "seed": int,
-            "linear_epochs": int,
-            "epochs": int,
-            "began": float,
-            "ended": float,
-            "path": str,
-            "epoch_seconds": [float],
-            "build_seconds": float,
-        }
-    ],
-    "ended": [object],
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +55,19 @@ class Step:
         return Choice(self.approach, self.rate, self.seed, self.linear_epochs)
 
 
+Content = TypedDict(
+    "Content",
+    {
+        "key": dict[str, Any],
+        "spent": float,
+        "blocks": int | None,
+        "priors": dict[str, Prior],
+        "steps": list[Step],
+        "ended": list[Any],
+    },
+)
+
+
 class History:
     """The file; nothing is written before `save`.
 
@@ -114,7 +98,7 @@ class History:
         self.ended: list[Any] = []
         self._lock = threading.Lock()
         try:
-            known = json_files.read(self.path, SHAPE)
+            known = json_files.read(self.path, Content)
         except FileNotFoundError:
             return
         except json_files.Damaged as error:

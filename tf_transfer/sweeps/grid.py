@@ -20,17 +20,29 @@ import math
 import os
 from collections.abc import Iterable
 from collections.abc import Iterator
+from typing import Annotated
 from typing import Any
+
+from msgspec import Meta
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import records
+from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-MOST_RUNS = 100_000  # that are expanded without being asked for
-KEYS = ("experiment", "flagfile", "flags", "axes", "exclude")
+MOST_RUNS = 100_000  # of a grid that is expanded without --yes
+Rule = Annotated[dict[str, Any], Meta(min_length=1)]
+# Every key of a grid: the type of its value, and what it stands for.
+KEYS: dict[str, tuple[Any, str]] = {
+    "experiment": (str, "the name of an experiment, such as glue"),
+    "flagfile": (str, "the name of one flag file"),
+    "flags": (dict[str, Any], "an object of flags"),
+    "axes": (dict[str, Any], "an object of flags, each with a list of values"),
+    "exclude": (list[Rule], "a list of objects of flags"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,10 +50,10 @@ class Planned:
     """A run of a grid.
 
     Attributes:
-        experiment: it, with this run's settings.
+        experiment: the experiment, with this run's settings.
         words: the flags of the run's command.
         axes: dict from each axis to this run's value, as text.
-        directory: where the run is, or will be.
+        directory: the run's directory, which may not exist yet.
     """
 
     experiment: experiment_lib.Experiment
@@ -56,7 +68,7 @@ class Planned:
 
     @functools.cached_property
     def name(self) -> str:
-        """Its path below `--out`, as a single word."""
+        """The run's path below `--out`, as a single word."""
         path = os.path.relpath(self.directory.path, self.settings.out)
         return path.replace(os.sep, "~")
 
@@ -78,7 +90,7 @@ def read(path: str) -> dict[str, Any]:
     """Returns the checked content of a grid file.
 
     Raises:
-        UserError: naming the file, and the line or the entry.
+        UserError: the message names the file, and the line or the entry.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -101,83 +113,71 @@ def read(path: str) -> dict[str, Any]:
 
 def _check(path: str, grid: Any) -> None:
     """Raises `UserError` for a file that is no grid."""
-    if not isinstance(grid, dict):
-        raise UserError(f"{path}: is not a JSON object with {', '.join(KEYS)}.")
-    unknown = [key for key in grid if key not in KEYS]
-    if unknown:
-        raise UserError(
-            f"{path}: {cut(unknown[0])!r} is not a key of a grid. These are: "
-            f"{', '.join(KEYS)}."
-        )
-    if not isinstance(grid.get("experiment"), str):
-        raise UserError(
-            f"{path}: experiment: give the name of one, such as glue."
-        )
-    if not isinstance(grid.get("flagfile", ""), str):
-        raise UserError(f"{path}: flagfile: give the name of one flag file.")
-    _check_value(path, "flagfile", grid.get("flagfile", ""))
-    for key in ("flags", "axes"):
-        if not isinstance(grid.get(key, {}), dict):
-            raise UserError(f"{path}: {key}: give an object of flags.")
-    flags, axes = grid.get("flags", {}), grid.get("axes", {})
-    for name in (*flags, *axes):
-        if name == "out":
-            raise UserError(
-                f"{path}: out: belongs to the sweep, not to its grid: "
-                f"python -m tf_transfer.sweep {path} --out=..."
-            )
-        if name == "rerun":
-            raise UserError(f"{path}: rerun: a sweep skips finished runs.")
-    for name, value in flags.items():
-        _check_value(path, f"flags.{name}", value)
-    for name, values in axes.items():
-        if not isinstance(values, list) or not values:
-            raise UserError(
-                f"{path}: axes.{name}: give a list of the flag's values."
-            )
+
+    def check(is_right: bool, key: str, reason: str) -> None:
+        if not is_right:
+            raise UserError(f"{path}: {key}: {reason}")
+
+    def check_values(key: str, values: Iterable[Any]) -> None:
         for value in values:
-            _check_value(path, f"axes.{name}", value)
-        if len({str(value) for value in values}) < len(values):
-            raise UserError(f"{path}: axes.{name}: has a value twice.")
-        if name in flags:
-            raise UserError(f"{path}: {name}: is in flags and in axes.")
-    _check_exclude(path, grid.get("exclude", []), axes)
+            check(
+                isinstance(value, (str, int, float)),
+                key,
+                f"{cut(json.dumps(value))} is no flag's value. Give a text, a "
+                "number, true or false.",
+            )
+            check("\0" not in str(value), key, "holds a NUL character.")
 
-
-def _check_value(path: str, where: str, value: Any) -> None:
-    """Raises `UserError` for what cannot be a flag's value."""
-    if not isinstance(value, (str, int, float)):
-        raise UserError(
-            f"{path}: {where}: {cut(json.dumps(value))} is no "
-            "flag's value. Give a text, a number, true or false."
+    known = ", ".join(KEYS)
+    if not isinstance(grid, dict):
+        raise UserError(f"{path}: is not a JSON object with {known}.")
+    for key, value in {"experiment": None, **grid}.items():
+        check(
+            key in KEYS,
+            cut(key),
+            f"is not a key of a grid. These are: {known}.",
         )
-    if "\0" in str(value):
-        raise UserError(f"{path}: {where}: holds a NUL character.")
-
-
-def _check_exclude(path: str, exclude: Any, axes: dict[str, list]) -> None:
-    if not isinstance(exclude, list) or not all(
-        isinstance(rule, dict) and rule for rule in exclude
-    ):
-        raise UserError(f"{path}: exclude: give a list of objects of flags.")
-    for rule in exclude:
+        declared, meaning = KEYS[key]
+        check(json_files.is_valid(value, declared), key, f"give {meaning}.")
+    flags, axes = grid.get("flags", {}), grid.get("axes", {})
+    check_values("flagfile", [grid.get("flagfile", "")])
+    for name in (*flags, *axes):
+        check(name != "rerun", name, "a sweep skips finished runs.")
+        check(
+            name != "out",
+            name,
+            "belongs to the sweep, not to its grid: "
+            f"python -m tf_transfer.sweep {path} --out=...",
+        )
+    for name, value in flags.items():
+        check_values(f"flags.{name}", [value])
+    for name, values in axes.items():
+        key = f"axes.{name}"
+        is_list = isinstance(values, list) and bool(values)
+        check(is_list, key, "give a list of the flag's values.")
+        check_values(key, values)
+        is_unique = len(set(map(str, values))) == len(values)
+        check(is_unique, key, "has a value twice.")
+        check(name not in flags, name, "is in flags and in axes.")
+    for rule in grid.get("exclude", []):
         for name, excluded in rule.items():
-            if name not in axes:
-                raise UserError(
-                    f"{path}: exclude: {cut(name)!r} is no axis. The axes are: "
-                    f"{', '.join(axes)}."
-                )
-            known = [str(value) for value in axes[name]]
+            check(
+                name in axes,
+                "exclude",
+                f"{cut(name)!r} is no axis. The axes are: {', '.join(axes)}.",
+            )
+            on_axis = [str(value) for value in axes[name]]
             for value in _texts(excluded):
-                if value not in known:
-                    raise UserError(
-                        f"{path}: exclude: {name}={cut(value)} is not on the "
-                        f"axis ({cut(', '.join(known))})."
-                    )
+                check(
+                    value in on_axis,
+                    "exclude",
+                    f"{name}={cut(value)} is not on the axis "
+                    f"({cut(', '.join(on_axis))}).",
+                )
 
 
 def _texts(value: Any) -> list[str]:
-    """The values of a rule, which may be one or a list, as text."""
+    """The values of a rule, one or a list, as texts."""
     values = value if isinstance(value, list) else [value]
     return [str(value) for value in values]
 
@@ -256,11 +256,10 @@ def _combinations(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _check_equal(path: str, run: Planned, other: Planned) -> None:
-    """Raises `UserError` where two points are one run, and should not be.
+    """Raises `UserError` where two points are one run without a reason.
 
-    `cached` with nothing frozen is the live run. But a flag that is not part
-    of a run's name, such as --max_epochs under a constant rate, cannot be an
-    axis.
+    `cached` with nothing frozen is the live run. A flag that is not part of a
+    run's name, such as --max_epochs under a constant rate, cannot be an axis.
     """
     for name in run.axes:
         if name in ("frozen_prefix", "cache_dtype"):

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Collection
 from typing import Any
+from typing import TypedDict
 
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
@@ -16,7 +17,7 @@ from tf_transfer.utils import files
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
-FAILURE = {"reason": str, "last_lines": [str]}
+Failure = TypedDict("Failure", {"reason": str, "last_lines": list[str]})
 LOST = 256  # the exit code of a worker whose node is gone: no process has it
 LAST_LINES = 12  # of a failed run's output, kept in its record
 
@@ -96,7 +97,7 @@ class RunStates:
         """Returns the record of a failed run, else None."""
         path = self._failure_file(run)
         try:
-            return json_files.read(path, FAILURE)
+            return json_files.read(path, Failure)
         except FileNotFoundError:
             return None
         except json_files.Damaged as error:  # the run has failed in any case

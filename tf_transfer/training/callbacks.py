@@ -1,6 +1,6 @@
-"""What happens beside training: progress, TensorBoard, memory, checkpoints.
+"""Callbacks of the trainer: progress, TensorBoard, memory, checkpoints.
 
-Subclass `Callback` and hand it to an experiment's `run` to hook in.
+Subclass `Callback` and hand an instance to an experiment's `run`.
 """
 
 import sys
@@ -24,20 +24,20 @@ SHOWN = (
 
 
 class Callback:
-    """Hooks of a `trainer.Trainer`; every one does nothing by itself.
+    """Hooks of a `trainer.Trainer`; by default each does nothing.
 
-    They are called by the chief alone. `trainer.progress` says where the run
-    stands, `trainer.network` is what trains.
+    The chief alone calls them. `trainer.progress` has the position of the run,
+    and `trainer.network` is the network that trains.
     """
 
     def on_train_begin(self, trainer: Any) -> None:
-        """A process begins a run, or goes on with it."""
+        """A process begins a run, or resumes it."""
 
     def on_build(self, trainer: Any) -> None:
-        """A text has gone through the frozen blocks, to be stored."""
+        """The frozen blocks have run on a text, to store their output."""
 
     def on_pass_begin(self, trainer: Any, phase: Any, plan: Any) -> None:
-        """A pass over one objective's data begins, or goes on.
+        """A pass over the data begins, or is resumed.
 
         Args:
             trainer: the trainer.
@@ -66,18 +66,18 @@ class Callback:
         """A checkpoint was written."""
 
     def on_train_end(self, trainer: Any, result: dict[str, Any]) -> None:
-        """The run is over; `result` is what `result.json` says of it."""
+        """The run is over; `result` has the fields of `result.json`."""
 
     def on_close(self, trainer: Any) -> None:
-        """The process lets go of the run, whatever happened."""
+        """The process ends its work on the run, after errors as well."""
 
 
 class PeakMemory(Callback):
     """Adds `peak_memory_bytes` to each line of `epochs.jsonl`.
 
-    On GPUs it is what TensorFlow's allocators say, summed over devices;
+    On GPUs it is the peak of TensorFlow's allocators, summed over devices;
     elsewhere the process's own memory, sampled after each chunk of steps.
-    None where the system does not tell, or not of this run alone.
+    None where the system does not report it, or not for this run alone.
 
     Args:
         is_own: whether the process has done no run before.
@@ -152,8 +152,8 @@ class TensorBoard(Callback):
 
     Args:
         directory: the run directory.
-        settings: of the run; HParams' table shows some.
-        task: what that table calls the task.
+        settings: of the run; HParams' table shows `SHOWN`.
+        task: the task's name in that table.
         metric: the headline metric.
     """
 
@@ -174,7 +174,7 @@ class TensorBoard(Callback):
         self._file: Any = None
 
     def on_train_begin(self, trainer: Any) -> None:
-        # What another file says from the next step on was never saved.
+        # Later steps in an older file were never saved in a checkpoint.
         done = trainer.progress.total_steps
         self._file = tensorboard.RunEvents(self._directory.path)
         self._file.start(done + 1 if done else 0, self._hyperparameters)
@@ -193,11 +193,8 @@ class TensorBoard(Callback):
         for kind in ("validation", "test"):
             for name, value in (line[kind] or {}).items():
                 self._file.scalar(f"{kind}/{name}", value, step)
-        for name, seconds in (
-            ("epoch_seconds", line["train_seconds"]),
-            ("elapsed_seconds", line["elapsed_seconds"]),
-        ):
-            self._file.scalar(f"time/{name}", seconds, step)
+        self._file.scalar("time/epoch_seconds", line["train_seconds"], step)
+        self._file.scalar("time/elapsed_seconds", line["elapsed_seconds"], step)
         self._file.flush()
 
     def on_train_end(self, trainer: Any, result: dict[str, Any]) -> None:
@@ -211,7 +208,7 @@ class TensorBoard(Callback):
 
 
 class CheckpointTimer(Callback):
-    """Saves within an epoch, each time that so many minutes have passed."""
+    """Saves within an epoch whenever this many minutes have passed."""
 
     def __init__(self, minutes: float) -> None:
         self._seconds = 60 * minutes
@@ -229,12 +226,12 @@ class CheckpointTimer(Callback):
 
 
 class TimeLimit(Callback):
-    """Ends a run of one phase with the last epoch that there is time for.
+    """Ends a run of one phase after the last epoch that there is time for.
 
-    Another epoch is taken to last as long as the longest.
+    The next epoch is expected to take as long as the longest so far.
 
     Args:
-        end: when it must be over, by `time.monotonic`.
+        end: when the run must be over, by `time.monotonic`.
     """
 
     def __init__(self, end: float) -> None:

@@ -2,9 +2,10 @@
 
 A checkpoint is two files: `step-N.safetensors` holds the arrays, and
 `step-N.json` the rest of the state and a hash of the arrays. The JSON is
-renamed last: it means that the checkpoint is whole. Its own hash covers whose
-run it is: another run's is as good as damaged. The one before is kept until the
-next is whole, and a little longer, in case the disk damages one.
+renamed last: it means that the checkpoint is complete. Its own hash covers the
+identity of the run: another run's checkpoint counts as damaged. The previous
+checkpoint stays until the next is complete, and one save longer, in case the
+disk damages one.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import os
 import re
 from collections.abc import Callable
 from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import safetensors.numpy
@@ -23,7 +25,9 @@ from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 
 KEPT = 2
-SHAPE = {"sha256": str, "state_sha256": str, "state": {str: object}}
+Content = TypedDict(
+    "Content", {"sha256": str, "state_sha256": str, "state": dict[str, Any]}
+)
 
 Arrays = dict[str, np.ndarray]  # by name
 
@@ -39,10 +43,10 @@ def read_arrays(path: str, sha256: str | None) -> Arrays:
     """The named arrays of a file.
 
     Args:
-        sha256: what `write_arrays` returned; `None` to take what is there.
+        sha256: what `write_arrays` returned; `None` to skip the check.
 
     Raises:
-        ValueError: the file is not there, or not the one that was written.
+        ValueError: the file is missing, or not as it was written.
     """
     try:
         with open(path, "rb") as file:
@@ -58,8 +62,8 @@ class Checkpoints:
     """The checkpoints of a run, newest last.
 
     Args:
-        folder: where they are kept.
-        owner: what identifies the run.
+        folder: with the checkpoints.
+        owner: identifies the run.
     """
 
     def __init__(self, folder: str, owner: str = "") -> None:
@@ -67,13 +71,9 @@ class Checkpoints:
         self._owner = owner
 
     def _steps(self) -> list[int]:
-        if not os.path.isdir(self.folder):
-            return []
-        names = (
-            re.fullmatch(r"step-(\d+)\.json", name)
-            for name in os.listdir(self.folder)
-        )
-        return sorted(int(match[1]) for match in names if match)
+        names = os.listdir(self.folder) if os.path.isdir(self.folder) else ()
+        matches = (re.fullmatch(r"step-(\d+)\.json", name) for name in names)
+        return sorted(int(match[1]) for match in matches if match)
 
     def _path(self, step: int, kind: str) -> str:
         return os.path.join(self.folder, f"step-{step:09d}.{kind}")
@@ -81,7 +81,7 @@ class Checkpoints:
     def save(
         self, step: int, arrays: Arrays, state: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Writes a checkpoint, then drops all but the last two.
+        """Writes a checkpoint, then removes all but the last two.
 
         Args:
             step: int that rises from checkpoint to checkpoint.
@@ -89,8 +89,8 @@ class Checkpoints:
             state: dict that JSON can hold.
 
         Returns:
-            The states that are kept, so that the caller can drop what none
-            of them needs.
+            The states that stay, so that the caller can remove files that
+            none of them needs.
         """
         os.makedirs(self.folder, exist_ok=True)
         sha256 = write_arrays(self._path(step, "safetensors"), arrays)
@@ -110,14 +110,14 @@ class Checkpoints:
         return states
 
     def count_bytes(self) -> int:
-        """Of the arrays of the newest one."""
-        steps = self._steps()
-        if not steps:  # of a worker that is not the chief
-            return 0
-        return os.path.getsize(self._path(steps[-1], "safetensors"))
+        """Size of the newest checkpoint's arrays; 0 without a checkpoint."""
+        return sum(
+            os.path.getsize(self._path(step, "safetensors"))
+            for step in self._steps()[-1:]
+        )
 
     def keep(self, count: int) -> None:
-        """Drops all checkpoints but the last `count`, and what is torn."""
+        """Removes all but the last `count` checkpoints and their files."""
         steps = self._steps()
         wanted = {
             os.path.basename(self._path(step, kind))
@@ -129,10 +129,10 @@ class Checkpoints:
                 os.remove(os.path.join(self.folder, name))
 
     def _read_json(self, step: int) -> dict[str, Any]:
-        return json_files.read(self._path(step, "json"), SHAPE)
+        return json_files.read(self._path(step, "json"), Content)
 
     def has_whole(self) -> bool:
-        """Whether there is a checkpoint that is whole."""
+        """Whether there is a checkpoint that can be used."""
         try:
             return self.newest(lambda line: None, remove=False) is not None
         except UserError:

@@ -3,7 +3,7 @@
 Keras keeps a counter in every dropout layer: two dozen variables that each
 step updates, that no file of Keras saves, and that are the same on every
 replica. Here the layers draw from the step's own seed instead, so a resumed run
-has the masks that it would have had, and replicas have different ones.
+has the masks of an uninterrupted one, and replicas have different masks.
 """
 
 import contextlib
@@ -19,16 +19,16 @@ SEED_MODULUS = tf.int32.max - 1
 
 
 class DropoutSeeds:
-    """Takes over the seeds of all dropout layers of a network.
+    """Provides the seeds of all dropout layers of a network.
 
-    One for a network: the layers ask the one that took over last.
+    Create one per network: the layers ask the last one that was created.
 
     Args:
         layers: those of the network.
         seed: of the run.
 
     Attributes:
-        phase: int. Each phase counts its steps anew, and has other masks.
+        phase: int. Each phase counts its steps from 0, and has other masks.
         seed: int64 tf.Variable, so that a traced program serves other seeds.
     """
 
@@ -49,18 +49,18 @@ class DropoutSeeds:
         replica: tf.Tensor,
         objective: int = 0,
     ) -> Iterator[None]:
-        """Masks belong to this step and replica inside the block.
+        """Gives the masks of a step and replica inside the block.
 
         Args:
             seed: int64 tensor, the value of `seed`.
             step: int64 tensor.
             replica: int32 tensor, unique over all workers.
-            objective: int. Which one of a step that several share.
+            objective: int. The objective's place in the step.
         """
         # The two words of a stateless seed are hashed by Philox: different
         # words, however close, give unrelated masks. Keras takes each modulo
         # 2^31 - 2, so the second has room for the step alone; in the first, a
-        # large prime keeps phases and objectives clear of other seeds.
+        # large prime separates phases and objectives from other seeds.
         with tf.device("CPU:0"):
             first = seed * 100_003 + (self.phase * 64 + objective) * 7_368_787
             position = tf.cast(step, tf.int64) * 4096
@@ -76,8 +76,9 @@ class DropoutSeeds:
             raise RuntimeError("a dropout mask was asked for outside a step")
         first, position = self._base
         self._count += 1
-        # TensorFlow's dropout reads its seed on the host, on a GPU, too: what
-        # is computed there is not copied for each layer. Keras's remainder.
+        # TensorFlow's dropout reads its seed on the host, even for a GPU: a
+        # seed computed on the CPU is not copied for each layer. The remainder
+        # is Keras's.
         with tf.device("CPU:0"):
             seed = tf.stack([first + self._count, position])
             return tf.cast(tf.math.floormod(seed, SEED_MODULUS), tf.int32)

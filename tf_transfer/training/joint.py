@@ -1,15 +1,15 @@
 """How several objectives share the steps of an epoch.
 
     Sum      a batch of each at every step, their losses added
-    PCGrad   the same, but where two gradients of what they share conflict,
-             each loses its component against the other first
-    Sampled  a batch of one of them at every step, drawn
+    PCGrad   the same, but where two gradients of shared weights conflict, each
+             first loses its component against the other
+    Sampled  a batch of one of them at every step, drawn at random
 
-A new combination is a plan of an epoch, and what becomes of a step's gradients.
+`Sum` over one objective is that objective's own pass. A new combination plans
+an epoch, and merges the gradients of a step.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +19,9 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data.batches import BatchPlan
-from tf_transfer.training import steps
 from tf_transfer.training.optimizer import BertAdam
-from tf_transfer.training.steps import ObjectiveProgram
-from tf_transfer.training.strategy import Devices
 
-Gradients = list[tf.Tensor]  # one a weight of the optimizer
+Gradients = Sequence[tf.Tensor]  # one per weight of the optimizer
 
 
 @dataclasses.dataclass
@@ -34,8 +31,8 @@ class JointPlan:
     Attributes:
         parts: the batches of each objective.
         counts: int32 [steps]. Examples of each step.
-        choices: int32 [steps]. The objective whose step it is; None where
-            every step is all objectives'.
+        choices: int32 [steps]. The objective of each step; None where every
+            step trains all.
     """
 
     parts: list[BatchPlan]
@@ -46,7 +43,7 @@ class JointPlan:
         return len(self.counts)
 
     def start_at(self, step: int) -> "JointPlan":
-        """What is left of the plan from `step` on."""
+        """The rest of the plan from `step` on."""
         done: Any = [step] * len(self.parts)
         choices = self.choices
         if choices is not None:
@@ -60,8 +57,8 @@ class JointPlan:
 class Sum:
     """A batch of each objective at every step, their losses added.
 
-    An epoch lasts until the largest data set is through; the others are
-    shuffled anew and used again.
+    An epoch is a pass over the largest data set; the others are shuffled and
+    used again.
     """
 
     is_sampled: ClassVar[bool] = False
@@ -86,7 +83,6 @@ class Sum:
             rng: of this epoch.
             share_done: of the phase's epochs, from 0 to 1.
         """
-        del sizes, rng, share_done
         first_passes = [plan(0) for plan in passes]
         count = max(map(len, first_passes))
         parts = [
@@ -96,10 +92,12 @@ class Sum:
         return JointPlan(parts, np.sum([p.counts for p in parts], axis=0))
 
     def merge(
-        self, gradients: list[Gradients], optimizer: BertAdam, seed: tf.Tensor
+        self,
+        gradients: Sequence[Gradients],
+        optimizer: BertAdam,
+        seed: tf.Tensor,
     ) -> Gradients:
-        """One gradient a weight, out of each objective's."""
-        del optimizer, seed
+        """One gradient per weight, from those of each objective."""
         return _add(gradients)
 
 
@@ -107,15 +105,18 @@ class Sum:
 class PCGrad(Sum):
     """`Sum` after gradient surgery (Yu et al. 2020, algorithm 1).
 
-    The surgery is over what the objectives share; each one's head is its own.
-    It looks at nothing but products of gradients, so it works on their small
-    table, and the gradients themselves are only added up at its end.
+    The surgery covers the weights that the objectives share, not their heads.
+    It needs nothing but products of gradients, so it works on their small
+    table; the gradients themselves are added up only at its end.
     """
 
     def merge(
-        self, gradients: list[Gradients], optimizer: BertAdam, seed: tf.Tensor
+        self,
+        gradients: Sequence[Gradients],
+        optimizer: BertAdam,
+        seed: tf.Tensor,
     ) -> Gradients:
-        """One gradient a weight, conflicts taken out of each objective's."""
+        """One gradient per weight, without the conflicts of the objectives."""
         shared = [i for i, group in enumerate(optimizer.groups) if not group]
         if not shared:
             return _add(gradients)
@@ -143,14 +144,14 @@ class PCGrad(Sum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Sampled:
-    """A batch of one objective a step, drawn in proportion to size^exponent.
+class Sampled(Sum):
+    """A batch of one objective per step, drawn in proportion to size^exponent.
 
     An epoch has as many steps as all data sets have together.
 
     Attributes:
-        first, last: the exponents of the first and of the last epoch; between
-            them it moves on a straight line.
+        first, last: the exponents of the first and of the last epoch; those
+            between are on a straight line.
     """
 
     first: float
@@ -181,107 +182,14 @@ class Sampled:
             counts[is_chosen] = parts[-1].counts
         return JointPlan(parts, counts, choices.astype(np.int32))
 
-    def merge(
-        self, gradients: list[Gradients], optimizer: BertAdam, seed: tf.Tensor
-    ) -> Gradients:
-        """The gradients of the one objective of a step."""
-        del optimizer, seed
-        return _add(gradients)
-
-
-class JointPass(steps.Pass):
-    """A pass that several objectives share.
-
-    Args:
-        devices: where it runs.
-        optimizer: over what trains.
-        programs: one an objective.
-        combination: how they share it.
-    """
-
-    def __init__(
-        self,
-        devices: Devices,
-        optimizer: BertAdam,
-        programs: list[ObjectiveProgram],
-        combination: Any,
-    ) -> None:
-        super().__init__(devices, optimizer, programs)
-        self.combination = combination
-
-    @property
-    def name(self) -> None:
-        """None: it is several objectives'."""
-        return None
-
-    def plan(self, epoch: int, share_done: float) -> JointPlan:
-        """The batches of an epoch; see `steps.Pass.plan`."""
-        return self.combination.plan(
-            [functools.partial(p.plan, epoch) for p in self.programs],
-            [len(program.objective.train) for program in self.programs],
-            np.random.default_rng([self.programs[0].options.seed, epoch, 13]),
-            share_done,
-        )
-
-    def _iterate(self, plan: Any) -> list:
-        return [
-            program.iterate(part)
-            for program, part in zip(self.programs, plan.parts, strict=True)
-        ]
-
-    def _chunk_inputs(self, plan: Any, start: int, stop: int) -> tuple:
-        """Choices of some steps, in a tensor that is always of one shape."""
-        choices = np.zeros(steps.LONGEST_CHUNK, np.int32)
-        if plan.choices is not None:
-            choices[: stop - start] = plan.choices[start:stop]
-        return (tf.constant(choices),)
-
-    @tf.autograph.experimental.do_not_convert  # traced sooner
-    def _run_step(
-        self, index: tf.Tensor, iterators: list, choices: tf.Tensor
-    ) -> tf.Tensor:
-        """A step of all objectives, or of the chosen one."""
-
-        def run(indices: list[int]) -> tf.Tensor:
-            return self._run_on_replicas(
-                [iterators[i] for i in indices],
-                lambda *batches: self._step_of(indices, batches),
-            )
-
-        everyone = list(range(len(self.programs)))
-        if not self.combination.is_sampled:
-            return run(everyone)
-        return tf.switch_case(
-            choices[index], [functools.partial(run, [i]) for i in everyone]
-        )
-
-    def _step_of(
-        self, indices: list[int], batches: tuple
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """One replica's step: each one's gradients, then one update."""
-        programs = [self.programs[i] for i in indices]
-        results = [
-            program.gradients(batch, i)
-            for program, batch, i in zip(programs, batches, indices)
-        ]
-        loss = tf.add_n([loss for loss, _ in results])
-        gradients = self.combination.merge(
-            [gradients for _, gradients in results],
-            self.optimizer,
-            tf.identity(programs[0].seeds.seed),
-        )
-        # A head that is not in the step stands still, and so do its moments.
-        names = [program.objective.name for program in programs]
-        return loss, self.optimizer.apply(gradients, ("", *names))
-
 
 def project(products: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
-    """What remains of each gradient in the sum of the projected ones.
+    """The share of each gradient in the sum of the projected gradients.
 
-    Each gradient g_i meets the others, g_j, in an order of its own; where
-    what is left of it has a negative product with g_j, its component along g_j
-    is taken away: g_i <- g_i - (g_i . g_j / |g_j|^2) g_j. So it stays a sum of
-    the g_k, and its products follow from theirs.
+    Each gradient g_i meets the others, g_j, in an order of its own. Where the
+    rest of g_i has a negative product with g_j, its component along g_j is
+    subtracted: g_i <- g_i - (g_i . g_j / |g_j|^2) g_j. So the rest stays a sum
+    of the g_k, and its products follow from theirs.
 
     Args:
         products: float32 [n, n]. g_i . g_j.
@@ -306,7 +214,7 @@ def project(products: tf.Tensor, order: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(remaining, axis=0)
 
 
-def _add(gradients: list[Gradients]) -> Gradients:
+def _add(gradients: Sequence[Gradients]) -> Gradients:
     if len(gradients) == 1:
         return gradients[0]
     return [tf.add_n(list(parts)) for parts in zip(*gradients, strict=True)]
@@ -321,7 +229,7 @@ def _product(
 def _repeat(
     first: BatchPlan, plan: Callable[[int], BatchPlan], count: int
 ) -> BatchPlan:
-    """So many steps over a data set, in as many passes as it takes."""
+    """A plan of `count` steps, in as many passes as that takes."""
     repeats = range(1, -(-count // len(first)))
     plans = [first, *map(plan, repeats)]
     return BatchPlan.join(plans).slice_steps(slice(count))

@@ -1,19 +1,21 @@
-"""What is trained: objectives, the phases that train them, and losses.
+"""Objectives, the phases that train them, and losses.
 
 An objective is a head with its loss and its data. A phase is a stretch of
-training with its own trainable parameters and learning rate. GLUE is one phase
-with one objective.
+training with its own trainable parameters and learning rate. A GLUE run is one
+phase with one objective.
 """
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Any
+from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data.batches import EncodedSplit
+from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models.freezing import Trainable
 
 Metrics = dict[str, float]
@@ -22,19 +24,21 @@ Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-    """What one head learns.
+    """The loss, data and metrics of one head.
 
     Attributes:
         name: the head's name in the network.
         loss: function from labels and logits to the loss of each example.
         train: the encoded training split.
         evaluation: dict from `validation` and `test` to the splits that are
-            scored, by split name. The headline one is called ""; the name of
-            any other (`mismatched`) is put before the names of its metrics.
+            scored, by split name. The headline split is called ""; the name of
+            any other (`mismatched`) is a prefix of its metrics' names.
         measure: function from a split and its logits to its metrics.
-        metric_prefix: put before the names of all its metrics, where there
-            are several objectives.
-        weight: the loss is multiplied by it.
+        metric_prefix: prefix of the names of all metrics, where there are
+            several objectives.
+        weight: factor of the loss.
+        prefix: the frozen prefix whose output is stored in the splits, or None
+            to run every block.
     """
 
     name: str
@@ -44,24 +48,41 @@ class Objective:
     measure: Callable[[EncodedSplit, np.ndarray], Metrics]
     metric_prefix: str = ""
     weight: float = 1.0
+    prefix: FrozenPrefix | None = None
 
     @property
-    def is_scored(self) -> bool:
-        """Whether there is a split to score."""
-        return any(self.evaluation.values())
+    def scored_splits(self) -> list[tuple[str, str, EncodedSplit]]:
+        """Each scored split with its kind and the prefix of its metrics."""
+        return [
+            (
+                kind,
+                self.metric_prefix + (f"{split_name}_" if split_name else ""),
+                split,
+            )
+            for kind, splits in self.evaluation.items()
+            for split_name, split in splits.items()
+        ]
 
-    def prefix_of(self, split_name: str) -> str:
-        """What is put before the metrics of one of its splits."""
-        return self.metric_prefix + (f"{split_name}_" if split_name else "")
+    def with_states(
+        self, prefix: FrozenPrefix, splits: Iterable[EncodedSplit]
+    ) -> Self:
+        """The objective on splits with the stored output of a prefix.
 
-
-class Combination(Protocol):
-    """How several objectives share the steps of an epoch; see `joint`."""
-
-    is_sampled: ClassVar[bool]
-
-    def count_steps(self, steps: list[int]) -> int:
-        """Steps of an epoch, from those of a pass over each data set."""
+        Args:
+            prefix: whose output the splits hold.
+            splits: the training split, then the `scored_splits`.
+        """
+        train, *rest = splits
+        scored = iter(rest)
+        return dataclasses.replace(
+            self,
+            train=train,
+            evaluation={
+                kind: {split_name: next(scored) for split_name in named}
+                for kind, named in self.evaluation.items()
+            },
+            prefix=prefix,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,23 +90,23 @@ class Phase:
     """A stretch of training.
 
     Attributes:
-        trainable: what trains.
-        trainable_layers: the same, as `result.json` says it.
-        objectives: what it trains on.
+        trainable: the components that train.
+        trainable_layers: the same, as `result.json` has it.
+        objectives: heads, with their losses and data.
         freeze_percentile: of `progressive.choose_first`, which freezes blocks
-            after each epoch; None where none freezes.
-        combination: how several objectives share a step; None where each has
-            its own pass in every epoch, one after the other.
+            after each epoch; None where no block freezes.
+        combination: how several objectives share a step; see `joint`. None
+            where each has its own pass in every epoch, one after the other.
         score: function from validation metrics to the score that stops and
-            selects; None where nothing validates.
+            selects; None without validation texts.
         patience, min_delta: see `stopping.EarlyStopping`.
-        select: `best` or `last`: which epoch's weights the phase ends with.
+        select: `best` or `last`: the epoch whose weights the phase ends with.
         layer_decay: see `models.freezing.rate_scales`.
         is_eligible: function from validation metrics to whether an epoch may
-            be selected; the last such epoch is, or the first of all. None
-            where `score` or `select` decides.
-        summarize: function from all objectives' validation metrics to further
-            metrics that sum them up, or None.
+            be selected; the last such epoch is selected, or else the first of
+            all. None where `score` or `select` decides.
+        summarize: function from all objectives' metrics to further metrics
+            that summarise them, or None.
     """
 
     trainable: Trainable
@@ -100,7 +121,7 @@ class Phase:
     layer_decay: float = 1.0
     is_eligible: Callable[[Metrics], bool] | None = None
     summarize: Callable[[Metrics], Metrics] | None = None
-    combination: Combination | None = None
+    combination: Any = None
     freeze_percentile: float | None = None
 
 
@@ -115,7 +136,7 @@ def binary_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def categorical_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Cross-entropy of one unit a class."""
+    """Cross-entropy of one unit per class."""
     return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
@@ -125,7 +146,7 @@ def squared_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def scaled_loss(loss: Loss, deviation: float) -> Loss:
-    """`squared_loss` of scores in units of their deviation."""
+    """`squared_loss` of scores in units of their standard deviation."""
     return lambda labels, logits: loss(labels, logits) / deviation**2
 
 
@@ -149,7 +170,7 @@ def word_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def several_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Mean cross-entropy of a sigmoid a label; labels are [batch, units]."""
+    """Mean cross-entropy of one sigmoid per label; labels [batch, units]."""
     each = tf.nn.sigmoid_cross_entropy_with_logits(
         tf.cast(labels, tf.float32), logits
     )
@@ -157,16 +178,17 @@ def several_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def balanced_loss(loss: Loss, labels: np.ndarray, count: int) -> Loss:
-    """A loss whose labels weigh alike, however often each occurs.
+    """A loss in which all labels have one weight, however often each occurs.
 
     Args:
         loss: of classes, or `several_loss`.
         labels: of the training set: int64 [examples], or [examples, count].
-        count: how many labels there are.
+        count: the number of labels.
 
     Returns:
-        Each example times n / (count * examples of its class); of several
-        labels, each that applies times (examples without it) / (with it).
+        The loss of each example times n / (count * examples of its class); of
+        several labels, the loss of each that applies times (examples without
+        it) / (examples with it).
     """
     if labels.ndim == 2:
         applies = np.maximum(labels.sum(axis=0), 1)
@@ -187,7 +209,7 @@ def balanced_loss(loss: Loss, labels: np.ndarray, count: int) -> Loss:
 
 
 def loss_for(kind: str, units: int) -> Loss:
-    """The loss that a kind of task asks for.
+    """The loss of a kind of task.
 
     Args:
         kind: `classes`, `labels`, `score` or `entities`.

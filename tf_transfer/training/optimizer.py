@@ -1,4 +1,4 @@
-"""Adam as in BERT's own code, every part of it a choice.
+"""Adam as in BERT's own code; each difference from it is a setting.
 
     m <- b1 m + (1 - b1) g        v <- b2 v + (1 - b2) g^2
     w <- w - lr (m / (sqrt(v) + eps) + decay w)
@@ -7,10 +7,10 @@ Decay is decoupled and spares LayerNorm and biases; the moments are not
 corrected for their start at zero unless asked: then lr is scaled by
 sqrt(1 - b2^t) / (1 - b1^t), as in the first version of HF's AdamW.
 
-Rate and decay are variables: a program that is traced once serves other ones.
+Rate and decay are variables: a program that is traced once serves others.
 
-TensorFlow's fused kernel does the moments and the step in one pass: its beta
-powers are those of the correction, and 0 turns the correction off.
+TensorFlow's fused kernel computes the moments and the step in one pass: its
+beta powers are those of the correction, and 0 turns the correction off.
 """
 
 import dataclasses
@@ -92,13 +92,13 @@ class BertAdam:
         weights: the Keras variables that train.
         rate: function from the step, a tensor, to the learning rate.
         options: Adam's settings.
-        scales: what each weight's own rate is of the rate; unset, 1. Scaled
-            gradients would not do: Adam divides by their size.
+        scales: the factor of the rate for each weight; unset, 1. Scaled
+            gradients would have no effect: Adam divides by their size.
         groups: the group of each weight; unset, one for all. A group that is
             left out of an update keeps weights, moments and the count that
             its moments are corrected by. With `idle_heads` at `drift` it moves
-            on by its old moments, from its first own update on, as if it had
-            a gradient of zeros.
+            by its old moments after its first own update, as if it had a
+            gradient of zeros.
         summed: weights whose gradients are summed up, before clipping.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
@@ -141,10 +141,10 @@ class BertAdam:
         return FIRST_LOSS_SCALE if self.scales_loss else 1.0
 
     def reset(self, weight_decay: float) -> None:
-        """Begins anew, as if it had just been made.
+        """Resets all state, as if the optimizer were new.
 
         Args:
-            weight_decay: not 0 where it was not, and 0 where it was.
+            weight_decay: the new decay; 0 only if the old one is 0.
         """
         for variable in self.state().values():
             variable.assign(tf.zeros(variable.shape, variable.dtype))
@@ -153,20 +153,18 @@ class BertAdam:
 
     def state(self) -> dict[str, tf.Variable]:
         """Everything a resume needs, by name."""
-        state = {
+        return {
             "optimizer/step": self.step,
             "optimizer/good_steps": self.good_steps,
             "optimizer/loss_scale": self.loss_scale,
+            **{
+                f"optimizer/updates/{group}".rstrip("/"): updates
+                for group, updates in self.updates.items()
+            },
+            **{f"m/{w.path}": m for w, m in zip(self.weights, self.means)},
+            **{f"v/{w.path}": v for w, v in zip(self.weights, self.squares)},
+            **{f"sum/{path}": total for path, total in self.sums.items()},
         }
-        for group, updates in self.updates.items():
-            name = f"optimizer/updates/{group}".rstrip("/")
-            state[name] = updates
-        for weight, mean, square in zip(self.weights, self.means, self.squares):
-            state[f"m/{weight.path}"] = mean
-            state[f"v/{weight.path}"] = square
-        for path, total in self.sums.items():
-            state[f"sum/{path}"] = total
-        return state
 
     def take_sums(self) -> dict[str, float]:
         """The L1 norm of summed gradients by path; begins new sums."""
@@ -200,12 +198,10 @@ class BertAdam:
         if self.scales_loss:
             gradients = [g / self.loss_scale for g in gradients]
         norm = tf.linalg.global_norm(gradients)
-        moved = set(self.updates)
-        idle: set[str] = set()
-        if groups is not None:
-            if self.options.idle_heads == "drift":
-                idle = moved - set(groups)
-            moved &= set(groups)
+        everyone = set(self.updates)
+        moved = everyone if groups is None else everyone & set(groups)
+        drifts = self.options.idle_heads == "drift"
+        idle = everyone - moved if drifts else set()
 
         def update(strategy: Any, gradients: Any, norm: tf.Tensor) -> None:
             self._update(strategy, gradients, norm, moved, idle)

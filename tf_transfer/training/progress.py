@@ -1,20 +1,22 @@
-"""Where a run stands, and how a line of its record reads."""
+"""The position of a run, and a line of its record as text."""
 
 import dataclasses
 from typing import Any
 
-OVERALL = "overall"  # the metric that sums up those of several objectives
+from tf_transfer.training.stopping import EarlyStopping
+
+OVERALL = "overall"  # the metric that summarises those of all objectives
 SAMPLE = "train"  # split name of a fixed sample of the training set
 
 
 @dataclasses.dataclass
 class Progress:
-    """Where a run stands: everything of its state that is no array.
+    """The state of a run, apart from arrays.
 
     Attributes:
         phase, epoch, task, step: position: phase from 0, epoch within it from
-            1, index of the task (the pass of the epoch) and step from 0.
-            `step` steps of the pass are done.
+            1, index of the task (the pass of the epoch) from 0, and steps of
+            the pass that have been trained.
         total_steps, total_epochs: over all phases.
         loss_sum, examples: of the pass so far.
         train_seconds: of the pass so far.
@@ -23,12 +25,13 @@ class Progress:
         prefix_seconds, prefix_build_seconds: as in `result.json`.
         prefixes: phase and objective of each frozen prefix that was stored:
             its original cost is counted once.
-        started_in: total epochs in which a process started: they trace.
+        started_in: total epochs that began with new or restored programs:
+            their seconds include tracing.
         stopping: the phase's `EarlyStopping`.
-        first: the first block that still trains, where blocks freeze as the
-            phase goes on; 0 before.
+        first: the first block that still trains, where blocks freeze during
+            the phase; 0 before.
         norms: gradient norms of the blocks that train, of the last interval.
-        best: where the weights of the selected epoch are, with its record.
+        best: the record of the selected epoch, and the file of its weights.
         phase_records: the phases that are over, as `result.json` has them.
         epochs: the lines of `epochs.jsonl`.
         frozen_sha256: hash of the weights that must not move.
@@ -48,7 +51,7 @@ class Progress:
     prefix_build_seconds: float = 0.0
     prefixes: list[str] = dataclasses.field(default_factory=list)
     started_in: list[int] = dataclasses.field(default_factory=list)
-    stopping: dict[str, Any] | None = None
+    stopping: EarlyStopping = dataclasses.field(default_factory=EarlyStopping)
     first: int = 0
     norms: list[float] = dataclasses.field(default_factory=list)
     best: Any = None
@@ -58,7 +61,7 @@ class Progress:
 
 
 def format_line(line: dict[str, Any]) -> str:
-    """What the terminal shows of a line of `epochs.jsonl`."""
+    """A line of `epochs.jsonl` as the terminal shows it."""
     parts = [
         f"epoch {line['phase_epoch']:>2}",
         *([f"{line['task']:<10}"] if line["task"] else []),
@@ -75,7 +78,7 @@ def format_line(line: dict[str, Any]) -> str:
 
 
 def _headlines(metrics: dict[str, float]) -> list[tuple[str, float]]:
-    """The first two metrics; of several objectives, what sums them up."""
+    """The first two metrics; of several objectives, the overall one."""
     if OVERALL in metrics:
         return [(OVERALL, metrics[OVERALL])]
     return list(metrics.items())[:2]

@@ -1,13 +1,13 @@
-"""Progressive freezing: what trains changes from epoch to epoch.
+"""Progressive freezing: the trained blocks change from epoch to epoch.
 
 `gradual` is the unfreezing of Jeremy Howard and Sebastian Ruder, "Universal
 Language Model Fine-tuning for Text Classification" (arXiv 1801.06146, section
-3.3): the last layer first, then with each epoch the next lower one. Here the
-head and the pooler have the first epoch, as in its authors' code; each stage is
-a phase of its own, with new moments of Adam, and the last one, everything that
-trains, has all of `--max_epochs`: ours. So is one rate for all layers; the
-paper joins unfreezing with lower rates for lower layers, which rise and fall
-(`--layer_decay`, `--schedule`).
+3.3): the last layer first, then with each epoch the next lower one. Head and
+pooler train in the first epoch, as in its authors' code. Three choices are
+ours: each stage is a phase of its own, with new moments of Adam; the last
+stage, everything that trains, has all of `--max_epochs`; and one rate serves
+all layers. The paper combines unfreezing with lower rates for lower layers,
+which rise and fall (`--layer_decay`, `--schedule`).
 
 `autofreeze` is the rule of Yuhan Liu, Saurabh Agarwal and Shivaram
 Venkataraman, "AutoFreeze" (arXiv 2102.01386): after each interval, of each
@@ -16,10 +16,10 @@ block that trains
     change = |norm before - norm now| / norm before
 
 where `norm` is the L1 norm of the gradients summed up over the interval, as in
-its authors' code. The blocks below the first whose change is not below the
-N-th percentile of all of them are frozen from then on, the embeddings with
-them. An interval is an epoch here, and the moments of what still trains are
-kept: both are our choice.
+its authors' code. The first block whose change is not below the N-th
+percentile of all changes is the lowest that still trains: the blocks below it
+are frozen from then on, and so are the embeddings. An interval is an epoch
+here, and the blocks that still train keep their moments: both are our choice.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from tf_transfer.models.freezing import Trainable
 
 
 def unfreezing_stages(trainable: Trainable) -> list[Trainable]:
-    """What trains in each epoch before all of `trainable` does."""
+    """The components of each epoch before all of `trainable` train."""
     return [
         dataclasses.replace(trainable, first=first, embeddings=False)
         for first in range(trainable.last + 1, trainable.first, -1)
@@ -39,7 +39,7 @@ def unfreezing_stages(trainable: Trainable) -> list[Trainable]:
 
 
 def freeze_below(trainable: Trainable, first: int) -> Trainable:
-    """What is left of `trainable` where all below block `first` is frozen."""
+    """The rest of `trainable` if everything below block `first` is frozen."""
     if first <= trainable.first:
         return trainable
     return dataclasses.replace(trainable, first=first, embeddings=False)
@@ -48,11 +48,11 @@ def freeze_below(trainable: Trainable, first: int) -> Trainable:
 def choose_first(
     before: Sequence[float], now: Sequence[float], percentile: float
 ) -> int:
-    """The first block, from the bottom, that goes on training.
+    """The lowest block that still trains.
 
     Args:
-        before, now: gradient norms of the blocks that train, bottom first, of
-            two intervals.
+        before, now: gradient norms in two intervals, of the blocks that
+            train, bottom first.
         percentile: N, from 0 to 100.
 
     Returns:

@@ -3,9 +3,9 @@
     config.json   epochs.jsonl   result.json   predictions.npz
     depth_profile.json   tensorboard.out.tfevents.*        checkpoint/   model/
 
-`result.json` is written last: a run that has one is whole. It has the hashes
-of all files that are read again, of the key, and of itself: what was changed,
-or is another run's, is refused.
+`result.json` is written last: a run that has one is complete. It has the hashes
+of all files that are read again, of the key, and of itself: a file that was
+changed, or is another run's, is refused.
 """
 
 import dataclasses
@@ -20,7 +20,9 @@ import sys
 import time
 from collections.abc import Sequence
 from typing import Any
+from typing import NotRequired
 from typing import TextIO
+from typing import TypedDict
 
 import numpy as np
 
@@ -31,106 +33,126 @@ from tf_transfer.utils import json_files
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
-ADVICE = "Bring the file back, or remove the folder and run its command again."
+ADVICE = "Restore the file, or remove the folder and run its command again."
 
-# === What the files hold; see `json_files` ===
+# === What the files hold ===
 
-SCORES = ({str: float}, None)
-RESULT = {
-    "task": str,
-    "metric": str,
-    "approach": str,
-    "trainable_layers?": (str, None),
-    "lr": (float, None),
-    "batch_size": (int, None),
-    "seed": int,
-    "validation": SCORES,
-    "test": SCORES,
-    "test_last?": SCORES,
-    "best_epoch": (int, None),
-    "epochs_run": int,
-    "stop_reason": str,
-    "phases?": [
-        {
-            "trainable_layers": str,
-            "lr": float,
-            "epochs": int,
-            "seconds": float,
-            "stop_reason": str,
-        }
-    ],
-    "train_seconds": (float, None),
-    "seconds_per_epoch": (float, None),
-    "traced?": (bool, None),
-    "prefix_seconds": (float, None),
-    "prefix_build_seconds": (float, None),
-    "checkpoint_bytes?": (int, None),
-    "trainable_parameters": (int, None),
-    "total_parameters": (int, None),
-    "warnings?": [str],
-    "key_sha256": str,
-    "sha256": {str: str},
-    "result_sha256": str,
-}
-START = {
-    "started?": str,
-    "versions?": {str: (str, None)},
-    "devices?": ([str], None),
-    "threads?": (int, None),
-    "processor?": (str, None),
-    "machine?": (str, None),
-    "concurrent_runs?": (int, None),
-}
-CONFIG = {
-    **START,
-    "key": {str: object},
-    "settings?": {str: (str, int, float, bool, None)},
-    "tasks?": {str: {str: object}},
-    "parts?": {str: int},
-    "split_sizes?": {str: int},
-    "replicas?": (int, None),
-    "git_commit?": (str, None),
-    "starts?": [START],
-}
-# Of a run that answers.
-TRAINED = {
-    **CONFIG,
-    "key": {"module": str, "model_identity": str},
-    "settings": {str: (str, int, float, bool, None)},
-    "tasks": {str: {"texts": [str], "labels": ([str], None)}},
-}
-EPOCH = {
-    "epoch": int,
-    "phase": int,
-    "phase_epoch": int,
-    "task?": (str, None),
-    "validation": SCORES,
-    "test": SCORES,
-    "elapsed_seconds": (float, None),
-    "peak_memory_bytes?": (int, None),
-    "frozen_blocks?": int,
-}
-
-
+Scores = dict[str, float] | None  # by metric
+PhaseResult = TypedDict(
+    "PhaseResult",
+    {
+        "trainable_layers": str,
+        "lr": float,
+        "epochs": int,
+        "seconds": float,
+        "stop_reason": str,
+    },
+)
+Result = TypedDict(
+    "Result",
+    {
+        "task": str,
+        "metric": str,
+        "approach": str,
+        "trainable_layers": NotRequired[str | None],
+        "lr": float | None,
+        "batch_size": int | None,
+        "seed": int,
+        "validation": Scores,
+        "test": Scores,
+        "test_last": NotRequired[Scores],
+        "best_epoch": int | None,
+        "epochs_run": int,
+        "stop_reason": str,
+        "phases": NotRequired[list[PhaseResult]],
+        "train_seconds": float | None,
+        "seconds_per_epoch": float | None,
+        "traced": NotRequired[bool | None],
+        "prefix_seconds": float | None,
+        "prefix_build_seconds": float | None,
+        "checkpoint_bytes": NotRequired[int | None],
+        "trainable_parameters": int | None,
+        "total_parameters": int | None,
+        "warnings": NotRequired[list[str]],
+        "key_sha256": str,
+        "sha256": dict[str, str],
+        "result_sha256": str,
+    },
+)
+# One start of a process on the run.
+Start = TypedDict(
+    "Start",
+    {
+        "started": str,
+        "versions": dict[str, str | None],
+        "devices": list[str] | None,
+        "threads": int | None,
+        "processor": str | None,
+        "machine": str | None,
+        "concurrent_runs": int | None,
+    },
+    total=False,
+)
+Setting = str | int | float | bool | None
+Config = TypedDict(
+    "Config",
+    {
+        "key": dict[str, Any],
+        "settings": NotRequired[dict[str, Setting]],
+        "tasks": NotRequired[dict[str, dict[str, Any]]],
+        "parts": NotRequired[dict[str, int]],
+        "split_sizes": NotRequired[dict[str, int]],
+        "replicas": NotRequired[int | None],
+        "git_commit": NotRequired[str | None],
+        "starts": NotRequired[list[Start]],
+    },
+)
+# What `predict` needs in addition.
+TrainedKey = TypedDict("TrainedKey", {"module": str, "model_identity": str})
+TrainedTask = TypedDict(
+    "TrainedTask", {"texts": list[str], "labels": list[str] | None}
+)
+Trained = TypedDict(
+    "Trained",
+    {
+        "key": TrainedKey,
+        "settings": dict[str, Setting],
+        "tasks": dict[str, TrainedTask],
+    },
+)
+Epoch = TypedDict(
+    "Epoch",
+    {
+        "epoch": int,
+        "phase": int,
+        "phase_epoch": int,
+        "task": NotRequired[str | None],
+        "validation": Scores,
+        "test": Scores,
+        "elapsed_seconds": float | None,
+        "peak_memory_bytes": NotRequired[int | None],
+        "frozen_blocks": NotRequired[int],
+    },
+)
 # The probe's score above each block, by cross-validation.
-PROFILE = {
-    "metric": str,
-    "texts": int,
-    "states": str,
-    "blocks_needed": int,
-    "blocks": [
-        {
-            "block": int,
-            "score": float,
-            "standard_error": float,
-            "strength": float,
-        }
-    ],
-}
+BlockScore = TypedDict(
+    "BlockScore",
+    {"block": int, "score": float, "standard_error": float, "strength": float},
+)
+Profile = TypedDict(
+    "Profile",
+    {
+        "metric": str,
+        "texts": int,
+        "states": str,
+        "blocks_needed": int,
+        "blocks": list[BlockScore],
+    },
+)
 
-OUT_OF_TIME = "max_seconds"  # why a run stopped that more time continues
+OUT_OF_TIME = "max_seconds"  # the stop reason of a run that had more to do
 
-# Files whose hashes `result.json` has, beside those of `model/`.
+# Files whose hashes `result.json` has, in addition to those of `model/`.
 HASHED = (
     "config.json",
     "epochs.jsonl",
@@ -171,7 +193,7 @@ def locate(
         experiment: name of the experiment.
         folders: names between the experiment's folder and the run's.
         identities: of model and data.
-        replicas: over how many the batch is spread.
+        replicas: the number that the batch is spread over.
     """
     key = make_key(settings, experiment, identities, replicas)
     return RunDirectory.find(
@@ -183,7 +205,7 @@ def locate(
 
 
 def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
-    """Whether a finished run would go on with these settings.
+    """Whether these settings ask a finished run for more.
 
     That is for more epochs, or to score the test.
     """
@@ -193,8 +215,8 @@ def is_extended(settings: Settings, result: dict[str, Any]) -> bool:
     )
 
 
-def say_what_is_left(settings: Settings, result: dict[str, Any]) -> str:
-    """What a finished run that goes on does, in a line."""
+def describe_extension(settings: Settings, result: dict[str, Any]) -> str:
+    """What a finished run that is extended does, in a line."""
     if _has_more_epochs(settings, result):
         return f"Extending a finished run to {settings.max_epochs} epochs."
     return "Scoring the test with the weights of a finished run."
@@ -209,7 +231,7 @@ def _has_more_epochs(settings: Settings, result: dict[str, Any]) -> bool:
 
 
 def run_name(settings: Settings, key: dict[str, Any]) -> str:
-    """The folder name of a run: what a person looks for, and a hash."""
+    """The folder name of a run: the main settings, and a hash."""
     return f"{settings.title}-{hash_key(key)[:10]}"
 
 
@@ -248,9 +270,7 @@ def summarize(result: dict[str, Any]) -> str:
 
 
 class RunDirectory:
-    """One run's files.
-
-    Open it with `find`: it says whether the run is done, goes on or begins.
+    """The files of one run; `find` opens them.
 
     Attributes:
         path: str.
@@ -264,16 +284,17 @@ class RunDirectory:
             self.file("checkpoint"), hash_key(key)
         )
         self._lock: TextIO | None = None
-        self._sha256: dict[str, str] = {}  # of what `result.json` speaks of
+        self._predictions: dict[str, str] = {}  # hashes, by file
+        self._models: dict[str, str] = {}
 
     @classmethod
     def find(
         cls, parent: str, name: str, key: dict[str, Any], rerun: bool
     ) -> "RunDirectory":
-        """The directory that this command means.
+        """The directory of this name.
 
-        Without `rerun` that is the one of this name. With it, the newest one
-        beside it that is not finished, or the next free one.
+        With `rerun` it is a numbered one next to that: the first that is not
+        finished.
         """
         run = cls(os.path.join(parent, name), key)
         number = 2
@@ -283,16 +304,16 @@ class RunDirectory:
         return run
 
     def file(self, *names: str) -> str:
-        """Path of a file in it."""
+        """Path of a file in the directory."""
         return os.path.join(self.path, *names)
 
     def result(self) -> dict[str, Any] | None:
         """The finished run's result, or None.
 
         Raises:
-            Damaged: it is of another shape, was changed, or is another run's.
+            Damaged: the file was changed, or is another run's.
         """
-        result = _read_json(self.file("result.json"), RESULT)
+        result = _read_json(self.file("result.json"), Result)
         if result is None:
             return None
         sealed = {n: v for n, v in result.items() if n != "result_sha256"}
@@ -303,29 +324,32 @@ class RunDirectory:
             raise self._damaged("result.json", "is another run's")
         return result
 
-    def config(self, shape: Any = CONFIG) -> dict[str, Any] | None:
-        """What `config.json` says, or None.
+    def config(self, *types: Any) -> dict[str, Any] | None:
+        """The content of `config.json`, or None.
+
+        Args:
+            types: what it has to be in addition to a `Config`.
 
         Raises:
-            Damaged: it is of another shape.
+            Damaged: it is not of these types.
         """
-        return _read_json(self.file("config.json"), shape)
+        return _read_json(self.file("config.json"), Config, *types)
 
     def epochs(self) -> list[dict[str, Any]]:
-        """The lines of `epochs.jsonl`; raises as `config`."""
-        return json_files.read_lines(self.file("epochs.jsonl"), EPOCH)
+        """The lines of `epochs.jsonl`; see `config`."""
+        return json_files.read_lines(self.file("epochs.jsonl"), Epoch)
 
     def check_file(
         self, name: str, result: dict[str, Any] | None = None
     ) -> str:
-        """Path of a file whose hash stands in `result.json`.
+        """Path of a file whose hash is in `result.json`.
 
         Args:
             name: such as `predictions.npz`, below the directory.
-            result: the finished run's, if it has been read already.
+            result: the finished run's, where it has been read already.
 
         Raises:
-            Damaged: it is not the one that this run wrote.
+            Damaged: the file is not as this run wrote it.
         """
         if result is None:
             result = self.result() or {"sha256": {}}
@@ -346,10 +370,11 @@ class RunDirectory:
     def lock(self) -> None:
         """Makes this process the only one that writes here.
 
-        The lock is the kernel's: it dies with the process.
+        The lock is the kernel's: it ends with the process.
 
         Raises:
-            UserError: another process has it, or it is another config's.
+            UserError: another process has the lock, or the directory belongs
+                to another config.
         """
         os.makedirs(self.path, exist_ok=True)
         self._lock = open(self.file(".lock"), "a+")
@@ -373,7 +398,7 @@ class RunDirectory:
     def is_locked(self) -> bool:
         """Whether a process is writing here now."""
         try:
-            # Some shared folders lock only what is opened to be written.
+            # Some shared folders lock only files that are opened for writing.
             with open(self.file(".lock"), "r+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except FileNotFoundError:
@@ -383,7 +408,7 @@ class RunDirectory:
         return False
 
     def note_concurrent_runs(self, runs: int | None) -> None:
-        """Records that more runs share the machine than when it began."""
+        """Records that more runs share the machine than at the start."""
         config = self.config()
         if runs and config and runs > (config["concurrent_runs"] or 0):
             files.write_json(
@@ -391,13 +416,13 @@ class RunDirectory:
             )
 
     def check_key(self) -> None:
-        """Raises `UserError` if what is here belongs to another config."""
-        known = self.config()
-        if known is not None and known.get("key") != _plain(self.key):
+        """Raises `UserError` if the directory belongs to another config."""
+        known, own = (self.config() or {}).get("key"), _plain(self.key)
+        if known not in (None, own):
             differing = sorted(
                 name
-                for name in {*known.get("key", {}), *(self.key or {})}
-                if known.get("key", {}).get(name) != _plain(self.key).get(name)
+                for name in {*known, *own}
+                if known.get(name) != own.get(name)
             )
             self.close()
             raise UserError(
@@ -407,7 +432,7 @@ class RunDirectory:
             )
 
     def close(self) -> None:
-        """Lets go of the files."""
+        """Releases the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -422,51 +447,44 @@ class RunDirectory:
         split_sizes: dict[str, int],
         details: dict[str, Any] | None = None,
     ) -> None:
-        """Takes the directory, and writes down what runs in it, and where.
+        """Locks the directory, and records what runs in it, and where.
 
         Args:
             settings: resolved.
             devices: has `names`, `replicas` and `workers`.
             parts: parameters of each component of the model.
             split_sizes: examples of each split.
-            details: what else `config.json` says.
+            details: further fields of `config.json`.
 
         Raises:
-            UserError: it is finished, and there is nothing to go on from.
+            UserError: the run is finished, and has no checkpoint to extend.
         """
         self.lock()
         if self.result() is not None:  # a finished run is extended
             if not self.checkpoints.has_whole():
                 raise UserError(
                     f"{self.path}: is finished, and has no whole checkpoint to "
-                    "go on from. --rerun runs it anew beside it."
+                    "continue from. --rerun runs it again in a new folder."
                 )
             os.remove(self.file("result.json"))
         print(f"Run directory: {self.path}", flush=True)
-        details = {
-            **(details or {}),
-            "parts": parts,
-            "split_sizes": split_sizes,
-            "devices": devices.names,
-            "replicas": devices.replicas,
-            "workers": devices.workers,
-            "threads": len(os.sched_getaffinity(0)),
-            "processor": machine.processor(),
-            # Of GPUs the name tells the speed, on whichever machine.
-            "machine": machine.start_of_machine()
-            if all("CPU" in name for name in devices.names)
-            else None,
-            "concurrent_runs": machine.concurrent_runs(),
-        }
-        changed = self._find_changes(details)
-        if changed:
-            print(
-                "Warning: this run was begun with another "
-                f"{', '.join(changed)}; its numbers may differ from an "
-                "undisturbed run's.",
-                file=sys.stderr,
-            )
-        self.write_config(settings, details)
+        runs_on_cpu = all("CPU" in name for name in devices.names)
+        self.write_config(
+            settings,
+            {
+                **(details or {}),
+                "parts": parts,
+                "split_sizes": split_sizes,
+                "devices": devices.names,
+                "replicas": devices.replicas,
+                "workers": devices.workers,
+                "threads": len(os.sched_getaffinity(0)),
+                "processor": machine.processor(),
+                # A GPU's name determines its speed, on whichever machine.
+                "machine": machine.start_of_machine() if runs_on_cpu else None,
+                "concurrent_runs": machine.concurrent_runs(),
+            },
+        )
 
     def end(self, result: dict[str, Any]) -> None:
         """Writes `result.json`, last of all, and prints it."""
@@ -476,33 +494,23 @@ class RunDirectory:
         print(f"{summarize(result)}\nWritten to {self.path}")
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Writes `result.json`, and adds what shows that nothing changed."""
+        """Writes `result.json` with hashes that show that nothing changed."""
         hashes = {
             name: files.sha256(self.file(name))
             for name in HASHED
             if os.path.exists(self.file(name))
         }
         result["key_sha256"] = hash_key(self.key)
-        result["sha256"] = {**hashes, **self._sha256}
+        result["sha256"] = {**hashes, **self._predictions, **self._models}
         result["result_sha256"] = hash_key(result)
         files.write_json(self.file("result.json"), result)
-
-    def _find_changes(self, details: dict[str, Any]) -> list[str]:
-        """Names of versions and devices that are not as the run began with."""
-        known = self.config() or {}
-        then, now = known.get("versions", {}), machine.versions()
-        names = [name for name in now if then and then.get(name) != now[name]]
-        details = {**details, "git_commit": machine.git_commit()}
-        for name in ("devices", "threads", "replicas", "git_commit"):
-            if name in known and known[name] != _plain(details[name]):
-                names.append(name)
-        return names
 
     def write_config(self, settings: Settings, details: dict[str, Any]) -> None:
         """Writes `config.json` when a process starts on the run.
 
-        What it says of versions, devices and command is what the run began
-        with; `starts` has a line for every process that went on with it.
+        Versions, devices and command are those that the run began with;
+        `starts` has an entry for every process that has continued it. Prints a
+        warning where they differ.
         """
         known = self.config() or {}
         now = {
@@ -513,6 +521,23 @@ class RunDirectory:
             "host": socket.gethostname(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }
+        versions = known.get("versions") or now["versions"]
+        changed = [
+            name
+            for name, version in now["versions"].items()
+            if versions.get(name) != version
+        ] + [
+            name
+            for name in ("devices", "threads", "replicas", "git_commit")
+            if name in known and known[name] != now.get(name)
+        ]
+        if changed:
+            print(
+                "Warning: this run was begun with another "
+                f"{', '.join(changed)}; its numbers may differ from an "
+                "undisturbed run's.",
+                file=sys.stderr,
+            )
         start = {
             name: now[name]
             for name in (
@@ -546,7 +571,7 @@ class RunDirectory:
         )
 
     def write_epochs(self, epochs: list[dict[str, Any]]) -> None:
-        """Writes `epochs.jsonl`, a line an evaluation."""
+        """Writes `epochs.jsonl`, one line per evaluation."""
         lines = "".join(json.dumps(epoch) + "\n" for epoch in epochs)
         files.write_atomically(self.file("epochs.jsonl"), lines.encode())
 
@@ -554,22 +579,23 @@ class RunDirectory:
         """Writes `predictions.npz`: the same bytes for the same arrays."""
         content = compressed(dict(sorted(arrays.items())))
         files.write_atomically(self.file("predictions.npz"), content)
-        self._sha256["predictions.npz"] = hashlib.sha256(content).hexdigest()
+        sha256 = hashlib.sha256(content).hexdigest()
+        self._predictions = {"predictions.npz": sha256}
 
     def write_profile(self, profile: dict[str, Any]) -> None:
         """Writes `depth_profile.json`; see `probe.Probe.profile`."""
         files.write_json(self.file("depth_profile.json"), profile)
 
     def profile(self) -> dict[str, Any] | None:
-        """What `depth_profile.json` says, or None; raises as `config`."""
-        return _read_json(self.file("depth_profile.json"), PROFILE)
+        """The content of `depth_profile.json`, or None; see `config`."""
+        return _read_json(self.file("depth_profile.json"), Profile)
 
     # === The selected weights ===
 
     def write_model(
         self, name: str, arrays: dict[str, np.ndarray]
     ) -> dict[str, Any]:
-        """Writes weights under `model/`; returns what finds them again."""
+        """Writes weights below `model/`; returns an entry for `read_model`."""
         os.makedirs(self.file("model"), exist_ok=True)
         path = self.file("model", f"{name}.safetensors")
         return {"file": name, "sha256": checkpoint.write_arrays(path, arrays)}
@@ -584,21 +610,16 @@ class RunDirectory:
         return checkpoint.read_arrays(path, entry["sha256"])
 
     def keep_models(self, entries: list[dict[str, Any]]) -> None:
-        """Drops every model file but these."""
-        wanted = {
-            f"{entry['file']}.safetensors": entry["sha256"]
+        """Removes every model file but these."""
+        self._models = {
+            f"model/{entry['file']}.safetensors": entry["sha256"]
             for entry in entries
             if entry
         }
-        self._sha256 = {
-            name: sha256
-            for name, sha256 in self._sha256.items()
-            if not name.startswith("model/")
-        } | {f"model/{name}": sha256 for name, sha256 in wanted.items()}
-        if os.path.isdir(self.file("model")):
-            for name in os.listdir(self.file("model")):
-                if name not in wanted:
-                    os.remove(self.file("model", name))
+        folder = self.file("model")
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if f"model/{name}" not in self._models:
+                os.remove(os.path.join(folder, name))
 
 
 def compressed(arrays: dict[str, np.ndarray]) -> bytes:
@@ -610,13 +631,13 @@ def compressed(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON would give it back."""
+    """A value as JSON returns it."""
     return json.loads(json.dumps(value, default=str))
 
 
-def _read_json(path: str, shape: Any) -> Any:
+def _read_json(path: str, *types: Any) -> Any:
     try:
-        return json_files.read(path, shape)
+        return json_files.read(path, *types)
     except FileNotFoundError:
         return None
     except json_files.Damaged as error:

@@ -6,12 +6,12 @@ from typing import Self
 
 
 class StopSignals:
-    """While it is entered, SIGTERM and Ctrl-C only take note.
+    """A context in which SIGTERM and Ctrl-C only set a flag.
 
-    A second Ctrl-C leaves at once; the last checkpoint is whole.
+    A second Ctrl-C ends the run at once; the last checkpoint is complete.
 
     Attributes:
-        came: whether one came.
+        came: whether a signal came.
     """
 
     def __init__(self) -> None:

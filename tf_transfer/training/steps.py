@@ -1,15 +1,17 @@
-"""What a step computes: of one objective, and over one pass of its data.
+"""What a step computes, what a pass over the data does, and predictions.
 
 A chunk of steps runs inside one TensorFlow program, so that Python is asked
 once in about half a second and nothing is copied to the host in between. It is
-traced once: the length of a batch is left open, which costs no time (a branch a
-bucket with static shapes was no faster, and took far longer to trace). XLA
-still compiles one program a bucket, when it meets it.
+traced once: the length of a batch is left open, which costs no time (a branch
+per bucket with static shapes was no faster, and took far longer to trace). XLA
+still compiles one program per bucket, at the bucket's first batch.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,8 @@ import tensorflow as tf
 from tf_transfer.data import batches
 from tf_transfer.data.batches import BatchPlan
 from tf_transfer.data.batches import EncodedSplit
-from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.models.network import Network
-from tf_transfer.training.dropout import DropoutSeeds
+from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Objective
 from tf_transfer.training.optimizer import BertAdam
 from tf_transfer.training.strategy import Devices
@@ -50,13 +51,10 @@ class ObjectiveProgram:
     """What one objective of a phase computes.
 
     Args:
-        network: frozen as the phase wants it.
-        objective: what is learned.
-        prefix: the frozen prefix whose output is stored in the splits, or None
-            where every block is run.
+        network: frozen as the phase needs it; it has `seeds`.
+        objective: the head, its loss and its data.
         devices: where it runs.
         optimizer: over all weights that train in the phase.
-        seeds: of the network's dropout.
         options: `trainer.TrainingOptions`.
     """
 
@@ -64,19 +62,15 @@ class ObjectiveProgram:
         self,
         network: Network,
         objective: Objective,
-        prefix: FrozenPrefix | None,
         devices: Devices,
         optimizer: BertAdam,
-        seeds: DropoutSeeds,
         options: Any,
     ) -> None:
         self.network = network
         self.objective = objective
-        self.prefix = prefix
         self.devices = devices
         self.optimizer = optimizer
         self.options = options
-        self.seeds = seeds
         self._evaluation: dict[int, EvaluationBatches] = {}
         self._pad = network.encoder.special.pad
         self._gradients = (
@@ -87,14 +81,14 @@ class ObjectiveProgram:
         self._predict = tf.function(self._predict_batch)
 
     def take_over(self, objective: Objective, options: Any) -> None:
-        """Makes it another run's, whose objective differs in its data alone."""
+        """Serves another run, whose objective differs in its data alone."""
         self.objective = objective
         self.options = options
         self._evaluation = {}
 
     # === Training ===
 
-    def plan(self, epoch: int, repeat: int = 0) -> BatchPlan:
+    def plan(self, epoch: int, repeat: int) -> BatchPlan:
         """A pass over its examples, shuffled; see `batches.plan_epoch`."""
         return batches.plan_epoch(
             self.objective.train.lengths,
@@ -110,27 +104,18 @@ class ObjectiveProgram:
 
     def iterate(self, plan: BatchPlan) -> Iterator[Batch]:
         """An iterator over the distributed batches of a plan."""
-        return iter(
-            self.devices.distribute(
-                lambda: batches.pipeline(
-                    self.objective.train,
-                    plan,
-                    self._pad,
-                    (self.devices.worker, self.devices.workers),
-                    self.devices.local_replicas,
-                )
-            )
-        )
+        split = self.objective.train
+        return iter(_distribute(self.devices, split, plan, self._pad))
 
     def gradients(
-        self, batch: Batch, index: int = 0
+        self, batch: Batch, index: int
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Loss and gradients of a batch, in a replica's context.
 
         Args:
             batch: see `batches.pipeline`.
-            index: of the objective among those of a step: each has its own
-                dropout masks.
+            index: the objective's place in the step; it has dropout masks of
+                its own.
 
         Returns:
             The loss, and the gradient of the *scaled* loss for each weight of
@@ -139,7 +124,7 @@ class ObjectiveProgram:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         loss, *gradients = self._gradients(
             self._complete(batch),
-            tf.identity(self.seeds.seed),
+            tf.identity(self.network.seeds.seed),
             tf.identity(self.optimizer.step),
             tf.identity(self.optimizer.loss_scale),
             tf.convert_to_tensor(replica),
@@ -148,14 +133,14 @@ class ObjectiveProgram:
         return loss, gradients
 
     def _complete(self, batch: Batch) -> Batch:
-        """The batch with all states, computed here where none are stored."""
-        if self.prefix is None:
+        """The batch with all states; those that are not stored are computed."""
+        if self.objective.prefix is None:
             return batch
-        states = self.prefix.complete(
+        states = self.objective.prefix.complete(
             self.network.encoder, batch, same_shape=self.options.jit_compile
         )
-        kept = ("mask", "labels", "weights")
-        return {**{name: batch[name] for name in kept}, "states": states}
+        rest = {name: batch[name] for name in ("mask", "labels", "weights")}
+        return {**rest, "states": states}
 
     def _compute_gradients(
         self,
@@ -169,12 +154,12 @@ class ObjectiveProgram:
         weights = [weight.value for weight in self.optimizer.weights]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
-            with self.seeds.at(seed, step, replica, index):
+            with self.network.seeds.at(seed, step, replica, index):
                 logits = self.network.logits(
                     self.objective.name,
                     batch,
                     training=True,
-                    prefix=self.prefix,
+                    prefix=self.objective.prefix,
                 )
             losses = self.objective.loss(batch["labels"], logits)
             loss = tf.reduce_sum(losses * batch["weights"])
@@ -188,14 +173,12 @@ class ObjectiveProgram:
     # === Evaluation ===
 
     def predict(self, split: EncodedSplit) -> np.ndarray:
-        """Logits of a split; see `predict`."""
-        evaluation = self._evaluation.get(id(split))
-        if evaluation is None:
-            evaluation = EvaluationBatches(
+        """Logits of a split; see `EvaluationBatches.predict`."""
+        if id(split) not in self._evaluation:
+            self._evaluation[id(split)] = EvaluationBatches(
                 self.devices, split, self._pad, self.options.max_length
             )
-            self._evaluation[id(split)] = evaluation
-        return predict(self.devices, self._predict, evaluation)
+        return self._evaluation[id(split)].predict(self._predict)
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
     def _predict_batch(self, batch: Batch) -> tf.Tensor:
@@ -204,7 +187,7 @@ class ObjectiveProgram:
                 self.objective.name,
                 self._complete(batch),
                 training=False,
-                prefix=self.prefix,
+                prefix=self.objective.prefix,
             )
 
         return self.devices.strategy.run(logits, args=(batch,))
@@ -215,7 +198,7 @@ class EvaluationBatches:
 
     Args:
         devices: where it runs.
-        split: what is predicted.
+        split: the examples to predict.
         pad: the padding id.
         max_length: the longest text, in tokens.
     """
@@ -224,121 +207,120 @@ class EvaluationBatches:
         self, devices: Devices, split: EncodedSplit, pad: int, max_length: int
     ) -> None:
         replicas = devices.replicas
-        self.split = split
-        self.plan = batches.plan_evaluation(
+        self._strategy = devices.strategy
+        self._split = split
+        self._plan = batches.plan_evaluation(
             split.lengths,
             -(-batches.EVALUATION_BATCH // replicas) * replicas,
             replicas,
             batches.buckets_up_to(max_length),
         )
-        self.dataset = devices.distribute(
-            lambda: batches.pipeline(
-                split,
-                self.plan,
-                pad,
-                (devices.worker, devices.workers),
-                devices.local_replicas,
-            )
-        )
+        self._dataset = _distribute(devices, split, self._plan, pad)
 
+    def predict(self, program: Any) -> np.ndarray:
+        """Runs a prediction program over the whole split.
 
-def predict(
-    devices: Devices, program: Any, evaluation: EvaluationBatches
-) -> np.ndarray:
-    """Runs a prediction program over a whole split.
+        Args:
+            program: `tf.function` from a (distributed) batch to its logits.
 
-    Args:
-        devices: where it runs.
-        program: `tf.function` from a (distributed) batch to its logits.
-        evaluation: the batches.
+        Returns:
+            float32 [examples, units], in the order of the split; where words
+            are labelled, [words, units].
+        """
+        if not tf.config.functions_run_eagerly():  # one trace for all lengths
+            program.get_concrete_function(self._dataset.element_spec)
+        outputs = [
+            self._strategy.gather(program(batch), axis=0)
+            for batch in self._dataset
+        ]
+        rows, logits = [], []
+        for step, output in enumerate(outputs):
+            texts = self._plan.rows[step, : self._plan.counts[step]]
+            values = output.numpy()[: len(texts)]
+            if self._split.word_starts is not None:
+                texts, values = self._take_words(texts, values)
+            rows.append(texts)
+            logits.append(values)
+        unordered = np.concatenate(logits)
+        result = np.empty_like(unordered)
+        result[np.concatenate(rows)] = unordered
+        return result
 
-    Returns:
-        float32 [examples, units], in the order of the split; where words are
-        labelled, [words, units].
-    """
-    split, plan = evaluation.split, evaluation.plan
-    dataset = evaluation.dataset
-    if not tf.config.functions_run_eagerly():  # one trace for all lengths
-        program.get_concrete_function(dataset.element_spec)
-    outputs = [
-        devices.strategy.gather(program(batch), axis=0) for batch in dataset
-    ]
-    if split.word_starts is not None:
-        return _in_order_of_words(split, plan, outputs)
-    result: Any = None
-    for step, output in enumerate(outputs):
-        count = plan.counts[step]
-        values = output.numpy()[:count]
-        if result is None:
-            result = np.empty((len(split), values.shape[1]), np.float32)
-        result[plan.rows[step, :count]] = values
-    return result
+    def _take_words(
+        self, rows: np.ndarray, values: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The words of a batch: their rows in the split's order, and values.
 
+        Args:
+            rows: int64 [texts]. The texts of the batch.
+            values: float32 [texts, length, units].
 
-def _in_order_of_words(
-    split: EncodedSplit, plan: BatchPlan, outputs: list[tf.Tensor]
-) -> np.ndarray:
-    """Outputs of batches, float32 [words, units] in the split's order."""
-    counts = split.words
-    starts = np.cumsum(counts) - counts
-    result: Any = None
-    for step, output in enumerate(outputs):
-        rows = plan.rows[step, : plan.counts[step]]
-        values = output.numpy()[: len(rows)]
-        if result is None:
-            shape = counts.sum(), values.shape[2]
-            result = np.empty(shape, np.float32)
-        is_word = split.word_mask(rows, values.shape[1])
+        Returns:
+            int64 [words], and float32 [words, units].
+        """
+        counts = self._split.words
+        starts = np.cumsum(counts) - counts
+        is_word = self._split.word_mask(rows, values.shape[1])
         row, _ = np.nonzero(is_word)
         first = np.cumsum(counts[rows]) - counts[rows]
         position = starts[rows][row] + np.arange(len(row)) - first[row]
-        result[position] = values[is_word]
-    return result
+        return position, values[is_word]
+
+
+def _distribute(
+    devices: Devices, split: EncodedSplit, plan: BatchPlan, pad: int
+) -> Any:
+    """The batches of a plan, as a distributed dataset."""
+    return devices.strategy.distribute_datasets_from_function(
+        lambda context: batches.pipeline(
+            split,
+            plan,
+            pad,
+            (devices.worker, devices.workers),
+            devices.local_replicas,
+        )
+    )
 
 
 # === A pass ===
 
 
 class Pass:
-    """One pass of an epoch: the steps over one objective's data.
+    """A pass: the steps over the data of one objective, or of several.
 
     Args:
-        devices: where it runs.
-        optimizer: over what trains.
-        programs: of its objective; `joint.JointPass` has several.
+        programs: one per objective.
+        combination: how they share the steps; see `joint`.
     """
 
     def __init__(
-        self,
-        devices: Devices,
-        optimizer: BertAdam,
-        programs: list[ObjectiveProgram],
+        self, programs: Sequence[ObjectiveProgram], combination: Any
     ) -> None:
-        self.devices = devices
-        self.optimizer = optimizer
         self.programs = programs
+        self.combination = combination
+        self.devices = programs[0].devices
+        self.optimizer = programs[0].optimizer
         self._chunk = tf.function(self._run_chunk)
 
-    @property
-    def name(self) -> str | None:
-        """The objective's; None of a pass that several share."""
-        return self.programs[0].objective.name
-
-    def plan(self, epoch: int, share_done: float) -> Any:
-        """The batches of an epoch, as a `BatchPlan`.
+    def plan(self, epoch: int, share_done: float) -> JointPlan:
+        """The batches of an epoch.
 
         Args:
             epoch: counted from 1 over the whole run.
             share_done: of the phase's epochs, from 0 to 1.
         """
-        del share_done
-        return self.programs[0].plan(epoch)
+        return self.combination.plan(
+            [functools.partial(p.plan, epoch) for p in self.programs],
+            [len(program.objective.train) for program in self.programs],
+            np.random.default_rng([self.programs[0].options.seed, epoch, 13]),
+            share_done,
+        )
 
-    def train(self, plan: Any, after_chunk: AfterChunk) -> bool:
+    def train(self, plan: JointPlan, after_chunk: AfterChunk) -> bool:
         """Trains on a plan.
 
         Args:
-            plan: from the step on at which to go on.
+            plan: the steps that are left.
             after_chunk: function (losses, counts, seconds) called after each
                 chunk; training ends early where it returns True. Time spent
                 in it is not counted.
@@ -349,32 +331,28 @@ class Pass:
         Raises:
             NotFiniteError: naming the step.
         """
-        iterators = self._iterate(plan)
+        iterators = [
+            program.iterate(part)
+            for program, part in zip(self.programs, plan.parts, strict=True)
+        ]
         done, size = 0, 1
         while done < len(plan):
             stop = min(done + size, len(plan))
+            # Always of one shape, so that one trace serves all chunks.
+            choices = np.zeros(LONGEST_CHUNK, np.int32)
+            if plan.choices is not None:
+                choices[: stop - done] = plan.choices[done:stop]
             began = time.perf_counter()
             records = self._chunk(
-                tf.constant(stop - done),
-                iterators,
-                *self._chunk_inputs(plan, done, stop),
+                tf.constant(stop - done), iterators, tf.constant(choices)
             ).numpy()
             seconds = time.perf_counter() - began
             self._check_finite(records)
-            counts = plan.counts[done:stop]
-            is_stopped = after_chunk(records[:, 0], counts, seconds)
-            done = stop
-            size = self._next_size(len(counts), size, seconds)
-            if is_stopped:
+            if after_chunk(records[:, 0], plan.counts[done:stop], seconds):
                 return True
+            size = self._next_size(stop - done, size, seconds)
+            done = stop
         return False
-
-    def _iterate(self, plan: Any) -> list:
-        return [self.programs[0].iterate(plan)]
-
-    def _chunk_inputs(self, plan: Any, start: int, stop: int) -> tuple:
-        """What else the program of a chunk is given."""
-        return ()
 
     def _next_size(self, steps: int, size: int, seconds: float) -> int:
         """Steps that take about `CHUNK_SECONDS`; the same on all workers."""
@@ -394,36 +372,60 @@ class Pass:
         what = "loss" if not np.isfinite(records[first, 0]) else "gradient"
         raise NotFiniteError(what, step)
 
-    def _run_chunk(self, count: tf.Tensor, *inputs: Any) -> tf.Tensor:
-        """Trains `count` steps; returns float32 [count, 2]: loss, norm.
+    def _run_chunk(
+        self, count: tf.Tensor, iterators: list, choices: tf.Tensor
+    ) -> tf.Tensor:
+        """Trains some steps; returns float32 [count, 2]: loss, norm.
 
         Args:
-            count: int32 [].
-            inputs: iterators over distributed batches, and what
-                `_chunk_inputs` gives.
+            count: int32 []. The steps.
+            iterators: over distributed batches, one per objective.
+            choices: int32 [LONGEST_CHUNK]. The objective of each step, where
+                a step is of one.
         """
         records = tf.TensorArray(tf.float32, count, element_shape=[2])
         for index in tf.range(count):
-            records = records.write(index, self._run_step(index, *inputs))
+            record = self._run_step(choices[index], iterators)
+            records = records.write(index, record)
         return records.stack()
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
-    def _run_step(self, index: tf.Tensor, iterators: list) -> tf.Tensor:
+    def _run_step(self, choice: tf.Tensor, iterators: list) -> tf.Tensor:
         """A step on all replicas: float32 [2], loss and gradient norm."""
-        del index
-        return self._run_on_replicas(iterators, self._step)
 
-    def _run_on_replicas(self, iterators: list, step: Callable) -> tf.Tensor:
-        strategy = self.devices.strategy
-        batches = tuple(iterator.get_next() for iterator in iterators)
-        loss, norm = strategy.run(step, args=batches)
-        loss = strategy.reduce("SUM", loss, axis=None)
-        norm = strategy.reduce("MEAN", norm, axis=None)
-        return tf.stack([loss, norm])
+        def run(indices: list[int]) -> tf.Tensor:
+            strategy = self.devices.strategy
+            loss, norm = strategy.run(
+                lambda *batches: self._step(indices, batches),
+                args=tuple(iterators[i].get_next() for i in indices),
+            )
+            loss = strategy.reduce("SUM", loss, axis=None)
+            norm = strategy.reduce("MEAN", norm, axis=None)
+            return tf.stack([loss, norm])
 
-    def _step(self, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        """One replica's step: loss, gradients, update."""
-        loss, gradients = self.programs[0].gradients(batch)
-        # Another objective's head stands still, and so do its moments.
-        groups = ("", self.programs[0].objective.name)
-        return loss, self.optimizer.apply(gradients, groups)
+        everyone = list(range(len(self.programs)))
+        if not self.combination.is_sampled:
+            return run(everyone)
+        return tf.switch_case(
+            choice, [functools.partial(run, [i]) for i in everyone]
+        )
+
+    def _step(
+        self, indices: list[int], batches: tuple
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """One replica's step: loss and gradients of each, then one update."""
+        programs = [self.programs[i] for i in indices]
+        losses, gradients = zip(
+            *(
+                program.gradients(batch, i)
+                for program, batch, i in zip(programs, batches, indices)
+            )
+        )
+        merged = self.combination.merge(
+            gradients,
+            self.optimizer,
+            tf.identity(programs[0].network.seeds.seed),
+        )
+        # A head that is not in the step stands still, and so do its moments.
+        names = [program.objective.name for program in programs]
+        return tf.add_n(losses), self.optimizer.apply(merged, ("", *names))

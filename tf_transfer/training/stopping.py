@@ -1,4 +1,4 @@
-"""When to stop, and which epoch is the result."""
+"""The rule that stops a phase and selects its epoch."""
 
 import dataclasses
 
@@ -7,19 +7,19 @@ import dataclasses
 class EarlyStopping:
     """Wang's rule: stop when validation has not risen for two epochs.
 
-    A rise is more than `min_delta` above the best score so far: a slow creep
-    does not count, however far it gets. The epoch with the highest score, the
-    first of equals, is the best epoch, whether it was a rise or not.
+    A rise is more than `min_delta` above the best score so far: many smaller
+    steps do not count, whatever their sum. The best epoch has the highest
+    score, the first of equal ones, whether it was a rise or not.
 
     Attributes:
         patience: epochs without a rise after which to stop; 0 never stops.
-        min_delta: what a rise must exceed, in the score's own units.
+        min_delta: the bound that a rise must exceed, in units of the score.
         wait: epochs since the last rise.
         best: the highest score so far, and `best_epoch` its epoch.
     """
 
-    patience: int
-    min_delta: float
+    patience: int = 0
+    min_delta: float = 0.0
     wait: int = 0
     best: float | None = None
     best_epoch: int = 0

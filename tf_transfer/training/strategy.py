@@ -28,15 +28,15 @@ def set_up(
 ) -> "Devices":
     """Configures TensorFlow for a run, and returns its `Devices`.
 
-    Call it before anything touches TensorFlow's devices: what cannot be
-    changed afterwards (logical devices, determinism) is set here.
+    Call it before anything touches TensorFlow's devices: logical devices and
+    determinism cannot be changed afterwards.
 
     Args:
-        name: what `--strategy` says.
-        batch_size: examples a step, over all replicas.
-        cpu_devices: into how many the CPU is split.
+        name: the value of `--strategy`.
+        batch_size: examples per step, over all replicas.
+        cpu_devices: the number of logical devices that the CPU is split into.
         deterministic: whether operations must be.
-        seed: of what could draw outside of our own streams.
+        seed: of the libraries' own generators, in addition to our streams.
 
     Raises:
         UserError: the batch does not fill the replicas; no TF_CONFIG.
@@ -46,7 +46,9 @@ def set_up(
     if cpu_devices > 1:
         _split_cpu(cpu_devices)
     devices = Devices(_choose(name))
-    seed_everything(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    tf.random.set_seed(seed)
     if batch_size < devices.replicas:
         raise UserError(
             f"--batch_size={batch_size}: is the size over all "
@@ -57,7 +59,7 @@ def set_up(
 
 
 def share_gpus() -> None:
-    """Lets this process take memory of GPUs as it needs it: others use them.
+    """Lets this process allocate GPU memory as needed: others use the GPUs.
 
     Call it before anything touches TensorFlow's devices.
     """
@@ -71,31 +73,24 @@ def single_device() -> "Devices":
 
 
 def count_replicas(name: str, cpu_devices: int = 1) -> int:
-    """Over how many replicas a run here would spread its batch.
+    """The replicas that a run on this machine would spread its batch over.
 
     Nothing is set up: the process may still choose its devices.
 
     Args:
-        name: what `--strategy` says.
-        cpu_devices: into how many the CPU would be split.
+        name: the value of `--strategy`.
+        cpu_devices: the number of logical devices that the CPU would have.
     """
     if name == "mirrored":
         gpus = tf.config.list_physical_devices("GPU")
         return len(gpus) or cpu_devices
     if name == "multi_worker":
         raise UserError(
-            "--strategy=multi_worker: a sweep starts one process a run, and "
+            "--strategy=multi_worker: a sweep starts one process per run, and "
             "this needs one on every worker. Start its runs yourself, or "
             "start the same sweep on each machine without it."
         )
     return 1
-
-
-def seed_everything(seed: int) -> None:
-    """Seeds what could draw outside of our own streams."""
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    tf.random.set_seed(seed)
 
 
 def _split_cpu(count: int) -> None:
@@ -133,7 +128,7 @@ def _choose_on_this_machine(name: str) -> tf.distribute.Strategy:
 
 
 def _cluster() -> tuple[int, int]:
-    """Which worker of how many this process is, from TF_CONFIG."""
+    """The index of this worker and the number of workers, from TF_CONFIG."""
     try:
         config = json.loads(os.environ["TF_CONFIG"])
         index, workers = config["task"]["index"], config["cluster"]["worker"]
@@ -151,13 +146,13 @@ def _cluster() -> tuple[int, int]:
 
 
 class Devices:
-    """A strategy, and what the loop asks of it.
+    """A strategy, and operations on its devices.
 
     Attributes:
         strategy: `tf.distribute.Strategy`.
         replicas: int. Over all workers.
         local_replicas: int. In this process.
-        worker, workers: int. Which of how many processes this is.
+        worker, workers: int. The index of this process and their number.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -186,14 +181,6 @@ class Devices:
         return details or [
             device.name for device in tf.config.list_logical_devices("CPU")
         ]
-
-    def distribute(
-        self, dataset_function: Callable[[], tf.data.Dataset]
-    ) -> Any:
-        """A distributed dataset from one that yields a replica's batches."""
-        return self.strategy.distribute_datasets_from_function(
-            lambda context: dataset_function()
-        )
 
     def run_local(
         self, program: Callable, dataset: tf.data.Dataset
@@ -227,8 +214,8 @@ class Devices:
     def agree(self, *values: float) -> np.ndarray:
         """The sum of each value over all workers; waits for all of them.
 
-        What a worker decides alone (a clock, a signal) goes through here, so
-        that all workers go on to the same collective operation.
+        A decision of one worker (by a clock, a signal) is shared here, so that
+        all workers continue with the same collective operation.
         """
         if self.workers == 1:
             return np.asarray(values, np.float64)

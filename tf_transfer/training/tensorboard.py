@@ -19,15 +19,15 @@ from tensorboard.util import tensor_util
 from tf_transfer.utils import files
 
 OVERVIEW = "overview"  # folder below the runs, for what shows all of them
-# What HParams' table of runs shows of each, beside its settings.
+# The columns of HParams' table of runs, in addition to the settings.
 RESULT_COLUMNS = {
     "result/score": "score",
     "result/seconds": "seconds",
-    "result/seconds_per_epoch": "seconds an epoch",
+    "result/seconds_per_epoch": "seconds per epoch",
     "result/trainable_parameters": "trained parameters",
 }
 # TensorBoard shows the first five by name, so there are five: task and approach
-# must be among them. A run's name has batch size and model, too.
+# must be among them. A run's name also has batch size and model.
 HYPERPARAMETERS = ("approach", "frozen_prefix", "lr", "seed", "task")
 
 
@@ -72,18 +72,6 @@ class EventFile:
         )
         self.write(summary=summary)
 
-    def columns(self) -> None:
-        """Writes which settings and results HParams' table has."""
-        self.write(
-            summary=hparams.hparams_config_pb(
-                [hparams.HParam(name) for name in HYPERPARAMETERS],
-                [
-                    hparams.Metric(tag, display_name=name)
-                    for tag, name in RESULT_COLUMNS.items()
-                ],
-            )
-        )
-
     def flush(self) -> None:
         """Lets readers see what was written.
 
@@ -106,9 +94,9 @@ class RunEvents(EventFile):
     """The event file of one run, in its directory."""
 
     def start(self, step: int, hyperparameters: dict[str, Any]) -> None:
-        """Says with what settings a run begins, or goes on at `step`.
+        """Writes the settings of a run that begins, or resumes at `step`.
 
-        What another file says from `step` on is void: it was never saved.
+        TensorBoard then ignores later steps of older files.
         """
         # Runs with equal settings would be merged under one trial.
         trial = os.path.basename(self._folder)
@@ -141,12 +129,12 @@ class RunEvents(EventFile):
 def write_overview(
     folder: str, images: dict[str, tuple[str, bytes]] | None = None
 ) -> None:
-    """Writes what TensorBoard shows of a folder of runs as a whole.
+    """Writes TensorBoard's overview of a folder of runs.
 
     Args:
         folder: below that of the runs.
-        images: dict from a name to (caption, PNG bytes), in place of those
-            of an earlier call. None leaves what is there.
+        images: dict from a name to (caption, PNG bytes); they replace those
+            of an earlier call. None leaves an earlier overview as it is.
     """
     os.makedirs(folder, exist_ok=True)
     known = [n for n in os.listdir(folder) if n.startswith("events.out.")]
@@ -156,6 +144,14 @@ def write_overview(
         with contextlib.suppress(FileNotFoundError):  # another process's work
             os.remove(os.path.join(folder, name))
     with contextlib.closing(EventFile(folder)) as file:
-        file.columns()
+        file.write(
+            summary=hparams.hparams_config_pb(
+                [hparams.HParam(name) for name in HYPERPARAMETERS],
+                [
+                    hparams.Metric(tag, display_name=name)
+                    for tag, name in RESULT_COLUMNS.items()
+                ],
+            )
+        )
         for name, (caption, png) in (images or {}).items():
             file.image(name, caption, png)

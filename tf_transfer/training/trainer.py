@@ -4,17 +4,17 @@
                           └── evaluation, selection, records, checkpoint
 
 A pass is one objective's data set, once; with several objectives an epoch has a
-pass for each, or one that they share (`joint.JointPass`). What a step computes
-is in `steps`, next door.
+pass for each, or one that they share (`joint`). `steps` computes a step.
 
 A resumed run is the run that was not interrupted, bit for bit: order and
 dropout masks are functions of seed and position, and everything else is in the
-checkpoint. What is not training (progress, TensorBoard, memory, the interval of
-checkpoints) is done by callbacks.
+checkpoint. Callbacks do what is not training (progress, TensorBoard, memory,
+the interval of checkpoints).
 """
 
 import collections
 import dataclasses
+import functools
 import hashlib
 import sys
 import time
@@ -22,27 +22,25 @@ from collections.abc import Collection
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.feature_cache.cache import CacheOptions
-from tf_transfer.feature_cache.cache import FeatureCache
+from tf_transfer.feature_cache import cache as cache_lib
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
 from tf_transfer.training import programs
 from tf_transfer.training import progressive
+from tf_transfer.training import steps
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
-from tf_transfer.training.objectives import Objective
+from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
 from tf_transfer.training.progress import Progress
 from tf_transfer.training.records import OUT_OF_TIME
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
-from tf_transfer.training.steps import NotFiniteError
-from tf_transfer.training.steps import ObjectiveProgram
-from tf_transfer.training.steps import Pass
 from tf_transfer.training.stopping import EarlyStopping
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import machine
@@ -70,7 +68,7 @@ class Trainer:
 
     Args:
         network: built under the strategy's scope.
-        phases: what to train, one after the other.
+        phases: stretches of training, one after the other.
         devices: where it runs.
         directory: the run directory; locked if this is the chief.
         options: how to train.
@@ -79,7 +77,7 @@ class Trainer:
         callbacks: called by the chief alone; see `callbacks.Callback`.
 
     Attributes:
-        progress: where the run stands.
+        progress: the position of the run, and its scores.
         optimizer: of the current phase.
         steps_left: of the current pass.
         best_logits: dict of the outputs at the selected epoch, by name.
@@ -94,7 +92,7 @@ class Trainer:
         devices: Devices,
         directory: RunDirectory,
         options: TrainingOptions,
-        cache: CacheOptions | None = None,
+        cache: cache_lib.CacheOptions | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.network = network
@@ -109,14 +107,13 @@ class Trainer:
         self.is_out_of_time = False
         self._cache_options = cache
         self._callbacks = list(callbacks) if devices.is_chief else []
-        self._cache: FeatureCache | None = None
+        self._cache: cache_lib.FeatureCache | None = None
         self._signals = StopSignals()
         if network.seeds is None:
             with devices.strategy.scope():
                 network.seeds = DropoutSeeds(network.layers)
-        self._seeds = network.seeds
-        # The weights that train in a phase or did in one before: what only a
-        # later one trains is as it was loaded, so no checkpoint needs it.
+        # The weights that train in a phase or in an earlier one. A weight that
+        # only a later phase trains is as loaded, so no checkpoint needs it.
         self._moving_weights = [
             _weights_that_train(network, self.phases[: number + 1])
             for number in range(len(self.phases))
@@ -128,7 +125,7 @@ class Trainer:
         """Trains what is left.
 
         Returns:
-            What `result.json` says of the training.
+            The fields of `result.json` about the training.
 
         Raises:
             Interrupted: SIGTERM or Ctrl-C; the state is saved.
@@ -137,25 +134,25 @@ class Trainer:
         """
         arrays = self._restore()
         self._traces = arrays is not None  # the process before did
-        # The last run on this network checked it at its end.
+        progress = self.progress
         moving = frozenset(self._moving_weights[-1])
-        frozen = self.network.hashes.pop(moving, "")
-        frozen = frozen or self._hash_frozen_weights()
-        if self.progress.frozen_sha256 not in ("", frozen):
+        # Where a run on this network has ended, it has checked the hash.
+        known = self.network.hashes.pop(moving, "")
+        frozen = known or self._hash_frozen_weights()
+        if progress.frozen_sha256 not in ("", frozen):
             raise UserError(
                 f"{self.directory.path}: was begun with other encoder "
                 "weights than --model gives now. Remove that folder to begin "
                 "anew."
             )
-        self.progress.frozen_sha256 = frozen
-        self.progress.started_in.append(self.progress.total_epochs)
+        progress.frozen_sha256 = frozen
         if self.devices.is_chief:
-            self.directory.write_epochs(self.progress.epochs)
+            self.directory.write_epochs(progress.epochs)
         try:
             self._call("on_train_begin")
             with self._signals:
-                while self.progress.phase < len(self.phases):
-                    self._train_phase(self.phases[self.progress.phase], arrays)
+                while progress.phase < len(self.phases):
+                    self._train_phase(self.phases[progress.phase], arrays)
                     arrays = None
             if self._hash_frozen_weights() != frozen:
                 raise UserError(
@@ -184,51 +181,44 @@ class Trainer:
     ) -> None:
         """Trains a phase to its end, from a checkpoint's arrays if resumed."""
         progress = self.progress
+        if arrays is None:
+            progress.epoch, progress.best = 1, None
+            progress.first, progress.norms = 0, []
+            progress.stopping = EarlyStopping(phase.patience, phase.min_delta)
         phase = self._with_frozen(phase)
         passes = self._prepare(phase, arrays)
-        stopping = EarlyStopping(phase.patience, phase.min_delta)
-        if progress.stopping:
-            stopping = EarlyStopping(**progress.stopping)
-        self._stopping = stopping
-        if not arrays:
-            progress.best = None  # each phase has its own
-            progress.started_in = sorted(
-                {*progress.started_in, progress.total_epochs}
-            )
         is_within_epoch = progress.step or progress.task
         reason = "" if is_within_epoch else self._reason_to_stop(phase)
         while not reason:
-            for index in range(progress.task, len(passes)):
-                progress.task = index
-                self._train_pass(phase, passes[index])
+            for one_pass in passes[progress.task :]:
+                self._train_pass(phase, one_pass)
             reason = self._end_epoch(phase)
             rest = self._with_frozen(phase)
             if not reason and rest.trainable != phase.trainable:
                 phase = rest
                 values = {n: _value(v) for n, v in self._variables().items()}
-                # They would keep the moments of what is frozen in memory.
+                # The old programs hold the moments of what is frozen now.
                 self.network.programs.clear()
                 passes = self._prepare(phase, values)
-                progress.started_in.append(progress.total_epochs)
         self._end_phase(phase, reason)
 
     def _prepare(
         self, phase: Phase, arrays: dict[str, np.ndarray] | None
-    ) -> list[Pass]:
+    ) -> list[steps.Pass]:
         """The passes of a phase, with all its state from arrays, if any."""
+        progress = self.progress
+        progress.started_in.append(progress.total_epochs)
         # The order matters: freeze, then build the optimizer, then trace.
         weights = freezing.freeze(self.network, phase.trainable)
-        self._seeds.phase = self.progress.phase
+        self.network.seeds.phase = progress.phase
         if arrays:  # a feature cache is named by the weights of its prefix
             self._assign(self.moving_weights, arrays)
         prepared = programs.prepare(
             self.network,
-            self.progress.phase,
-            phase,
+            progress.phase,
             self._attach_features(phase),
             weights,
             self.devices,
-            self._seeds,
             self.options,
         )
         self._traces |= prepared.is_new
@@ -241,25 +231,20 @@ class Trainer:
 
     def _with_frozen(self, phase: Phase) -> Phase:
         """The phase without the blocks that have been frozen in it."""
-        return dataclasses.replace(
-            phase,
-            trainable=progressive.freeze_below(
-                phase.trainable, self.progress.first
-            ),
-        )
+        rest = progressive.freeze_below(phase.trainable, self.progress.first)
+        return dataclasses.replace(phase, trainable=rest)
 
     def _freeze_more(self, phase: Phase) -> None:
-        """Decides which blocks of the phase freeze, from their gradients."""
+        """Chooses the blocks that freeze, from their gradients."""
         assert phase.freeze_percentile is not None
         progress, trainable = self.progress, phase.trainable
-        of_weight = self.optimizer.take_sums()
-        norms = {}
-        for component in freezing.components(self.network):
-            if component.is_block:
-                trained = trainable.weights_of(component)
-                norms[component.name] = sum(of_weight[w.path] for w in trained)
         first = trainable.first
-        now = [norms[f"block {n}"] for n in range(first, trainable.last + 1)]
+        norm_of = self.optimizer.take_sums()
+        now = [
+            sum(norm_of[w.path] for w in trainable.weights_of(component))
+            for component in freezing.components(self.network)
+            if component.is_block and trainable.includes(component.name)
+        ]
         if progress.norms:
             index = progressive.choose_first(
                 progress.norms, now, phase.freeze_percentile
@@ -267,67 +252,54 @@ class Trainer:
             progress.first, now = first + index, now[index:]
         progress.norms = now
 
-    def _attach_features(self, phase: Phase) -> list[programs.Attached]:
-        """Objectives whose splits hold the stored output of their prefix.
+    def _attach_features(self, phase: Phase) -> Phase:
+        """The phase on splits with the stored output of their prefix.
 
-        Without a cache, or where the embeddings train, the prefix is None.
+        Without a cache, or where the embeddings train, it is the phase itself.
         """
         if self._cache_options is None or not phase.trainable.has_prefix:
-            return [(objective, None) for objective in phase.objectives]
-        progress = self.progress
+            return phase
+        progress, cut = self.progress, phase.trainable.cut
+        # The first phase finds the frozen weights as they were loaded, apart
+        # from those that a method added, which each run draws anew.
+        is_pristine = not (progress.phase or progress.first) and all(
+            number > cut for number in self.network.encoder.added
+        )
+        hashes, key = self.network.hashes, ("prefix", cut)
         self._close_cache()
-        self._cache = FeatureCache(
+        self._cache = cache_lib.FeatureCache(
             self.network.encoder,
             self.devices,
             self._cache_options,
             is_stopped=self._is_build_stopped,
-            weights=self._pristine_hashes(phase),
+            weights=hashes.get(key) if is_pristine else None,
         )
-        if self._is_pristine(phase):
-            key = "prefix", phase.trainable.cut
-            self.network.hashes[key] = self._cache.weights
-        attached: list[programs.Attached] = []
+        if is_pristine:
+            hashes[key] = self._cache.weights
+        attached = []
         for objective in phase.objectives:
-            name = f"{progress.phase} {objective.name}"
-            name += f" {progress.first}" if progress.first else ""
-            splits = {("train", ""): objective.train}
-            for kind, named in objective.evaluation.items():
-                for split_name, split in named.items():
-                    splits[kind, split_name] = split
-            labels = {key: "_".join(filter(None, key[::-1])) for key in splits}
             prefix = self.network.prefix(
                 objective.name, phase.trainable, self._cache_options.dtype
             )
             stored, cost = self._cache.attach(
-                prefix, {labels[key]: split for key, split in splits.items()}
+                prefix,
+                {"train": objective.train}
+                | {
+                    f"{split_prefix}{kind}": split
+                    for kind, split_prefix, split in objective.scored_splits
+                },
             )
-            with_states = {key: stored[labels[key]] for key in splits}
-            attached.append((_with_splits(objective, with_states), prefix))
+            attached.append(objective.with_states(prefix, stored.values()))
+            name = f"{progress.phase} {objective.name}"
+            name += f" {progress.first}" if progress.first else ""
             if name not in progress.prefixes:
-                # What froze in this run, no other run has stored.
+                # No other run has stored blocks that froze in this one.
                 original = cost.paid if progress.first else cost.original
                 progress.prefix_build_seconds += original
                 progress.prefixes.append(name)
             progress.prefix_seconds += cost.paid
             progress.elapsed += cost.paid
-        return attached
-
-    def _pristine_hashes(self, phase: Phase) -> Any:
-        """Hashes of the encoder's prefixes, up to the cut, where known."""
-        if not self._is_pristine(phase):
-            return None
-        return self.network.hashes.get(("prefix", phase.trainable.cut))
-
-    def _is_pristine(self, phase: Phase) -> bool:
-        """Whether what is frozen is as it was loaded.
-
-        It is in the first phase, but for what a method added to it, which
-        another run draws anew.
-        """
-        added = self.network.encoder.added
-        cut = phase.trainable.cut
-        is_first = not (self.progress.phase or self.progress.first)
-        return is_first and all(number > cut for number in added)
+        return dataclasses.replace(phase, objectives=tuple(attached))
 
     def _is_build_stopped(self) -> bool:
         self._call("on_build")
@@ -339,34 +311,26 @@ class Trainer:
 
     # === A pass over the data ===
 
-    def _train_pass(self, phase: Phase, one_pass: Pass) -> None:
+    def _train_pass(self, phase: Phase, one_pass: steps.Pass) -> None:
         """Trains on what is left of a pass, evaluates and records."""
         progress = self.progress
-        epochs_before = progress.epoch - 1
-        plan = one_pass.plan(
-            progress.total_epochs, epochs_before / max(1, phase.max_epochs - 1)
-        )
+        share_done = (progress.epoch - 1) / max(1, phase.max_epochs - 1)
+        plan = one_pass.plan(progress.total_epochs, share_done)
         remaining = plan.start_at(progress.step)
         self._call("on_pass_begin", phase, plan)
-        if len(remaining):
-            is_stopped = one_pass.train(
-                remaining,
-                lambda *chunk: self._after_chunk(plan, *chunk),
-            )
-            if is_stopped:
-                self._leave()
+        after_chunk = functools.partial(self._after_chunk, plan)
+        if len(remaining) and one_pass.train(remaining, after_chunk):
+            self._leave()
         began = time.perf_counter()
-        scores, logits = self._evaluate(phase, one_pass)
-        seconds = time.perf_counter() - began
-        self._record(phase, one_pass, scores, seconds)
-        self._latest_logits = logits
+        scores, self._latest_logits = self._evaluate(phase, one_pass)
+        self._record(phase, one_pass, scores, time.perf_counter() - began)
         progress.task, progress.step = progress.task + 1, 0
         progress.loss_sum, progress.examples = 0.0, 0
         progress.train_seconds = 0.0
 
     def _after_chunk(
         self,
-        plan: Any,
+        plan: JointPlan,
         losses: np.ndarray,
         counts: np.ndarray,
         seconds: float,
@@ -390,18 +354,18 @@ class Trainer:
     # === Evaluation ===
 
     def _evaluate(
-        self, phase: Phase, one_pass: Pass
+        self, phase: Phase, one_pass: steps.Pass
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Metrics by kind of split, and logits by name, of all objectives.
 
-        Where only heads train, an objective that was not in the pass puts out
-        what it did before, unless its head drifts.
+        If only heads train, the output of an objective outside of the pass is
+        as before, unless its head drifts.
         """
         others_move = (
             not phase.trainable.only_heads
             or self.options.adam.idle_heads == "drift"
         )
-        scores: dict[str, Any] = {}
+        scores: dict[str, Any] = {"validation": None, "test": None}
         logits: dict[str, np.ndarray] = {}
         for program in self._programs:
             name = program.objective.name
@@ -410,54 +374,50 @@ class Trainer:
                 self._outputs[name] = self._score(program)
             metrics, arrays = self._outputs[name]
             for kind, values in metrics.items():
-                scores.setdefault(kind, None)
                 if values:
                     scores[kind] = {**(scores[kind] or {}), **values}
             logits |= arrays
-        for kind in ("validation", "test"):
-            if phase.summarize is not None and scores.get(kind):
-                scores[kind].update(phase.summarize(scores[kind]))
+        if phase.summarize is not None:
+            for values in filter(None, scores.values()):
+                values.update(phase.summarize(values))
         return scores, logits
 
     def _score(
         self,
-        program: ObjectiveProgram,
+        program: steps.ObjectiveProgram,
         kinds: Collection[str] = ("validation", "test"),
-    ) -> tuple[dict, dict]:
+    ) -> tuple[dict[str, dict[str, float]], dict[str, np.ndarray]]:
         """Metrics by kind of split, and logits by name, of one objective."""
-        objective = program.objective
-        metrics: dict[str, dict[str, float]] = {}
+        metrics: dict[str, dict[str, float]] = {kind: {} for kind in kinds}
         logits = {}
-        for kind, splits in objective.evaluation.items():
+        for kind, prefix, split in program.objective.scored_splits:
             if kind not in kinds:
                 continue
-            metrics[kind] = {}
-            for split_name, split in splits.items():
-                prefix = objective.prefix_of(split_name)
-                output = program.predict(split)
-                if not np.isfinite(output).all():
-                    raise NotFiniteError(
-                        f"{kind} output", self.progress.total_steps
-                    )
-                logits[f"{kind}_{prefix}logits"] = output
-                for name, value in objective.measure(split, output).items():
-                    metrics[kind][prefix + name] = value
+            output = program.predict(split)
+            if not np.isfinite(output).all():
+                raise steps.NotFiniteError(
+                    f"{kind} output", self.progress.total_steps
+                )
+            logits[f"{kind}_{prefix}logits"] = output
+            for name, value in program.objective.measure(split, output).items():
+                metrics[kind][prefix + name] = value
         return metrics, logits
 
     def _record(
         self,
         phase: Phase,
-        one_pass: Pass,
+        one_pass: steps.Pass,
         scores: dict[str, Any],
         eval_seconds: float,
     ) -> None:
         """Writes a line of `epochs.jsonl`."""
         progress = self.progress
+        is_in_turn = len(one_pass.programs) < len(phase.objectives)
         line = {
             "epoch": progress.total_epochs,
             "phase": progress.phase + 1,
             "phase_epoch": progress.epoch,
-            "task": one_pass.name if len(phase.objectives) > 1 else None,
+            "task": one_pass.programs[0].objective.name if is_in_turn else None,
             "train_loss": progress.loss_sum / progress.examples,
             **scores,
             "train_seconds": progress.train_seconds,
@@ -488,7 +448,7 @@ class Trainer:
         elif phase.score is None:
             is_best = True
         else:
-            is_best = self._stopping.update(
+            is_best = progress.stopping.update(
                 progress.epoch, phase.score(line["validation"])
             )
         if is_best or phase.select == "last":
@@ -509,17 +469,17 @@ class Trainer:
         return reason
 
     def _reason_to_stop(self, phase: Phase) -> str:
-        if self._stopping.should_stop:
+        if self.progress.stopping.should_stop:
             return "patience"
         if self.progress.epoch > phase.max_epochs:
             return "max_epochs"
         return ""
 
     def _end_phase(self, phase: Phase, reason: str) -> None:
-        """Goes back to the selected weights, which the next phase starts from.
+        """Restores the selected weights, from which the next phase starts.
 
-        The position moves to the next phase, but nothing is saved: a resume
-        finds the phase ended and comes through here again.
+        The position moves to the next phase, but nothing is saved: a resumed
+        run finds the phase ended and comes through here again.
         """
         progress = self.progress
         lines = [e for e in progress.epochs if e["phase"] == progress.phase + 1]
@@ -538,14 +498,12 @@ class Trainer:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
         progress.phase += 1
-        progress.epoch, progress.stopping = 1, None
-        progress.first, progress.norms = 0, []
         if len(self.phases) > programs.MOST_PROGRAMS:
-            # None is used again, and each holds its phase's moments.
+            # No program is used again, and each holds its phase's moments.
             self.network.programs.clear()
 
     def _write_selected_weights(self, line: dict[str, Any]) -> None:
-        """Keeps the weights of the epoch of that record below `model/`."""
+        """Writes the current weights, those of epoch `line`, below `model/`."""
         name = f"phase-{line['phase']}-epoch-{line['phase_epoch']}"
         entry = {"file": name, "sha256": None}
         if self.devices.is_chief:
@@ -561,15 +519,14 @@ class Trainer:
             self.moving_weights,
             self.directory.read_model(self.progress.best["model"]),
         )
-        self.devices.agree(0)  # nobody reads them any more
+        self.devices.agree(0)  # all workers have read them
 
     # === Checkpoints ===
 
     @property
     def moving_weights(self) -> dict[str, Any]:
-        """Each weight that trains in this phase or did before, by path."""
-        last = len(self._moving_weights) - 1
-        return self._moving_weights[min(self.progress.phase, last)]
+        """Each weight that trains in this or an earlier phase, by path."""
+        return self._moving_weights[self.progress.phase]
 
     @property
     def weights_that_train(self) -> list[Any]:
@@ -587,20 +544,19 @@ class Trainer:
                 variable.assign(arrays[name])
 
     def save(self) -> None:
-        """Writes a checkpoint of this moment: all that a resume needs.
+        """Writes a checkpoint with all that a resumed run needs.
 
         That is the weights that have moved, the optimizer, the outputs at the
         selected epoch, and `progress`.
         """
-        self.progress.stopping = dataclasses.asdict(self._stopping)
         if not self.devices.is_chief:
             return
         arrays = {name: _value(v) for name, v in self._variables().items()}
         if not all(np.isfinite(array).all() for array in arrays.values()):
-            # The step's loss was still good: it was the update that broke.
-            raise NotFiniteError("state", self.progress.total_steps)
+            # The step's loss was still finite: the update was not.
+            raise steps.NotFiniteError("state", self.progress.total_steps)
         arrays |= {f"best/{n}": a for n, a in self.best_logits.items()}
-        # Two saves at one step (a signal at an epoch's end) differ in number.
+        # Two saves at one step (a signal at an epoch's end) need two numbers.
         number = self.progress.total_steps * 2 + (self.progress.step == 0)
         kept = self.directory.checkpoints.save(
             number, arrays, dataclasses.asdict(self.progress)
@@ -611,36 +567,36 @@ class Trainer:
         self._call("on_save")
 
     def _restore(self) -> dict[str, np.ndarray] | None:
-        """Takes over the newest whole checkpoint.
+        """Continues at the newest whole checkpoint.
 
         Returns:
             Its arrays, by the names of `_variables`; None where there is none.
         """
+        is_chief = self.devices.is_chief
 
         def check_selected_weights(state: dict[str, Any]) -> None:
             if state["best"]:
                 self.directory.read_model(state["best"]["model"])
 
         def warn(line: str) -> None:
-            if self.devices.is_chief:
+            if is_chief:
                 print(
                     f"{line} Falling back to the one before.", file=sys.stderr
                 )
 
         newest = self.directory.checkpoints.newest(
-            warn, self.devices.is_chief, check_selected_weights
+            warn, is_chief, check_selected_weights
         )
         if newest is None:
             return None
         arrays, state = newest
-        self.progress = Progress(**state)
+        self.progress = progress = msgspec.convert(state, Progress)
         self.best_logits = {
             name.removeprefix("best/"): array
             for name, array in arrays.items()
             if name.startswith("best/")
         }
-        if self.devices.is_chief:
-            progress = self.progress
+        if is_chief:
             print(
                 f"Continuing at epoch {progress.epoch}, step {progress.step} "
                 f"({progress.total_steps} steps done).",
@@ -668,7 +624,7 @@ class Trainer:
         scores: dict[str, float] = {}
         for program in self._programs:
             metrics, logits = self._score(program, ("test",))
-            scores |= metrics.get("test", {})
+            scores |= metrics["test"]
             self.best_logits |= logits
         if not scores:
             return
@@ -681,18 +637,16 @@ class Trainer:
             self.directory.write_epochs(self.progress.epochs)
 
     def _tidy_directory(self) -> None:
-        """Drops what only a running run needs; writes the predictions."""
+        """Removes what only a running run needs; writes the predictions."""
         self.directory.checkpoints.keep(1)
         self.directory.keep_models([self.progress.best["model"]])
         arrays = dict(self.best_logits)
         for objective in self.phases[-1].objectives:
-            for kind, splits in objective.evaluation.items():
-                for split_name, split in splits.items():
-                    prefix = objective.prefix_of(split_name)
-                    arrays[f"{kind}_{prefix}ids"] = split.ids
-                    arrays[f"{kind}_{prefix}labels"] = split.targets
-                    if split.word_starts is not None:
-                        arrays[f"{kind}_{prefix}starts"] = split.word_starts
+            for kind, prefix, split in objective.scored_splits:
+                arrays[f"{kind}_{prefix}ids"] = split.ids
+                arrays[f"{kind}_{prefix}labels"] = split.targets
+                if split.word_starts is not None:
+                    arrays[f"{kind}_{prefix}starts"] = split.word_starts
         self.directory.write_predictions(arrays)
 
     def _result(self) -> dict[str, Any]:
@@ -704,10 +658,9 @@ class Trainer:
         timed = [
             spent
             for epoch, spent in seconds.items()
-            if epoch not in progress.started_in  # the first one traces
+            if epoch not in progress.started_in  # such an epoch traces
         ]
         components = freezing.components(self.network)
-        # Where nothing has been frozen yet, it took no time.
         is_cached = self._cache_options is not None
         return {
             "validation": best["validation"],
@@ -764,15 +717,3 @@ def _value(variable: Any) -> np.ndarray:
     if hasattr(variable, "value") and not isinstance(variable, tf.Variable):
         variable = variable.value  # Keras wraps TensorFlow's
     return np.array(variable.numpy())
-
-
-def _with_splits(objective: Objective, splits: dict) -> Objective:
-    """The same objective on other splits, by (kind, split name)."""
-    return dataclasses.replace(
-        objective,
-        train=splits["train", ""],
-        evaluation={
-            kind: {name: splits[kind, name] for name in named}
-            for kind, named in objective.evaluation.items()
-        },
-    )

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from typing import TypedDict
 
 from tf_transfer.utils import files
 from tf_transfer.utils import json_files
@@ -27,7 +28,7 @@ from tf_transfer.utils.errors import UserError
 SCRATCH = "fetching-"
 LONGEST_FETCH = 6 * 3600  # seconds; a process that takes longer was killed
 # Of each file: its size, time of change in ns, and inode.
-STATE = {"sha256": str, "files": {str: [int]}}
+State = TypedDict("State", {"sha256": str, "files": dict[str, list[int]]})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +97,7 @@ def is_intact(wheel: Wheel, folder: str, reads_all: bool = False) -> bool:
     state = {"sha256": wheel.content, "files": _read_state(folder)}
     if not reads_all:
         with contextlib.suppress(OSError, json_files.Damaged):
-            if json_files.read(f"{folder}.json", STATE) == state:
+            if json_files.read(f"{folder}.json", State) == state:
                 return True
     if hash_folder(folder) != wheel.content:
         return False
