@@ -14,55 +14,25 @@ validation (experiments/methods).
 """
 
 import dataclasses
-from typing import Any
 
 from tf_transfer import experiment
-from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
-from tf_transfer.models import methods
+from tf_transfer import tasks
 
-LR_FINE_TUNING = 5e-5
-LR_LAST_BLOCKS = 3e-4
-LR_HEAD = 1e-3
+RECIPE = {
+    "batch_size": 16,
+    "max_epochs": 20,
+    "bias_correction": True,
+    "patience": 3,
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(experiment.TaskSettings):
+class Settings(
+    experiment.TaskSettings,
+    defaults=RECIPE,
+    rates=tasks.Rates(everything=5e-5, blocks=3e-4, head=1e-3),
+):
     """The shared settings with one recipe for all methods."""
-
-    lr: float = setting(
-        None,
-        f"Learning rate. Unset: {LR_FINE_TUNING:g} for every weight, "
-        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for the head, "
-        "the method's own for others than `full`.",
-        above=0,
-    )
-    batch_size: int = setting(
-        16,
-        "Examples a step, over all replicas.",
-        at_least=1,
-        at_most=settings_lib.LARGEST_BATCH,
-    )
-    max_epochs: int = setting(20, "Stop after so many epochs.", at_least=1)
-    bias_correction: bool = setting(
-        True, "Correct Adam's moments for their start at zero."
-    )
-    patience: int = setting(
-        3,
-        "Stop when validation has not risen for so many epochs (0: never).",
-        at_least=0,
-    )
-
-    def defaults(self) -> dict[str, Any]:
-        """The learning rate, by what is trained."""
-        if self.lr is not None:
-            return {}
-        lr = LR_LAST_BLOCKS
-        if self.trains_everything:
-            lr = LR_FINE_TUNING
-        elif self.trainable_layers in ("0", "head"):
-            lr = LR_HEAD
-        return {"lr": methods.rate_of(self) or lr}
 
 
 class Methods(experiment.Experiment):

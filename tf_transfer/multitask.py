@@ -42,7 +42,8 @@ from typing import TYPE_CHECKING
 from tf_transfer import experiment
 from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import Group
+from tf_transfer.config.fields import setting
 from tf_transfer.data import cs224n
 from tf_transfer.data import own
 from tf_transfer.data import registry
@@ -71,10 +72,36 @@ PHASES = {
 }
 COMBINATIONS = ("in_turn", "sum", "pcgrad", "sampled")
 LR = 1e-5
+RECIPE = {
+    "batch_size": 32,
+    "max_epochs": 20,
+    "head_dropout": 0.3,
+    "weight_decay": 0.0,
+    "bias_correction": True,
+    "clip_norm": 0.0,
+    "patience": 0,
+    "min_delta": 0.0,
+}
+HELP = {
+    "data": "Folder of the CS224N project's files: ids-sst-train.csv, "
+    "quora-train.csv, sts-train.csv, and the same with dev. `tfds`, or a "
+    "folder of the official GLUE files: the nearest of GLUE's, SST-2, QQP "
+    "and STS-B. `sample`: a handful of rows, to try the command.",
+    "lr": f"Learning rate of training everything. Unset: {LR:g}; the method's "
+    "own for others than `full`.",
+    "max_epochs": "Epochs; of --train=head_then_all, of its second phase.",
+    "head_dropout": "Dropout rate before an output layer.",
+    "patience": "Stop when the overall score has not risen for this many "
+    "epochs (0: never).",
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(settings_lib.Settings):
+class Settings(
+    settings_lib.Settings,
+    defaults=RECIPE,
+    changes={name: {"help": text} for name, text in HELP.items()},
+):
     """The shared settings with the paper's defaults, and its choices."""
 
     task = "cs224n"
@@ -86,14 +113,6 @@ class Settings(settings_lib.Settings):
         "such as a.toml,b.toml,sst2.",
         hashed=False,  # their names are, and the identity of their data
     )
-    data: str = setting(
-        "tfds",
-        "Folder of the CS224N project's files: ids-sst-train.csv, "
-        "quora-train.csv, sts-train.csv, and the same with dev. `tfds`, or a "
-        "folder of the official GLUE files: the nearest of GLUE's, SST-2, QQP "
-        "and STS-B. `sample`: a handful of rows, to try the command.",
-        hashed=False,  # its content is
-    )
     train: str = setting(
         "head_then_all",
         "`head` trains the output layers on the frozen encoder, at --head_lr; "
@@ -101,19 +120,17 @@ class Settings(settings_lib.Settings):
         choices=tuple(PHASES),
     )
     head_lr: float = setting(
-        1e-3, "Learning rate of the output layers' phase.", above=0
-    )
-    lr: float = setting(
-        None,
-        f"Learning rate of training everything. Unset: {LR:g}; the method's "
-        "own for others than `full`.",
+        1e-3,
+        "Learning rate of the output layers' phase.",
         above=0,
+        needs={"train": ("head", "head_then_all")},
     )
     pooling: str = setting(
         "mean",
         "What the output layers read: [CLS] through the pooler; [CLS] as the "
         "last block leaves it; the mean of all tokens; or the first for "
         "sentiment and the last for pairs.",
+        group=Group.TRAINED,
         choices=("cls", "cls_state", "mean", "cls_for_sentiment"),
     )
     pairs: str = setting(
@@ -121,6 +138,7 @@ class Settings(settings_lib.Settings):
         "How a pair is read: `sbert`, each text by itself, u and v, and the "
         "output layer reads (u, v, |u - v|); `concat`, (u, v) alone; `cross`, "
         "both in one row.",
+        group=Group.TRAINED,
         choices=("sbert", "concat", "cross"),
     )
     order: str = setting(
@@ -141,8 +159,9 @@ class Settings(settings_lib.Settings):
     head_combine: str = setting(
         "in_turn",
         "How the tasks are combined while --train=head_then_all trains the "
-        "output layers; --combine is of its end.",
+        "output layers; --combine is of its second phase.",
         choices=COMBINATIONS,
+        needs={"train": "head_then_all"},
     )
     idle_heads: str = setting(
         None,
@@ -151,6 +170,8 @@ class Settings(settings_lib.Settings):
         "1.8, which leaves gradients of zeros. Unset: drift; still with "
         "--tasks.",
         choices=("still", "drift"),
+        unnamed="still",
+        needs={"leaves_heads_idle": True},
     )
     loss_weights: str = setting(
         "",
@@ -158,49 +179,29 @@ class Settings(settings_lib.Settings):
         "sentiment=2,similarity=0.5; those left out by 1.",
     )
     alpha: float = setting(
-        1.0, "--combine=sampled: the exponent in the first epoch.", at_least=0
+        1.0,
+        "--combine=sampled: the exponent in the first epoch.",
+        at_least=0,
+        needs={"samples": True},
     )
     last_alpha: float = setting(
-        0.2, "--combine=sampled: the exponent in the last epoch.", at_least=0
+        0.2,
+        "--combine=sampled: the exponent in the last epoch.",
+        at_least=0,
+        needs={"samples": True},
     )
     max_dev_examples: int = setting(
         0,
-        "Validate on so many examples of each task, stratified (0: on all): "
+        "Number of validation examples of each task, stratified (0: all): "
         "every pass over a task is followed by a validation of all tasks.",
         at_least=0,
     )
-    batch_size: int = setting(
-        32,
-        "Examples a step, over all replicas.",
-        at_least=1,
-        at_most=settings_lib.LARGEST_BATCH,
-    )
-    max_epochs: int = setting(
-        20, "Epochs; of --train=head_then_all's end.", at_least=1
-    )
     head_epochs: int = setting(
         0,
-        "Epochs of --train=head_then_all's beginning (0: --max_epochs).",
+        "Epochs of --train=head_then_all's first phase (0: --max_epochs).",
         at_least=0,
+        needs={"train": "head_then_all"},
     )
-    head_dropout: float = setting(
-        0.3, "Dropout rate before an output layer.", at_least=0, below=1
-    )
-    weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
-    bias_correction: bool = setting(
-        True, "Correct Adam's moments for their start at zero."
-    )
-    clip_norm: float = setting(
-        0.0,
-        "Largest global norm of the gradient of what trains (0: no clip).",
-        at_least=0,
-    )
-    patience: int = setting(
-        0,
-        "Stop when the overall score has not risen for so many epochs.",
-        at_least=0,
-    )
-    min_delta: float = setting(0.0, "A rise is more than this.", at_least=0)
 
     @property
     def approach(self) -> str:
@@ -229,21 +230,6 @@ class Settings(settings_lib.Settings):
         """Whether a phase freezes the encoder, and it is run once."""
         return self.frozen_prefix == "cached" and "head" in self.phases
 
-    def unread(self) -> list[str]:
-        """Names of the flags that a run with these settings does not read."""
-        unread = super().unread()
-        if self.train == "all":
-            unread.append("head_lr")
-        if self.train != "head_then_all":
-            unread.append("head_epochs")
-        if self.train != "head_then_all":
-            unread.append("head_combine")
-        if "sampled" not in self.combinations:
-            unread += ["alpha", "last_alpha"]
-        if not {"in_turn", "sampled"} & self.combinations:
-            unread.append("idle_heads")
-        return unread
-
     @property
     def combinations(self) -> set[str]:
         """How the tasks are combined, in any phase."""
@@ -251,21 +237,31 @@ class Settings(settings_lib.Settings):
             return {self.combine, self.head_combine}
         return {self.combine}
 
+    @property
+    def samples(self) -> bool:
+        """Whether a phase draws the task of each step."""
+        return "sampled" in self.combinations
+
+    @property
+    def leaves_heads_idle(self) -> bool:
+        """Whether a step may train one task's output layer alone."""
+        return self.samples or "in_turn" in self.combinations
+
+    @property
+    def names_epochs(self) -> bool:
+        """Whether `max_epochs` is part of the key: the last has its alpha."""
+        is_moving = self.samples and self.alpha != self.last_alpha
+        return super().names_epochs or is_moving
+
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
-        values, unread = super().hashed(), self.unread()
-        # Not in the key where they are as before: so names of runs stay.
-        if self.head_combine == self.combine:
-            unread.append("head_combine")
-        if self.idle_heads == "still":
-            unread.append("idle_heads")
-        if "sampled" in self.combinations and self.alpha != self.last_alpha:
-            # The last epoch has its own.
-            values["max_epochs"] = self.max_epochs
+        values = super().hashed()
+        if self.head_combine == self.combine:  # as before the flag
+            values.pop("head_combine", None)
         if self.tasks:
             values["task"] = self.task_name
             values["order"] = ",".join(tasks_in_order(self))
-        return {n: v for n, v in values.items() if n not in unread}
+        return values
 
     def defaults(self) -> dict[str, Any]:
         """The epochs of the heads' phase; the rate that is shown."""

@@ -15,6 +15,7 @@ from absl import flags
 from absl import logging
 
 from tf_transfer.config import help as help_lib
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted
 from tf_transfer.utils.errors import UserError
@@ -91,15 +92,19 @@ def start(main: Callable[[], None], cls: type | None = None) -> None:
     """Runs an entry module: flags, `main()`, and errors a person can read."""
     if cls is not None:
         define_flags(cls, sys.argv[0])
-    start_with_words(lambda argv: _without_strays(main, argv))
+    start_with_words(
+        lambda argv: _without_strays(main, argv), cls or settings_lib.Settings
+    )
 
 
-def start_with_words(main: Callable[[list[str]], None]) -> None:
-    """Runs an entry module whose `main` reads the words beside its flags."""
+def start_with_words(
+    main: Callable[[list[str]], None], cls: type = settings_lib.Settings
+) -> None:
+    """Runs an entry module whose `main` reads the words next to its flags."""
     if help_lib.is_asked(sys.argv[1:]):
         document = sys.modules["__main__"].__doc__ or ""
         known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
-        print(help_lib.describe(document, known))
+        print(help_lib.describe(document, known, cls))
         return
     guarded(lambda: check_given_once(sys.argv[1:]))
     app.run(lambda argv: guarded(lambda: main(argv)))
