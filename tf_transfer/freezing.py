@@ -91,7 +91,7 @@ HELP = {
 class Settings(
     experiment.TaskSettings,
     defaults=RECIPE,
-    changes={name: {"help": text} for name, text in HELP.items()},
+    help=HELP,
 ):
     """The shared settings with the paper's defaults, and the study's own."""
 
@@ -132,20 +132,17 @@ class Settings(
         "1e-5,2e-5,3e-5,4e-5,5e-5",
         "Rates of the search; the best has the highest plain mean on "
         "validation.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     search_trials: int = setting(
         5,
         "Trials of each rate.",
-        hashed=False,
         at_least=1,
         read_by=Reader.STUDY,
     )
     trials: int = setting(
         5,
         "Trials of each number of blocks.",
-        hashed=False,
         at_least=1,
         read_by=Reader.STUDY,
     )
@@ -154,7 +151,6 @@ class Settings(
         "Numbers of the first blocks to freeze, such as 6-12 or 0,3,6. "
         "Unset: from half of them to all. 0 trains everything, the embeddings "
         "too, and is always part of the study.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     search: str = setting(
@@ -164,13 +160,11 @@ class Settings(
         "known, by the plain mean of all trials, and assumes that more of them "
         "are never worse.",
         choices=("all", "bisect"),
-        hashed=False,
         read_by=Reader.STUDY,
     )
     quality: str = setting(
         "0.9",
         "Shares of the full score to keep, such as 0.9 or 0.9,0.95.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     interval: float = setting(
@@ -178,7 +172,6 @@ class Settings(
         "Share of resampled trials that the interval of the number of blocks "
         "holds; it needs two trials. Unset: "
         f"{operating.LEVEL:g}, where there are two.",
-        hashed=False,
         above=0,
         below=1,
         read_by=Reader.STUDY,
@@ -186,14 +179,12 @@ class Settings(
     jobs: int = setting(
         None,
         "Number of runs at the same time. Unset: one, or one on each GPU.",
-        hashed=False,
         at_least=1,
         read_by=Reader.STUDY,
     )
     retry_failed: bool = setting(
         False,
         "Try runs again that have failed before.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
 
@@ -222,7 +213,7 @@ class Settings(
         return values
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what cannot be studied."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         if self.trial and self.lr is None and not self.is_probe:
             raise UserError("--trial: one run needs its --lr.")
@@ -238,13 +229,13 @@ class Settings(
 
 
 class Freezing(experiment.Experiment):
-    """One trial: so many trained blocks, at one rate, with one seed."""
+    """One trial: a number of trained blocks, at one rate, with one seed."""
 
     name = "freezing"
     Settings = Settings
 
     def trainable(self, blocks: int) -> "Trainable":
-        """What trains, of an encoder of so many blocks."""
+        """The weights that train, without those of `--untrained`."""
         trainable = super().trainable(blocks)
         if not self.settings.trains_everything:
             return trainable
@@ -255,7 +246,7 @@ class Freezing(experiment.Experiment):
         """The directory of the run; see `Experiment.find_run`.
 
         Raises:
-            UserError: the rate is not given, which a study searches.
+            UserError: `--lr` is missing; a study would search it.
         """
         if self.settings.lr is None and not self.settings.is_probe:
             raise UserError("--lr: one run needs it; a study searches it.")
@@ -266,7 +257,7 @@ EXPERIMENT = Freezing
 run = Freezing.run
 
 
-# === What a study is asked for ===
+# === The flags of a study ===
 
 
 def tasks_of(settings: Settings) -> list[str]:
@@ -304,7 +295,7 @@ def numbers_of_frozen_blocks(settings: Settings, blocks: int) -> list[int]:
     """The numbers N of frozen blocks that are studied, 0 apart.
 
     Args:
-        blocks: L, how many the encoder has.
+        blocks: L, the number of the encoder's blocks.
     """
     if blocks < 1:
         raise UserError(
@@ -333,10 +324,10 @@ class Study:
 
     Args:
         settings: resolved.
-        pool: of workers that do the runs: `sweeps.work.Pool`.
+        pool: pool of the workers that do the runs: `sweeps.work.Pool`.
 
     Attributes:
-        runs: what it has trained, the search's runs included.
+        runs: the runs so far, those of the search included.
     """
 
     def __init__(self, settings: Settings, pool: Any) -> None:
@@ -347,7 +338,7 @@ class Study:
             settings.model, settings.cache_folder
         )
         self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
-        self._validates = False  # whether the task has a split that does
+        self._validates = False  # whether the task has a validation split
         if settings.is_own:
             task = settings.own_task
             self._validates = bool(task.validation)
@@ -368,7 +359,7 @@ class Study:
             self.bisect(lr, layers)
 
     def _fit_probe(self) -> None:
-        """Fits and prints the probe, without which the study goes on, too."""
+        """Fits and prints the probe; the study continues if that fails."""
         try:
             [(_, result)] = self._sweep({}, features="frozen")
         except UserError as error:
@@ -381,7 +372,7 @@ class Study:
         )
 
     def find_best_rate(self) -> float:
-        """The rate whose trials are best on validation, training all."""
+        """The rate whose trials are best on validation, training everything."""
         settings = self.settings
         results = self._sweep(
             {
@@ -415,7 +406,7 @@ class Study:
         return scores
 
     def bisect(self, lr: float, layers: Sequence[int]) -> None:
-        """Trains with few numbers of blocks: those that decide each quality."""
+        """Trains with the few numbers of blocks that decide each quality."""
         trials = self.train(lr, [operating.ALL])
 
         def is_enough(quality: float, blocks: int) -> bool:
@@ -430,7 +421,7 @@ class Study:
             operating.bisect(layers, functools.partial(is_enough, quality))
 
     def _sweep(self, axes: dict, **changes: Any) -> list[tuple[dict, dict]]:
-        """Does what is missing of a grid; returns (axes, result) of each."""
+        """Does the missing runs of a grid; returns (axes, result) of all."""
         from tf_transfer.sweeps import execute
         from tf_transfer.sweeps import grid
 
@@ -474,12 +465,12 @@ def flags_of_trials(settings: Settings) -> dict[str, Any]:
 def format_report(
     settings: Settings, runs: Sequence[Any], names: str | tuple[str, ...]
 ) -> str:
-    """What the report says of some runs, as text.
+    """The report's tables on some runs, as text.
 
     Args:
-        settings: of the study.
-        runs: of one or several studies.
-        names: what the names of its tables begin with.
+        settings: settings of the study.
+        runs: runs of one or several studies.
+        names: beginnings of the names of the tables.
     """
     from tf_transfer.reports import options
     from tf_transfer.reports import reading
@@ -488,7 +479,7 @@ def format_report(
     from tf_transfer.reports import tables
 
     records = []
-    # A run of the search is a trial, too, where the task's own files validate.
+    # With a validation file, a run of the search may also be a trial.
     for path in dict.fromkeys(run.directory.path for run in runs):
         try:
             records.append(
@@ -572,7 +563,7 @@ def main() -> None:
 
 
 def _refuse(names: Sequence[str], why: str) -> None:
-    """Raises `UserError` where a flag was given that has no use here."""
+    """Raises `UserError` if a flag was given that has no use here."""
     for name in names:
         if flags.FLAGS[name].present:
             raise UserError(f"--{name}: {why}")

@@ -1,4 +1,4 @@
-"""Score against time: fine-tuning beside the last blocks, on GLUE.
+"""Score against time: fine-tuning and the last blocks, on GLUE.
 
 Zian Wang, "A New Computationally Efficient Method to Tune BERT Networks -
 Transfer Learning": training only the last one to four of BERT-base's twelve
@@ -45,7 +45,7 @@ class Glue(experiment.Experiment):
 
     @functools.cached_property
     def source(self) -> Source:
-        """Where its texts come from; CoLA by accuracy, see section 3.2."""
+        """The source of the texts; CoLA is scored by accuracy (section 3.2)."""
         source = super().source
         if source.task == glue_data.TASKS["cola"]:
             source.task = source.task.scored_by("accuracy")

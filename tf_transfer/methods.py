@@ -1,4 +1,4 @@
-"""Which weights: LoRA, biases, adapters and others beside the last blocks.
+"""Which weights: LoRA, biases, adapters and others, and the last blocks.
 
 Ours, not a paper's: every method of `--method`, in every block and in the last
 ones, live and above a cached prefix, by score, time, memory and weights.
@@ -7,8 +7,9 @@ ones, live and above a cached prefix, by score, time, memory and weights.
 
 One recipe for all: batch 16, a constant rate, bias-corrected Adam, 10 % of the
 training set to validate on, the best of at most 20 epochs, and the end when
-validation has not risen for three. STS-B's scores are in units of a deviation:
-few weights would take epochs to leave the zero of a new output layer. The rate
+validation has not risen for three. STS-B's scores are in units of their
+standard deviation: few weights would take epochs to leave the zero of a new
+output layer. The rate
 is each method's own: a comparison tries equally many for each, and chooses on
 validation (experiments/methods).
 """

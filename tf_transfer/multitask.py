@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     import keras
 
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
     from tf_transfer.training.objectives import Objective
     from tf_transfer.training.objectives import Phase
@@ -97,11 +96,7 @@ HELP = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(
-    settings_lib.Settings,
-    defaults=RECIPE,
-    changes={name: {"help": text} for name, text in HELP.items()},
-):
+class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
     """The shared settings with the paper's defaults, and its choices."""
 
     task = "cs224n"
@@ -226,11 +221,6 @@ class Settings(
         return PHASES[self.train]
 
     @property
-    def runs_cached(self) -> bool:
-        """Whether a phase freezes the encoder, and it is run once."""
-        return self.frozen_prefix == "cached" and "head" in self.phases
-
-    @property
     def combinations(self) -> set[str]:
         """How the tasks are combined, in any phase."""
         if self.train == "head_then_all":
@@ -277,7 +267,7 @@ class Settings(
         return values
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         self.refuse_trainable_layers("--train")
         default = settings_lib.Settings.validation_fraction
@@ -344,7 +334,7 @@ class Mix(Source):
     """Tasks of any kind and source, each with its splits.
 
     Args:
-        settings: name the tasks.
+        settings: settings that name the tasks.
 
     Attributes:
         tasks: The tasks by name.
@@ -374,7 +364,7 @@ class Mix(Source):
         return {name: s.task for name, s in self._sources.items()}
 
     def read_splits(self, task: Task) -> tasks_lib.Texts:
-        """What trains, validates and tests; the last if all tasks test."""
+        """The texts of a task; those of the test if all tasks have one."""
         settings = self._settings
         examples = tasks_lib.read_splits(
             self._sources[task.name],
@@ -385,21 +375,21 @@ class Mix(Source):
         )
         if not examples["validation"]:
             raise UserError(
-                f"--validation_fraction=0: task {task.name} has nothing that "
-                "validates. Give a fraction."
+                f"--validation_fraction=0: task {task.name} has no validation "
+                "texts. Give a fraction."
             )
         if not all(task.development for task in self.tasks.values()):
             examples["test"] = {}
         return examples
 
     def forget(self) -> None:
-        """Lets go of all texts."""
+        """Frees all texts."""
         for source in self._sources.values():
             source.forget()
 
 
 class Multitask(experiment.Experiment):
-    """One encoder, three tasks: Li's comparison; or tasks of one's own."""
+    """One encoder, three tasks: Li's comparison; or your own tasks."""
 
     name = "multitask"
     Settings = Settings
@@ -407,7 +397,7 @@ class Multitask(experiment.Experiment):
 
     @functools.cached_property
     def source(self) -> "cs224n.Files | cs224n.Nearest | Mix":
-        """Where the texts come from."""
+        """The source of the texts."""
         if self.settings.tasks:
             return Mix(self.settings)
         return cs224n.open_source(
@@ -418,14 +408,6 @@ class Multitask(experiment.Experiment):
     def tasks(self) -> dict[str, Task]:
         """The tasks by name."""
         return self.source.tasks
-
-    def trainable(self, blocks: int) -> "Trainable":
-        """What trains last, of an encoder of so many blocks."""
-        from tf_transfer.models import freezing
-
-        return freezing.trainable_in_phase(
-            self.settings.phases[-1], blocks, self.method, self.has_new_pooler
-        )
 
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
@@ -454,13 +436,13 @@ class Multitask(experiment.Experiment):
         )
 
     def texts_per_row(self, task: Task) -> int:
-        """Texts of an example that are run each by itself."""
+        """Number of texts of an example that run as rows of their own."""
         return 1 if self.settings.pairs == "cross" else len(task.texts)
 
     def phases(
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
-        """What is trained, and how many examples each split has."""
+        """The phases, and the number of examples of each split."""
         objectives, sizes = self._make_objectives(network.encoder)
         blocks = len(network.encoder.blocks)
         return [
@@ -510,7 +492,7 @@ class Multitask(experiment.Experiment):
                     encoded,
                     f"{task.name}_",
                     weights[task.name],
-                    # Scores beside classes have nothing to balance.
+                    # Scores trained with classes have nothing to balance.
                     self.settings.class_weights
                     if task.kind in tasks_lib.BALANCED
                     or kinds.isdisjoint(tasks_lib.BALANCED)
@@ -522,15 +504,12 @@ class Multitask(experiment.Experiment):
     def _phase(
         self, name: str, objectives: tuple["Objective", ...], blocks: int
     ) -> "Phase":
-        from tf_transfer.models import freezing
         from tf_transfer.training.objectives import Phase
 
         settings = self.settings
         is_last = name == settings.phases[-1]
         return Phase(
-            trainable=freezing.trainable_in_phase(
-                name, blocks, self.method, self.has_new_pooler
-            ),
+            trainable=self.trainable_in(name, blocks),
             trainable_layers=name,
             lr=settings.head_lr if name == "head" else settings.lr,
             max_epochs=settings.max_epochs if is_last else settings.head_epochs,
@@ -550,7 +529,7 @@ class Multitask(experiment.Experiment):
         """The mean of the tasks' headline scores, correlations as (r + 1) / 2.
 
         Args:
-            scores: those of all tasks, by name with the task before it.
+            scores: scores of all tasks, by names that begin with the task.
         """
         if not self.settings.tasks:
             return cs224n.overall(scores)
@@ -574,7 +553,7 @@ class Multitask(experiment.Experiment):
 
     @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """Task files may be gone, and only training reads what names them."""
+        """No names of task files, which may be gone and only training reads."""
         del config
         return {"tasks": "", "order": Settings.order, "loss_weights": ""}
 

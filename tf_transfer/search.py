@@ -93,63 +93,51 @@ VARIED = {  # flags with several values: the setting of a run
 class Settings(
     train.Settings,
     defaults={"max_epochs": 16, "refit": True, "out": ""},
-    changes={
-        "max_epochs": {"help": "Largest number of epochs of a run."},
-        "refit": {
-            "help": "In the end, where the time allows, train the answer once "
-            "more on training and validation texts together, for as many "
-            "updates.",
-        },
-        "out": {
-            "help": "Root of the run directories. Unset: searches/TASK.",
-            "may_be_empty": True,
-        },
+    help={
+        "max_epochs": "Largest number of epochs of a run.",
+        "refit": "In the end, where the time allows, train the answer once "
+        "more on training and validation texts together, for as many updates.",
+        "out": "Root of the run directories. Unset: searches/TASK.",
     },
+    changes={"out": {"may_be_empty": True}},
 ):
     """Those of `tf_transfer.train`, and what a search is asked for."""
 
     budget: str = setting(
         "",
         "Time from the start to the answer, such as 90s, 30m, 2h or 1h30m.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     approaches: str = setting(
         "",
         "Values of a run's --trainable_layers to try, such as 0,1,2,all. "
         "Unset: 0, 1, 2, 4, ... and all.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     methods: str = setting(
         "",
         "Also vary --method, such as full,lora.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     poolings: str = setting(
         "",
         "Also vary --pooling, such as cls,mean.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     lengths: str = setting(
         "",
         "Also vary --max_length, such as 64,128.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     batch_sizes: str = setting(
         "",
         "Also vary --batch_size, such as 16,32.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     depths: str = setting(
         "",
         "Also vary --keep_blocks, such as 0,3. Unset: all blocks, and with "
         "--objective=seconds_at_prediction half of them, too.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
     objective: str = setting(
@@ -159,21 +147,18 @@ class Settings(
         "`seconds_at_prediction`, the fastest to predict; `parameters`, the "
         "fewest trained parameters.",
         choices=OBJECTIVES,
-        hashed=False,
         read_by=Reader.STUDY,
     )
     max_loss: float = setting(
         None,
         "Points of validation that the answer may lose against the best. "
         "Unset: none for `score`, 1 for the others.",
-        hashed=False,
         at_least=0,
         read_by=Reader.STUDY,
     )
     jobs: int = setting(
         None,
         "Number of runs at the same time. Unset: one, or one on each GPU.",
-        hashed=False,
         at_least=1,
         read_by=Reader.STUDY,
     )
@@ -182,14 +167,12 @@ class Settings(
         "Where the workers are: on this machine, or on the nodes of a Ray "
         "cluster, which all see --out.",
         choices=("local", "ray"),
-        hashed=False,
         read_by=Reader.STUDY,
     )
     ray_address: str = setting(
         RAY_ADDRESS,
         "Of --engine=ray: HOST:PORT of the cluster, or `auto`, the one that "
         "this machine is part of.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
 
@@ -216,7 +199,7 @@ class Settings(
         return values
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         parse_budget(self.budget)
         if self.strategy == "multi_worker":

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     import keras
 
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
     from tf_transfer.training.objectives import Objective
     from tf_transfer.training.objectives import Phase
@@ -81,36 +80,30 @@ RECIPE = {
     "min_delta": 0.0,
     "select": "last",
 }
-LABELS_TEXTS = {"needs": {"labels_words": False}}
-SELECTS = {"selects_by_gap": False}
-CHANGES: dict[str, dict[str, Any]] = {
-    "data": {
-        "help": "ner: `tfds`, or a folder with eng.train, eng.testa, "
-        "eng.testb. text: a folder with Yahoo's train.csv and test.csv, or a "
-        "CSV or TSV. pairs: `tfds` (GLUE's QQP), a folder of the official GLUE "
-        "files, or of the CS224N project's; `sample`; or, for an encoder that "
-        "has seen Quora's pairs before, the folder MRPC of the former.",
-    },
-    "model": {
-        "help": "The encoder, as elsewhere. Unset: bert_base_en for ner, "
-        "bert_base_en_uncased for the others.",
-    },
-    "lr": {
-        "help": f"Learning rate of training everything. Unset: {LR:g}; the "
-        "method's own for others than `full`.",
-    },
-    "max_epochs": {
-        "help": "Epochs of training everything; with stack_only, of the head.",
-    },
-    "select": {
-        "help": "Which epoch of training everything is the result: the best "
-        "on validation, or the last.",
-        "needs": SELECTS,
-    },
-    "patience": {"needs": SELECTS},
-    "min_delta": {"needs": SELECTS},
-    "long_texts": LABELS_TEXTS,
-    "class_weights": LABELS_TEXTS,
+HELP = {
+    "data": "ner: `tfds`, or a folder with eng.train, eng.testa, eng.testb. "
+    "text: a folder with Yahoo's train.csv and test.csv, or a CSV or TSV. "
+    "pairs: `tfds` (GLUE's QQP), a folder of the official GLUE files, or of "
+    "the CS224N project's; `sample`; or, for an encoder that has seen Quora's "
+    "pairs before, the folder MRPC of the former.",
+    "model": "The encoder, as elsewhere. Unset: bert_base_en for ner, "
+    "bert_base_en_uncased for the others.",
+    "lr": f"Learning rate of training everything. Unset: {LR:g}; the method's "
+    "own for others than `full`.",
+    "max_epochs": "Epochs of training everything; with stack_only, of the "
+    "head.",
+    "select": "Which epoch of training everything is the result: the best on "
+    "validation, or the last.",
+}
+# Further conditions for being read.
+FOR_TEXTS = {"needs": {"labels_words": False}}
+FOR_SELECTION = {"needs": {"selects_by_gap": False}}
+CHANGES = {
+    "long_texts": FOR_TEXTS,
+    "class_weights": FOR_TEXTS,
+    "select": FOR_SELECTION,
+    "patience": FOR_SELECTION,
+    "min_delta": FOR_SELECTION,
 }
 
 
@@ -126,7 +119,9 @@ def size(name: str, default: int, help: str, **bounds: Any) -> Any:
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(settings_lib.Settings, defaults=RECIPE, changes=CHANGES):
+class Settings(
+    settings_lib.Settings, defaults=RECIPE, help=HELP, changes=CHANGES
+):
     """The shared settings with the paper's defaults, and its choices."""
 
     task: str = setting(
@@ -178,7 +173,7 @@ class Settings(settings_lib.Settings, defaults=RECIPE, changes=CHANGES):
         "the last block leaves it.",
         group=Group.TRAINED,
         choices=("cls", "cls_state"),
-        needs={"head_name": "dense", **LABELS_TEXTS["needs"]},
+        needs={"head_name": "dense", "labels_words": False},
     )
     pairs: str = setting(
         "cross",
@@ -262,16 +257,6 @@ class Settings(settings_lib.Settings, defaults=RECIPE, changes=CHANGES):
         return ADAPTATIONS[self.adaptation]
 
     @property
-    def freezes(self) -> bool:
-        """Whether a phase freezes the encoder."""
-        return "head" in self.phases
-
-    @property
-    def runs_cached(self) -> bool:
-        """Whether the frozen encoder is run once."""
-        return self.frozen_prefix == "cached" and self.freezes
-
-    @property
     def has_task_file(self) -> bool:
         """Whether the task is described in a file."""
         return task_file.is_task_file(self.task)
@@ -324,7 +309,7 @@ class Settings(settings_lib.Settings, defaults=RECIPE, changes=CHANGES):
         return values
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         if self.head_kind not in TASKS:
             raise UserError(
@@ -362,7 +347,7 @@ class Stacking(experiment.Experiment):
 
     @functools.cached_property
     def source(self) -> Any:
-        """Where the texts come from: entities, texts or pairs."""
+        """The source of entities, texts or pairs."""
         settings = self.settings
         if settings.is_own:
             return own.OwnSource(
@@ -378,7 +363,7 @@ class Stacking(experiment.Experiment):
         return conll.Corpus(self.settings.data)
 
     def _open_texts(self) -> Any:
-        """Yahoo Answers, or a table of one's own."""
+        """Yahoo Answers, or your own table."""
         settings = self.settings
         if not os.path.isfile(settings.data):
             return yahoo.Answers(settings.data, settings.classes)
@@ -423,14 +408,6 @@ class Stacking(experiment.Experiment):
         )
         return source
 
-    def trainable(self, blocks: int) -> "Trainable":
-        """What trains last, of an encoder of so many blocks."""
-        from tf_transfer.models import freezing
-
-        return freezing.trainable_in_phase(
-            self.settings.phases[-1], blocks, self.method, self.has_new_pooler
-        )
-
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
     ) -> "keras.layers.Layer":
@@ -458,7 +435,7 @@ class Stacking(experiment.Experiment):
         )
 
     def texts_per_row(self, task: Task) -> int:
-        """Texts of an example that are run each by itself."""
+        """Number of texts of an example that run as rows of their own."""
         settings = self.settings
         kind = _head_kind(task.kind, len(task.texts))
         if settings.head == "dense":
@@ -466,17 +443,17 @@ class Stacking(experiment.Experiment):
         return heads.load(kind, settings.head).texts_per_example
 
     def read_examples(self, task: Task) -> tasks.Texts:
-        """Texts or sentences; a fixed sample of `train` is validated too.
+        """The texts of a task; a fixed sample of `train` is scored, too.
 
         Raises:
-            UserError: nothing validates.
+            UserError: there are no validation texts.
         """
         settings = self.settings
         examples = super().read_examples(task)
         if not examples["validation"]:
             raise UserError(
-                "--validation_fraction=0: the first phase is left by what "
-                "validation says. Give a part of the training set."
+                "--validation_fraction=0: validation decides when the first "
+                "phase ends. Give a fraction of the training set."
             )
         train, validation = examples["train"][""], examples["validation"][""]
         sample = splits.draw_sample(
@@ -488,7 +465,7 @@ class Stacking(experiment.Experiment):
     def phases(
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
-        """What is trained, and how many examples each split has."""
+        """The phases, and the number of examples of each split."""
         encoded = self.encode_splits(self.task, network.encoder)
         objective = tasks.make_objective(
             self.task, encoded, class_weights=self.settings.class_weights
@@ -502,15 +479,12 @@ class Stacking(experiment.Experiment):
         ], sizes
 
     def _phase(self, name: str, objective: "Objective", blocks: int) -> "Phase":
-        from tf_transfer.models import freezing
         from tf_transfer.training.objectives import Phase
 
         settings, metric = self.settings, self.metric
         is_last = name == settings.phases[-1]
         phase = Phase(
-            trainable=freezing.trainable_in_phase(
-                name, blocks, self.method, self.has_new_pooler
-            ),
+            trainable=self.trainable_in(name, blocks),
             trainable_layers=name,
             lr=settings.head_lr if name == "head" else settings.lr,
             max_epochs=(
@@ -537,14 +511,14 @@ class Stacking(experiment.Experiment):
 
     @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """A task file may be gone: its kind is enough."""
+        """The kind of a task file, as the file may be gone."""
         if not task_file.is_task_file(config["settings"]["task"]):
             return {}
         [task] = config["tasks"].values()
         return {"task": _head_kind(task["kind"], len(task["texts"]))}
 
     def answer_file(self, predictor: Predictor, path: str) -> list[str]:
-        """The lines of a file with its answers: tags of words, or labels."""
+        """The lines of a file with the answers: tags of words, or labels."""
         settings = self.settings
         if os.path.isfile(settings.data):
             return tables.answer_lines(

@@ -1,14 +1,13 @@
-"""What a task comes to in a run: its settings, its splits, tokens and loss.
+"""A task in a run: its settings, splits, loss, phases and head.
 
 An experiment has one task or several, of any kind: classes, several labels, a
-score, or entities. Here is what all of them share.
+score, or entities. This module is for all of them.
 """
 
 import dataclasses
 import os
 from collections.abc import Callable
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
 from typing import NamedTuple
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, "EncodedSplit"]]
 
-BALANCED = ("classes", "labels")  # the kinds whose labels may weigh alike
+BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
 
 
 class Rates(NamedTuple):
@@ -73,7 +72,7 @@ class Rates(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TaskSettings(settings_lib.Settings):
-    """The shared settings, and which task."""
+    """The shared settings, the task, and the choices of a single one."""
 
     task: str = setting(
         "rte",
@@ -217,21 +216,20 @@ class TaskSettings(settings_lib.Settings):
         needs={"has_table": True},
     )
 
-    names_any_task: ClassVar[bool] = False  # `task` is but a name
+    names_any_task: ClassVar[bool] = False  # `task` need not be known
     usual_rates: ClassVar[Rates | None] = None
 
     def __init_subclass__(
         cls,
         rates: Rates | None = None,
-        changes: Mapping[str, Mapping[str, Any]] | None = None,
+        help: Mapping[str, str] = settings_lib.EMPTY,
         **keywords: Any,
     ) -> None:
         """Further takes the learning rates without `--lr`."""
-        changes = dict(changes or {})
         if rates is not None:
             cls.usual_rates = rates
-            changes["lr"] = {"help": rates.help}
-        super().__init_subclass__(changes=changes, **keywords)
+            help = {"lr": rates.help, **help}
+        super().__init_subclass__(help=help, **keywords)
 
     def defaults(self) -> dict[str, Any]:
         """The learning rate, by what is trained."""
@@ -262,7 +260,7 @@ class TaskSettings(settings_lib.Settings):
 
     @property
     def approach(self) -> str:
-        """What trains, and how that changes: `last_4_autofreeze`; `probe`."""
+        """What trains, and its schedule: `last_4_autofreeze`; or `probe`."""
         if self.is_sparse:
             return super().approach
         approach = "probe" if self.is_probe else super().approach
@@ -278,13 +276,15 @@ class TaskSettings(settings_lib.Settings):
         return f"model={self.model_name},split_seed={self.split_seed}"
 
     @property
+    def freezes(self) -> bool:
+        """Whether blocks of the encoder are frozen, for a time at least."""
+        is_scheduled = self.freeze_schedule != "none" and not self.is_sparse
+        return super().freezes or is_scheduled
+
+    @property
     def runs_cached(self) -> bool:
-        """Whether there is a frozen prefix at some time, and it is stored."""
-        is_cached = self.frozen_prefix == "cached" and not self.is_sparse
-        is_scheduled = self.freeze_schedule != "none"
-        return (
-            super().runs_cached or (is_cached and is_scheduled) or self.is_probe
-        )
+        """Whether there is a frozen prefix, and it is run once."""
+        return super().runs_cached or self.is_probe
 
     @property
     def has_task_file(self) -> bool:
@@ -346,10 +346,10 @@ class TaskSettings(settings_lib.Settings):
 
 
 def open_source(settings: TaskSettings) -> Source:
-    """Where the texts of a task come from.
+    """The source of a task's texts.
 
     Raises:
-        UserError: There is no such task, file or column.
+        UserError: there is no such task, file or column.
     """
     if settings.is_own:
         return own.OwnSource(settings.own_task, settings.split_seed)
@@ -365,20 +365,20 @@ def read_splits(
     split_seed: int,
     max_train_examples: int = 0,
 ) -> Texts:
-    """The texts of a task: what trains, validates and tests.
+    """The training, validation and test texts of a task.
 
-    Where the task has no split that validates, a part of the training set
-    does. The first of several test splits has the split name "".
+    A task without a validation split holds out a part of its training set. The
+    first of several test splits has the split name "".
 
     Args:
-        source: where they come from.
-        task: whose they are.
-        validation_fraction: of the training set.
-        split_seed: of that part, and of the subset that trains.
-        max_train_examples: train on so many; 0 for all.
+        source: the source of the texts.
+        task: the task.
+        validation_fraction: fraction of the training set to hold out.
+        split_seed: seed of that part, and of the training subset.
+        max_train_examples: number of training texts; 0 for all.
 
     Raises:
-        UserError: naming the file and the line.
+        UserError: a row is invalid; the message names file and line.
     """
     train = source.read("train")
     if task.validation:
@@ -405,38 +405,19 @@ def read_splits(
     }
 
 
-def _encode_texts(
-    encoder: "Encoder",
-    texts: Sequence[list[str]],
-    max_length: int,
-    name: str,
-) -> "Tokens":
-    from tf_transfer.data import tokens
-
-    return tokens.encode(
-        encoder.tokenize, encoder.special, texts, max_length, name
-    )
-
-
 def encode(
     examples: Any,
     task: Task,
     encoder: "Encoder",
     max_length: int,
-    texts_per_row: int = 1,
-    name: str = "",
-    encode_texts: "Callable[..., Tokens]" = _encode_texts,
+    texts_per_row: int,
+    name: str,
+    encode_texts: "Callable[..., Tokens]",
 ) -> "EncodedSplit":
-    """Tokenizes examples, labelled or not.
+    """Tokenises examples, labelled or not; see `Experiment.encode`.
 
     Args:
-        examples: `Examples`, or `Sentences` of a task that labels words.
-        task: whose they are.
-        encoder: has the tokenizer.
-        max_length: longest row in tokens.
-        texts_per_row: texts of an example that are run each by itself.
-        name: what the progress bar says.
-        encode_texts: takes encoder, texts, longest row and name.
+        encode_texts: function of encoder, texts, longest row and name.
     """
     from tf_transfer.data import batches
     from tf_transfer.data import tagging
@@ -468,16 +449,16 @@ def make_objective(
     weight: float = 1.0,
     class_weights: str = "none",
 ) -> "Objective":
-    """The objective of a task, with the loss that its labels ask for.
+    """The objective of a task, with the loss for its kind of labels.
 
     Args:
-        task: names the head, the labels and the metrics.
+        task: the task, with the names of its head, labels and metrics.
         encoded: see `Experiment.encode_splits`.
         metric_prefix, weight: see `objectives.Objective`.
         class_weights: `none` or `balanced`.
 
     Raises:
-        UserError: the task has no classes that could be balanced.
+        UserError: the task has no classes to balance.
     """
     from tf_transfer.data import metrics
     from tf_transfer.data import tagging
@@ -521,14 +502,14 @@ def make_phases(
     trainable: "Trainable",
     metric: str,
 ) -> "list[Phase]":
-    """One phase with one objective, and before it those of a schedule.
+    """One phase with one objective, after those of `--freeze_schedule`.
 
     Args:
         settings: `TaskSettings`, resolved.
-        task: what is learned.
+        task: the task to learn.
         encoded: see `Experiment.encode_splits`.
-        trainable: what trains at last.
-        metric: that selects and stops.
+        trainable: the weights that train in the last phase.
+        metric: the metric that selects and stops.
     """
     from tf_transfer.training import objectives
     from tf_transfer.training import progressive
@@ -576,12 +557,13 @@ def make_head(
 
     Args:
         settings: `TaskSettings`, resolved.
-        task: what it answers.
-        encoder: what it reads.
-        texts_per_row: texts of an example that are run each by itself.
+        task: the task that it answers.
+        encoder: the encoder that it reads.
+        texts_per_row: number of texts of an example that run as rows of their
+            own.
 
     Raises:
-        UserError: a deeper head is asked for, and words are labelled.
+        UserError: `--head=mlp` is given for a task that labels words.
     """
     from tf_transfer.models import heads
     from tf_transfer.models.heads import pooled
@@ -616,9 +598,9 @@ def make_probe_head(
     """The head that holds the weights of a fitted probe.
 
     Args:
-        chosen: what it reads; see `probe.Probe.chosen`.
-        task: what it answers.
-        encoder: what it reads.
+        chosen: the states that it reads; see `probe.Probe.chosen`.
+        task: the task that it answers.
+        encoder: the encoder that it reads.
     """
     from tf_transfer.models.heads import dense
     from tf_transfer.models.heads import pooled
@@ -641,7 +623,7 @@ def make_probe_head(
 
 
 def report_cut(split: "EncodedSplit", max_length: int) -> float:
-    """Prints what of the training texts is cut; returns the share of texts."""
+    """Prints how much of the training texts is cut; returns their share."""
     lost = split.tokens.lost
     if lost is None or not lost.any():
         return 0.0
@@ -656,18 +638,18 @@ def report_cut(split: "EncodedSplit", max_length: int) -> float:
 
 
 def report_shared(name: str, examples: Texts) -> None:
-    """Prints how many texts are on two sides of a split."""
+    """Prints how many texts are in two splits."""
     for kind, count in card.count_shared(examples).items():
         print(
             f"{name}: {count:,} of the {len(examples[kind]['']):,} texts of "
-            f"{kind} are in the training set, too. `group` as duplicates "
-            "keeps texts on one side.",
+            f"{kind} are also in the training set. `group` as duplicates "
+            "keeps equal texts in one split.",
             flush=True,
         )
 
 
 def count_examples(encoded: Splits) -> dict[str, int]:
-    """Examples of each split, as `config.json` names it."""
+    """Number of examples of each split, by its name in `config.json`."""
     return {
         "_".join(filter(None, (kind, name))): len(split)
         for kind, named in encoded.items()

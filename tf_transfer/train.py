@@ -1,13 +1,13 @@
-"""Your own task: one run with today's recipe, and what it comes to.
+"""Your own task: one run with today's recipe, and its result.
 
     python -m tf_transfer.train --task=mine.toml --model=minilm
     python -m tf_transfer.train --data=mine.csv --text_column=text \\
         --label_column=label --model=minilm --trainable_layers=2
     python -m tf_transfer.train --task=mine.toml --features=tfidf
 
-A task file says what the texts and labels are (docs/own_task.md); one table
-needs none. It ends with the score beside the majority baseline and TF-IDF,
-what to try next, and how to predict.
+A task file describes the texts and labels (docs/own_task.md); one table needs
+none. The run ends with the score next to the majority baseline and TF-IDF, the
+commands to try next, and how to predict.
 
 Defaults are what the field uses now, not a paper's of the other commands:
 batch 32 and, for everything, 5e-5, of the ranges of Devlin et al. 2019
@@ -15,14 +15,14 @@ batch 32 and, for everything, 5e-5, of the ranges of Devlin et al. 2019
 (ours: the less trains, the higher; the papers' pages show the curves); Adam
 with bias correction and a linear schedule that warms up over a tenth of the
 steps (Mosbach et al. 2021, Zhang et al. 2021: without the correction small data
-sets fail); decay 0.01, clipping at 1.0
-(Devlin et al.); four epochs, and of few texts as many as 200 updates take
-(Mosbach et al., Zhang et al.: small sets need more updates; docs/own_task.md
-has what that brings), of which the best on validation is the result (Dodge et
-al. 2020); up to 256 tokens, padded to the longest of a batch only; frozen
-blocks are run once and stored (docs/feature_cache.md); scores are learned in
-units of their deviation. A tenth of the training set validates, drawn by
---split_seed, where the task has nothing else.
+sets fail); decay 0.01, clipping at 1.0 (Devlin et al.); four epochs, or for few
+texts the number that takes 200 updates (Mosbach et al., Zhang et al.: small
+sets need more updates; docs/own_task.md has the gain), of which the best on
+validation is the result (Dodge et al. 2020); up to 256 tokens, padded to the
+longest of a batch only; the output of frozen blocks is computed once and stored
+(docs/feature_cache.md); scores are learned in units of their standard
+deviation. A task without validation texts holds out a tenth of its training
+set, drawn by --split_seed.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
 frozen encoder (docs/probe.md). --features=tfidf is the TF-IDF baseline: TF-IDF
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from tf_transfer.warm import WarmState
 
 EPOCHS = 4
-LEAST_UPDATES = 200  # that fewer texts make more epochs for
-MOST_FOR_BASELINE = 50_000  # training texts; of more it takes minutes
+LEAST_UPDATES = 200  # few texts train for more epochs to reach it
+MOST_FOR_BASELINE = 50_000  # training texts; more would take minutes
 RATES = tasks.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
 RECIPE = {
     "task": "",
@@ -77,38 +77,33 @@ RECIPE = {
     "min_delta": 0.0,
     "frozen_prefix": "cached",
 }
-CHANGES: dict[str, dict[str, Any]] = {
-    "max_length": {
-        "help": "Longest text (or pair) in tokens; batches are padded to their "
-        "own longest text.",
-    },
-    "task": {
-        "help": "A task file of your own, such as mine.toml, or the name of a "
-        "built-in task; of --data=FILE, what folders and tables call the task.",
-    },
-    "data": {
-        "help": "A table of your own: CSV, TSV, JSON lines or Parquet. Of a "
-        "built-in task: `tfds`, a folder in the layout of the official "
-        "download, or `sample`, a few hand-written examples.",
-    },
-    "features": {
-        "help": "`bert`, an encoder that trains, with a head; `frozen`, the "
-        "probe: a regression on states of the frozen encoder (docs/probe.md); "
-        "or `tfidf`, a linear model of words, without an encoder.",
-        "choices": ("bert", "frozen", "tfidf"),
-    },
-    "max_epochs": {
-        "help": "Epochs, of which the best on validation is the result. Unset: "
-        f"{EPOCHS}, or for few texts the number that takes {LEAST_UPDATES} "
-        "updates.",
-    },
+HELP = {
+    "task": "A task file of your own, such as mine.toml, or the name of a "
+    "built-in task; of --data=FILE, what folders and tables call the task.",
+    "data": "A table of your own: CSV, TSV, JSON lines or Parquet. Of a "
+    "built-in task: `tfds`, a folder in the layout of the official download, "
+    "or `sample`, a few hand-written examples.",
+    "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
+    "probe: a regression on states of the frozen encoder (docs/probe.md); or "
+    "`tfidf`, a linear model of words, without an encoder.",
+    "max_length": "Longest text (or pair) in tokens; batches are padded to "
+    "their own longest text.",
+    "max_epochs": "Epochs, of which the best on validation is the result. "
+    f"Unset: {EPOCHS}, or for few texts the number that takes {LEAST_UPDATES} "
+    "updates.",
 }
-# How many texts train, by what decides it.
+
+# Number of training texts, by the identity and the settings of their split.
 _TEXTS: dict[tuple[str, float, int, int], int] = {}
 
 
 def usual_epochs(texts: int, batch_size: int) -> int:
-    """Epochs of so many training texts, where nobody says how many."""
+    """Number of epochs without `--max_epochs`.
+
+    Args:
+        texts: number of training texts.
+        batch_size: examples per step.
+    """
     updates = batches.count_steps(texts, batch_size)
     return max(EPOCHS, -(-LEAST_UPDATES // updates))
 
@@ -117,7 +112,8 @@ def usual_epochs(texts: int, batch_size: int) -> int:
 class Settings(
     tasks.TaskSettings,
     defaults=RECIPE,
-    changes=CHANGES,
+    help=HELP,
+    changes={"features": {"choices": ("bert", "frozen", "tfidf")}},
     rates=RATES,
 ):
     """The shared settings with today's defaults."""
@@ -173,18 +169,18 @@ class Settings(
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read.
 
-        A refit stops at no score, but has the names of its settings in its key.
+        A refit has no validation scores to stop by, yet its key names these.
         """
         stopping = ["patience", "min_delta"] if self.refit else []
         return super().unread() + stopping
 
     def defaults(self) -> dict[str, Any]:
-        """The learning rate, by what is trained; and what is selected."""
+        """The learning rate, by what is trained; a refit's selection."""
         selected = {"select": "last"} if self.refit else {}
         return {**super().defaults(), **selected}
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         if not self.task and not self.is_own:
             raise UserError(
                 "--task: give a task file such as mine.toml; or --data=FILE "
@@ -201,14 +197,14 @@ class Settings(
 
 
 class Train(experiment.Experiment):
-    """One run on a task of one's own: an encoder, or a baseline."""
+    """One run on your own task: an encoder, or a baseline."""
 
     name = "train"
     Settings = Settings
     scales_scores = True
 
     def read_examples(self, task: Task) -> tasks.Texts:
-        """The texts of a task; with --refit all that have labels train."""
+        """The texts of a task; --refit trains on validation texts, too."""
         texts = super().read_examples(task)
         if not self.settings.refit:
             return texts
@@ -222,7 +218,7 @@ class Train(experiment.Experiment):
     def find_run(self, replicas: int = 1) -> RunDirectory:
         """The directory of the run; see `Experiment.find_run`.
 
-        How many epochs it has may follow from how many texts it has.
+        The number of epochs may depend on the number of texts.
         """
         settings = self.settings
         is_baseline = settings.is_sparse or settings.is_probe
@@ -242,22 +238,17 @@ class Train(experiment.Experiment):
 
     @property
     def identities(self) -> dict[str, str]:
-        """What else belongs to the key of a run; TF-IDF has no encoder."""
+        """The identities for the key of a run; TF-IDF has no encoder."""
         if self.settings.is_sparse:
             return {"data_identity": self.data_identity}
         return super().identities
-
-    @property
-    def scores_test(self) -> bool:
-        """What `--score_test` says."""
-        return self.settings.score_test
 
     def train(
         self,
         callbacks: Sequence["Callback"] = (),
         warm: "WarmState | None" = None,
     ) -> Result:
-        """Trains the encoder or fits a baseline; prints what it comes to."""
+        """Trains the encoder or fits a baseline; prints the result."""
         result = self._fit(callbacks, warm)
         self._print_answer(result)
         return result
@@ -273,7 +264,7 @@ class Train(experiment.Experiment):
         return super().train(callbacks, warm)
 
     def cache_options(self) -> "CacheOptions | None":
-        """Where the output of the frozen blocks is stored, and of which."""
+        """The feature cache's options, with the cuts of `--also_cache`."""
         options = super().cache_options()
         settings = self.settings
         if options is None or not settings.also_cache:
@@ -291,7 +282,7 @@ class Train(experiment.Experiment):
         return dataclasses.replace(options, also=also)
 
     def own_callbacks(self) -> "list[Callback]":
-        """What ends a run in time, where it has to."""
+        """The end of a run with `--max_seconds`."""
         from tf_transfer.training.callbacks import TimeLimit
 
         limit = self.settings.max_seconds
@@ -350,10 +341,9 @@ class Train(experiment.Experiment):
     def _take_profile(
         self, run: "answer.Scored", probe: "answer.Scored"
     ) -> "answer.Scored":
-        """Copies the probe's depth profile; returns what is to predict.
+        """Copies the probe's depth profile; returns the run to predict with.
 
-        That is the probe where it is better on validation: the test decides
-        nothing.
+        The better one on validation, as the test must not decide.
         """
         profile = RunDirectory(probe.path, None).profile()
         own = RunDirectory(run.path, None)
@@ -365,7 +355,7 @@ class Train(experiment.Experiment):
         return run
 
     def _baselines(self, kind: str) -> "dict[str, answer.Scored]":
-        """What to set beside the run, on the same split."""
+        """The baselines to compare the run with, on the same split."""
         from tf_transfer.reports import answer
 
         settings = self.settings

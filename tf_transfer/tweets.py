@@ -78,63 +78,38 @@ RECIPE = {
     "validation_fraction": 0.0,
     "select": "last",
 }
-# A table is read by more than its identity, and always described by flags.
+HELP = {
+    "task": "What folders and tables call the task; or a task file of your "
+    "own.",
+    "data": "The CSV or TSV file with a text and a label per row; its first "
+    "line names the columns.",
+    "text_column": "The column of the texts.",
+    "label_column": "The column of the labels.",
+    "encoding": "Encoding of the file.",
+    "duplicates": "`group` keeps texts that are the same, apart from case and "
+    "space, in one split; in the paper they may be in both.",
+    "test_fraction": "Fraction that is tested, stratified, drawn by "
+    "--split_seed.",
+    "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
+    "probe: a regression on states of the frozen encoder (docs/probe.md); or "
+    "sparse ones for a logistic regression in --folds.",
+    "model": "The encoder: a keras-nlp preset name, a folder, `minilm` or "
+    "`tiny`; see README.md.",
+    "loss_head": "The output for two classes: the softmax of two units, as in "
+    "the author's code, or the sigmoid of one.",
+    "lr": f"Learning rate. Unset: {LR:g}; the method's own for others than "
+    "`full`.",
+}
+# The table is always read by these flags, and its identity is not all of it.
+COLUMN = {"may_be_empty": False, "hashed": True, "needs": {}}
 CHANGES: dict[str, dict[str, Any]] = {
-    "task": {
-        "help": "What folders and tables call the task; or a task file of your "
-        "own.",
-    },
-    "data": {
-        "help": "The CSV or TSV file with a text and a label per row; its "
-        "first line names the columns.",
-    },
-    "text_column": {
-        "help": "The column of the texts.",
-        "may_be_empty": False,
-        "hashed": True,
-        "needs": {},
-    },
-    "label_column": {
-        "help": "The column of the labels.",
-        "may_be_empty": False,
-        "hashed": True,
-        "needs": {},
-    },
-    "encoding": {
-        "help": "Encoding of the file.",
-        "is_encoding": True,
-        "needs": {},
-    },
-    "duplicates": {
-        "help": "`group` keeps texts that are the same, apart from case and "
-        "space, in one split; in the paper they may be in both.",
-        "hashed": True,
-        "needs": {},
-    },
-    "test_fraction": {
-        "help": "Fraction that is tested, stratified, drawn by --split_seed.",
-        "hashed": True,
-        "needs": {"draws_test": True},
-    },
+    "text_column": COLUMN,
+    "label_column": COLUMN,
+    "encoding": {"is_encoding": True, "needs": {}},
+    "duplicates": {"hashed": True, "needs": {}},
+    "test_fraction": {"hashed": True, "needs": {"draws_test": True}},
     "validation_fraction": {"read_by": Reader.ENCODER},
-    "features": {
-        "help": "`bert`, an encoder that trains, with a head; `frozen`, the "
-        "probe: a regression on states of the frozen encoder (docs/probe.md); "
-        "or sparse ones for a logistic regression in --folds.",
-        "choices": ("bert", "frozen", *sparse.FEATURES),
-    },
-    "model": {
-        "help": "The encoder: a keras-nlp preset name, a folder, `minilm` or "
-        "`tiny`; see README.md.",
-    },
-    "loss_head": {
-        "help": "The output for two classes: the softmax of two units, as in "
-        "the author's code, or the sigmoid of one.",
-    },
-    "lr": {
-        "help": f"Learning rate. Unset: {LR:g}; the method's own for others "
-        "than `full`.",
-    },
+    "features": {"choices": ("bert", "frozen", *sparse.FEATURES)},
 }
 
 
@@ -142,6 +117,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 class Settings(
     experiment.TaskSettings,
     defaults=RECIPE,
+    help=HELP,
     changes=CHANGES,
     rates=tasks.Rates(LR, LR, LR),
 ):
@@ -241,7 +217,6 @@ class Settings(
     trials: int = setting(
         1,
         "Runs of seeds --seed, --seed + 1, and so on.",
-        hashed=False,
         at_least=1,
         at_most=10_000,
         read_by=Reader.STUDY,
@@ -249,14 +224,12 @@ class Settings(
     jobs: int = setting(
         None,
         "Number of runs at the same time. Unset: one, or one on each GPU.",
-        hashed=False,
         at_least=1,
         read_by=Reader.STUDY,
     )
     retry_failed: bool = setting(
         False,
         "Try runs again that have failed before.",
-        hashed=False,
         read_by=Reader.STUDY,
     )
 
@@ -314,7 +287,7 @@ class Settings(
         return not self.is_sparse and loading.is_roberta(self.model)
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         for name in ("clean", "keyword_column") if self.is_own else ():
             if getattr(self, name) != getattr(Settings, name):
@@ -390,21 +363,21 @@ class Tweets(experiment.Experiment):
 
     @property
     def identities(self) -> dict[str, str]:
-        """What else belongs to the key of a run; a baseline has no model."""
+        """The identities for the key of a run; a baseline has no model."""
         if self.settings.is_sparse:
             return {"data_identity": self.source.identity}
         return super().identities
 
     def load_encoder(self) -> "Encoder":
-        """The encoder, with what `--load_blocks` says of its weights.
+        """The encoder, whose weights outside of `--load_blocks` are random.
 
         Raises:
-            UserError: it has no such blocks, or too few positions.
+            UserError: the encoder has no such blocks, or too few positions.
         """
         settings = self.settings
         if settings.load_blocks == "all":
             return super().load_encoder()
-        # One of its own: what a process shares is as it was loaded.
+        # An encoder of its own: the one that a process shares stays pretrained.
         shared, self._warm = self._warm, WarmState()
         encoder = super().load_encoder()
         self._warm = shared
@@ -421,7 +394,7 @@ class Tweets(experiment.Experiment):
         return encoder
 
     def trainable(self, blocks: int) -> "Trainable":
-        """What trains of an encoder of so many blocks."""
+        """The weights that train; `--pooler` decides on the pooler."""
         return dataclasses.replace(
             super().trainable(blocks), pooler=self.settings.pooler == "trained"
         )
@@ -455,7 +428,7 @@ class Tweets(experiment.Experiment):
         return Result(self, directory.path, record)
 
     def _table_and_folds(self) -> tuple[tables.Table, list[heldout.Split]]:
-        """What a baseline reads: all rows, and which train and test."""
+        """All rows for a baseline, and the rows that train and test."""
         settings, source = self.settings, self.source
         if not settings.is_own:
             return source.table, source.folds()
@@ -509,12 +482,12 @@ class Tweets(experiment.Experiment):
     # === Predicting ===
 
     def prepare_text(self, text: str) -> str:
-        """A text as those were that it was trained on."""
+        """A text, prepared as the training texts were."""
         is_cleaned = self.settings.clean == "basic" and not self.settings.is_own
         return tables.clean_text(text) if is_cleaned else text
 
     def read_columns(self, table: "Rows", task: Task) -> list[list[str]]:
-        """The texts of a table, prepared, each behind its keyword."""
+        """The prepared texts of a table, with their keywords."""
         settings = self.settings
         if settings.is_own or not settings.keyword_column:
             return super().read_columns(table, task)

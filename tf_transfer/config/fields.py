@@ -82,7 +82,7 @@ def setting(
         may_be_empty: whether a text may be.
         is_encoding: whether it names an encoding of text.
         hashed: whether the value can change a number, and so belongs to the
-            key of a run that reads it.
+            key of a run that reads it. A study's own never does.
         unnamed: the value at which keys leave the setting out.
         read_by: the simplest reader.
         needs: further conditions for being read: for the name of a setting or
@@ -101,7 +101,7 @@ def setting(
             "below": below,
             "may_be_empty": may_be_empty,
             "is_encoding": is_encoding,
-            "hashed": hashed,
+            "hashed": hashed and read_by < Reader.STUDY,
             "unnamed": unnamed,
             "read_by": read_by,
             "needs": needs or {},

@@ -11,6 +11,7 @@ dataclass that it needs.
 import dataclasses
 import os
 import re
+import types
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -28,13 +29,16 @@ from tf_transfer.utils.formatting import cut
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
 
 
+EMPTY: Mapping[str, Any] = types.MappingProxyType({})
+
+
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What every training module shares.
 
-    A subclass changes fields by two keywords of its `class` statement:
-    `defaults`, values by the names of fields; and `changes`, what else differs,
-    by name the arguments of `setting`.
+    A subclass changes inherited fields by keywords of its `class` statement,
+    dictionaries by the names of fields: `defaults`, `help`, and `changes` for
+    other arguments of `fields.setting`.
     """
 
     # === What is trained on what ===
@@ -409,22 +413,24 @@ class Settings:
     pooler_dropout = 0.0
     idle_heads = "still"  # see `optimizer.BertAdam`
     drop_last = False
+    score_test = True
 
     def __init_subclass__(
         cls,
-        defaults: Mapping[str, Any] | None = None,
-        changes: Mapping[str, Mapping[str, Any]] | None = None,
+        defaults: Mapping[str, Any] = EMPTY,
+        help: Mapping[str, str] = EMPTY,
+        changes: Mapping[str, Mapping[str, Any]] = EMPTY,
     ) -> None:
         """Declares the fields again whose defaults or metadata differ."""
-        defaults, changes = defaults or {}, changes or {}
         inherited = {field.name: field for field in dataclasses.fields(cls)}
-        for name in [*defaults, *changes]:
+        for name in {**defaults, **help, **changes}:
             field = inherited[name]
-            cls.__annotations__[name] = field.type
+            about = {**field.metadata, **changes.get(name, {})}
+            about["help"] = help.get(name, about["help"])
             changed = dataclasses.field(
-                default=defaults.get(name, field.default),
-                metadata={**field.metadata, **changes.get(name, {})},
+                default=defaults.get(name, field.default), metadata=about
             )
+            cls.__annotations__[name] = field.type
             setattr(cls, name, changed)
 
     def __post_init__(self) -> None:
@@ -528,11 +534,22 @@ class Settings:
         return re.sub(r"[^\w.-]", "_", os.path.basename(self.model.rstrip("/")))
 
     @property
+    def phases(self) -> tuple[str, ...]:
+        """What trains in each phase, `head` or `all`, if a flag names them."""
+        return ()
+
+    @property
+    def freezes(self) -> bool:
+        """Whether blocks of the encoder are frozen, in a phase at least."""
+        if self.phases:
+            return "head" in self.phases
+        some = self.trainable_layers != "all" or bool(self.blocks)
+        return some and not self.is_sparse
+
+    @property
     def runs_cached(self) -> bool:
         """Whether there is a frozen prefix, and it is run once."""
-        freezes = bool(self.blocks) or self.trainable_layers != "all"
-        freezes = freezes and not self.is_sparse
-        return self.frozen_prefix == "cached" and freezes
+        return self.frozen_prefix == "cached" and self.freezes
 
     @property
     def names_epochs(self) -> bool:
