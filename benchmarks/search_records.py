@@ -58,7 +58,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
     space = {
         dict(approach.flags)["trainable_layers"]: approach
         for approach in space_lib.make_space(
-            names, blocks, lambda layers, _: train.usual_rate(layers), {}
+            names, blocks, lambda layers, _: train.RATES.of(layers), {}
         )
     }
     for run in runs:

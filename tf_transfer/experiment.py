@@ -1,12 +1,11 @@
-"""What an experiment is.
+"""Experiments: one paper each, or a user's own.
 
-An experiment is one paper, or a user's own: its settings, its tasks and where
-their texts come from, its model and heads, its phases, what its result says,
-and how it predicts. Training, `--describe`, naming a run without loading it,
-sweeping, predicting and exporting ask it and nothing else.
+An experiment has settings, tasks and the source of their texts, a model with
+its heads, phases, and a way to predict. Training, `--describe`, naming a run
+without loading it, sweeping, predicting and exporting ask it alone.
 
 `Experiment` itself trains a head on one text or pair of texts of GLUE, in one
-phase with one objective; a paper overrides what it does otherwise. See
+phase with one objective. A paper overrides the methods that differ. See
 docs/python.md for one of your own.
 """
 
@@ -57,11 +56,11 @@ if TYPE_CHECKING:
 
 
 class Experiment:
-    """One run of an experiment: its resolved settings, and all they decide.
+    """One run of an experiment: its resolved settings, data, model and phases.
 
     Args:
         settings: of the class `Settings`; they are resolved here.
-        source: where the texts of the task come from, in place of what the
+        source: the source of the task's texts, in place of the one that the
             settings name.
         head: function (task, encoder) to a Keras layer with the interface of
             `models.heads.pooled.PooledHead`, in place of the experiment's own.
@@ -69,11 +68,11 @@ class Experiment:
     Attributes:
         name: the folder of its runs below `--out`, and its name in grids.
         settings: resolved.
-        cut_share: of the training texts, those that were cut.
-        chosen: of a fitted probe, what it reads; see `probe.Probe.chosen`.
+        cut_share: fraction of the training texts that were cut.
+        chosen: what a fitted probe reads; see `probe.Probe.chosen`. Else None.
 
     Raises:
-        UserError: naming the flag, for settings that cannot be.
+        UserError: the settings are invalid; the message names the flag.
     """
 
     name: ClassVar[str]
@@ -87,7 +86,7 @@ class Experiment:
         head: Callable[[Task, "Encoder"], "keras.layers.Layer"] | None = None,
     ) -> None:
         self.settings = settings.resolve()
-        _ = self.method  # what cannot be is said at once
+        _ = self.method  # an invalid method is reported at once
         self._head = head
         self._own_source = source
         self.cut_share = 0.0
@@ -96,11 +95,11 @@ class Experiment:
         if source is not None:
             self.source = source
 
-    # === What it is about: nothing is loaded ===
+    # === Tasks and names: nothing is loaded ===
 
     @functools.cached_property
     def source(self) -> Any:
-        """Where its texts come from."""
+        """The source of its texts."""
         return tasks_lib.open_source(self.settings)
 
     @functools.cached_property
@@ -129,14 +128,14 @@ class Experiment:
 
     @property
     def folders(self) -> list[str]:
-        """Names between the experiment's folder and the run's."""
+        """Folders between the experiment's folder and the run's."""
         if self._own_source is not None:
             return [self._own_source.task.name, self.settings.approach]
         return [self.settings.task_name, self.settings.approach]
 
     @property
     def identities(self) -> dict[str, str]:
-        """What else belongs to the key of a run: of model, data and head."""
+        """The identities of model, data and head, for the key of a run."""
         identities = {
             "model_identity": loading.identify(
                 self.settings.model, self.settings.cache_folder
@@ -149,7 +148,7 @@ class Experiment:
 
     @property
     def data_identity(self) -> str:
-        """What names the data, and the unit of its scores."""
+        """The identity of the data, and the unit of its scores."""
         identity = self.source.identity
         if not self.scales_scores:
             return identity
@@ -158,7 +157,7 @@ class Experiment:
 
     @property
     def head_identity(self) -> str | None:
-        """What names the function that builds a head of the user's own."""
+        """The name of the function that builds a head of the user's own."""
         if self._head is None:
             return None
         name = getattr(self._head, "__qualname__", type(self._head))
@@ -166,24 +165,24 @@ class Experiment:
 
     @property
     def command_module(self) -> str:
-        """What follows `python -m` in the command of a run."""
+        """The module in the command `python -m ...` of a run."""
         return EXPERIMENTS.get(self.name, type(self).__module__)
 
     def find_run(self, replicas: int = 1) -> records.RunDirectory:
         """The directory of the run, known before anything is loaded.
 
         Args:
-            replicas: over how many the batch is spread.
+            replicas: number of replicas that share a batch.
         """
         return records.locate(
             self.settings, self.name, self.folders, self.identities, replicas
         )
 
     def find_finished(self) -> Result | None:
-        """The run if it has nothing left to do, which is printed; else None.
+        """The finished run, which is printed; None if steps are left.
 
-        Where the number of replicas takes TensorFlow to know, it is None too;
-        `train` looks again.
+        Also None where the number of replicas takes TensorFlow to know: `train`
+        looks again.
         """
         if self.settings.strategy not in ("default", "one_device"):
             return None
@@ -206,7 +205,7 @@ class Experiment:
             print(
                 f"Already done: {directory.path}\n"
                 f"{records.summarize(record)}\n{more}"
-                "Use --rerun to run it anew beside it."
+                "Use --rerun to run it again, in a directory next to it."
             )
         return Result(self, directory.path, record)
 
@@ -214,18 +213,13 @@ class Experiment:
 
     @property
     def method(self) -> "Method":
-        """What trains inside of the trainable blocks."""
+        """The method inside of the trainable blocks."""
         return methods.from_settings(self.settings)
 
     @property
     def has_new_pooler(self) -> bool:
-        """Whether the pretrained model has no pooler, and it is a new one."""
+        """Whether the pooler is new, as the pretrained model has none."""
         return loading.is_roberta(self.settings.model)
-
-    @property
-    def scores_test(self) -> bool:
-        """Whether the test texts are scored."""
-        return True
 
     def build_network(
         self, devices: "Devices", encoder: "Encoder | None" = None
@@ -233,8 +227,8 @@ class Experiment:
         """Encoder (loaded, unless given) and a head for each task.
 
         Args:
-            devices: the variables are made under their strategy.
-            encoder: to put the heads on.
+            devices: variables are created under their strategy.
+            encoder: the encoder of the heads; None to load it.
         """
         from tf_transfer.models.methods import added
 
@@ -273,7 +267,7 @@ class Experiment:
             settings.dropout,
             settings.precision,
             settings.seed,
-            # A fitted probe needs no block above its own.
+            # A fitted probe needs no block above the one that it reads.
             self.chosen["block"]
             if self.chosen
             else settings.keep_blocks or None,
@@ -291,9 +285,9 @@ class Experiment:
         """The head of a task: pooling, dropout, one dense layer or two.
 
         Args:
-            task: what it answers.
-            number: of the task among those of the experiment.
-            encoder: what it reads.
+            task: the task that it answers.
+            number: index of the task among those of the experiment.
+            encoder: the encoder that it reads.
         """
         del number
         if self.chosen:
@@ -303,10 +297,10 @@ class Experiment:
         )
 
     def texts_per_row(self, task: Task) -> int:
-        """Texts of an example that are run each by itself.
+        """Number of texts of an example that run as rows of their own.
 
         Raises:
-            UserError: pairs are asked for, and the task has none.
+            UserError: `--pairs` is given, and the task has no pairs.
         """
         if self.chosen:
             return 2 if self.chosen["pair_features"] else 1
@@ -320,15 +314,29 @@ class Experiment:
         return len(task.texts)
 
     def trainable(self, blocks: int) -> "Trainable":
-        """What trains last, of an encoder of so many blocks."""
+        """The weights that train, in the last of several phases.
+
+        Args:
+            blocks: number of the encoder's blocks.
+        """
         from tf_transfer.models import freezing
 
+        if self.settings.phases:
+            return self.trainable_in(self.settings.phases[-1], blocks)
         return freezing.parse(
             self.settings.trainable_layers,
             self.settings.blocks,
             blocks,
             self.method,
             self.has_new_pooler,
+        )
+
+    def trainable_in(self, phase: str, blocks: int) -> "Trainable":
+        """The weights that train in a phase of `Settings.phases`."""
+        from tf_transfer.models import freezing
+
+        return freezing.trainable_in_phase(
+            phase, blocks, self.method, self.has_new_pooler
         )
 
     # === Data and phases ===
@@ -345,7 +353,7 @@ class Experiment:
 
     @functools.cached_property
     def examples(self) -> dict[str, Texts]:
-        """The texts of each task, by its name; `build` lets them go."""
+        """The texts of each task, by its name, until `forget`."""
         examples = {
             name: self.read_examples(task) for name, task in self.tasks.items()
         }
@@ -355,13 +363,13 @@ class Experiment:
         return examples
 
     def read_examples(self, task: Task) -> Texts:
-        """The texts of a task: what trains, validates and tests.
+        """The training, validation and test texts of a task.
 
         The official development set is the test; MNLI's mismatched one has
         the split name `mismatched`.
 
         Raises:
-            UserError: naming the file and the line.
+            UserError: a row is invalid; the message names file and line.
         """
         settings = self.settings
         return tasks_lib.read_splits(
@@ -379,7 +387,7 @@ class Experiment:
             kind: {
                 name: self.encode(some, task, encoder, f"{title}{kind}")
                 for name, some in named.items()
-                if kind != "test" or self.scores_test
+                if kind != "test" or self.settings.score_test
             }
             for kind, named in self.examples[task.name].items()
         }
@@ -399,16 +407,16 @@ class Experiment:
         name: str,
         texts_per_row: int | None = None,
     ) -> "EncodedSplit":
-        """Tokenizes examples.
+        """Tokenises examples.
 
         Args:
-            examples: `Examples`, labelled or not; or what else
-                `read_examples` reads.
-            task: whose they are.
-            encoder: has the tokenizer.
-            name: what the progress bar says.
-            texts_per_row: texts of an example that are read each by itself.
-                Unset: what `texts_per_row` says.
+            examples: `Examples`, labelled or not, or `Sentences` of a task
+                that labels words.
+            task: the task of the examples.
+            encoder: the encoder, which has the tokenizer.
+            name: text of the progress bar.
+            texts_per_row: number of texts of an example that run as rows of
+                their own. None: as `texts_per_row` returns.
         """
         return tasks_lib.encode(
             examples,
@@ -418,15 +426,14 @@ class Experiment:
             texts_per_row or self.texts_per_row(task),
             name,
             functools.partial(
-                self._warm.encode,
-                long_texts=self.settings.long_texts,
+                self._warm.encode, long_texts=self.settings.long_texts
             ),
         )
 
     def phases(
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
-        """What is trained, and how many examples each split has."""
+        """The phases, and the number of examples of each split."""
         encoded = self.encode_splits(self.task, network.encoder)
         return tasks_lib.make_phases(
             self.settings,
@@ -444,26 +451,17 @@ class Experiment:
         Raises:
             UserError: no example is left to score.
         """
-        _ = self.examples  # a wrong line is reported before weights are loaded
+        _ = self.examples  # an invalid row is reported before weights load
         network = self.build_network(devices, encoder)
         phases, sizes = self.phases(network)
         if not any(
             o.scored_splits for phase in phases for o in phase.objectives
         ):
             raise UserError(splits.NOTHING_SCORED)
-        self.leaves_test = not self.scores_test and any(
-            texts["test"] for texts in self.examples.values()
-        )
-        self.warnings = [
-            warning
-            for name, texts in self.examples.items()
-            for warning in splits.find_warnings(self.tasks[name], texts)
-        ]
-        self.forget()
         return network, phases, sizes
 
     def forget(self) -> None:
-        """Lets go of all texts."""
+        """Frees the texts."""
         self.__dict__.pop("examples", None)
         if isinstance(self.source, Source):
             self.source.forget()
@@ -486,8 +484,8 @@ class Experiment:
             source, head: see `Experiment`.
 
         Raises:
-            UserError: settings or data cannot be used; it says what to do.
-            Interrupted: SIGTERM or Ctrl-C; the same call continues.
+            UserError: settings or data are invalid.
+            Interrupted: SIGTERM or Ctrl-C; the same call resumes the run.
         """
         return cls(settings, source=source, head=head).train(callbacks)
 
@@ -496,16 +494,18 @@ class Experiment:
         callbacks: Sequence["Callback"] = (),
         warm: WarmState | None = None,
     ) -> Result:
-        """Trains what is left of the run; see `run`.
+        """Trains the run, or resumes it; see `run`.
 
-        With `warm`, what the runs of this process share, the next one takes
-        this one's network over.
+        Args:
+            callbacks: see `training.callbacks.Callback`.
+            warm: state that the runs of this process share: the next run
+                reuses this run's network.
         """
         finished = self.find_finished()
         if finished is not None:
             return finished
         if self.reads_without_tensorflow:
-            _ = self.examples  # a wrong line is reported at once
+            _ = self.examples  # an invalid row is reported at once
         command_line.import_tensorflow()
         from tf_transfer.models import freezing
         from tf_transfer.training import callbacks as callbacks_lib
@@ -524,6 +524,15 @@ class Experiment:
         if finished is not None:
             return finished
         network, phases, sizes = self.build(devices)
+        leaves_test = not settings.score_test and any(
+            texts["test"] for texts in self.examples.values()
+        )
+        warnings = [
+            warning
+            for name, texts in self.examples.items()
+            for warning in splits.find_warnings(self.tasks[name], texts)
+        ]
+        self.forget()
         devices.agree(0)  # all workers have looked before the chief writes
         record = directory.result()
         parts = {c.name: c.parameters for c in freezing.components(network)}
@@ -572,9 +581,9 @@ class Experiment:
                 "batch_size": settings.batch_size,
                 "seed": settings.seed,
                 **trainer.train(),
-                "warnings": self.warnings,
+                "warnings": warnings,
             }
-            if self.leaves_test:
+            if leaves_test:
                 record["scores_test"] = False
             if devices.is_chief:
                 directory.end(record)
@@ -584,7 +593,7 @@ class Experiment:
         return Result(self, directory.path, record, network)
 
     def own_callbacks(self) -> list["Callback"]:
-        """What else is called of every run of this experiment."""
+        """Callbacks that every run of this experiment has."""
         return []
 
     def set_up_devices(self) -> "Devices":
@@ -601,7 +610,7 @@ class Experiment:
         )
 
     def cache_options(self) -> Any:
-        """Where the output of a frozen prefix is stored; None to run it."""
+        """The feature cache's options; None to run frozen blocks live."""
         from tf_transfer.feature_cache.cache import CacheOptions
 
         settings = self.settings
@@ -617,7 +626,7 @@ class Experiment:
         )
 
     def describe(self) -> str:
-        """The table that `--describe` prints: components, and what trains."""
+        """The table of `--describe`: components, and whether they train."""
         if self.settings.is_sparse or self.settings.is_probe:
             return self._describe_task(self.task, None)
         command_line.import_tensorflow()
@@ -634,7 +643,7 @@ class Experiment:
         return "\n".join([*cards, freezing.describe(network, trainable)])
 
     def _describe_task(self, task: Task, encoder: "Encoder | None") -> str:
-        """The report card of a task's data; an encoder tells their lengths."""
+        """The report card of a task's data, with lengths if tokenised."""
         examples, lengths = self.examples[task.name], np.zeros(0, np.int64)
         if encoder is not None and not task.is_tagging:
             split = self.encode(examples["train"][""], task, encoder, "train")
@@ -654,9 +663,9 @@ class Experiment:
         """The experiment of a finished run, to predict with on this machine.
 
         Args:
-            config: what its `config.json` says.
-            cache_dir: folder for what pip fetches.
-            head: what built its head, if not the experiment.
+            config: the content of its `config.json`.
+            cache_dir: folder for downloads by pip.
+            head: the function that built its head, if not the experiment.
         """
         names = {field.name for field in dataclasses.fields(cls.Settings)}
         known = {k: v for k, v in config["settings"].items() if k in names}
@@ -677,23 +686,23 @@ class Experiment:
 
     @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """Settings to predict with that are not those of the run.
+        """Settings that differ from the run's when it predicts.
 
         Args:
-            config: what its `config.json` says.
+            config: the content of its `config.json`.
         """
         del config
         return {}
 
     def prepare_text(self, text: str) -> str:
-        """A text as those were that it was trained on."""
+        """A text, prepared as the training texts were."""
         return text
 
     def read_columns(self, table: "Rows", task: Task) -> list[list[str]]:
-        """The texts of a table, prepared; of pairs, a list for each column.
+        """The prepared texts of a table: a list for each column of texts.
 
         Raises:
-            UserError: with the line, for a cell that holds no text.
+            UserError: a cell holds no text; the message names the line.
         """
         return [
             list(map(self.prepare_text, table.read_texts(column)))
@@ -701,7 +710,7 @@ class Experiment:
         ]
 
     def answer_file(self, predictor: Predictor, path: str) -> list[str]:
-        """The lines of a file with its answers; see `answer_lines`."""
+        """The lines of a file with the answers; see `answer_lines`."""
         return predictor.answer_lines(path)
 
 
@@ -714,18 +723,18 @@ def open_run(
     experiment_name: str = "",
     head: "Callable[[Task, Encoder], keras.layers.Layer] | None" = None,
 ) -> Result:
-    """A finished run, ready to answer.
+    """A finished run, ready to predict.
 
     Args:
-        path: of its directory.
-        cache_dir: folder for what pip fetches.
-        experiment_name: of a user's own experiment, the module that has it: a
-            file never says which code is loaded.
-        head: what `run` was given as such, if anything.
+        path: path of its directory.
+        cache_dir: folder for downloads by pip.
+        experiment_name: module of a user's own experiment; no file decides
+            which code is loaded.
+        head: the function that `run` was given as `head`, if any.
 
     Raises:
-        UserError: it is not finished, damaged, keeps no model, or was trained
-            on another encoder than there is now, or with another head.
+        UserError: the run is unfinished, damaged or without a model, or its
+            encoder or head is another one than now.
     """
     directory = records.RunDirectory(path, None)
     record = directory.result()

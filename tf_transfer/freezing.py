@@ -36,7 +36,6 @@ import os
 import re
 from collections.abc import Sequence
 from typing import Any
-from typing import ClassVar
 from typing import TYPE_CHECKING
 
 from absl import flags
@@ -45,7 +44,8 @@ from absl import logging
 from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import Reader
+from tf_transfer.config.fields import setting
 from tf_transfer.data import glue
 from tf_transfer.data import task_file
 from tf_transfer.models import loading
@@ -59,186 +59,146 @@ if TYPE_CHECKING:
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 # Weights that `--untrained` leaves out; LayerNorm's are gamma and beta.
 UNTRAINED = {"bias,norm": ("bias", "beta", "gamma")}
-# How a study searches and repeats: the probe, fitted once, reads none of it.
-OF_STUDY = (
-    "rates",
-    "search_trials",
-    "trials",
-    "frozen_blocks",
-    "search",
-    "quality",
-    "interval",
-    "jobs",
-    "retry_failed",
-)
 SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
 
 
+RECIPE = {
+    "batch_size": 16,
+    "max_epochs": None,
+    "weight_decay": 0.0,
+    "adam_epsilon": 1e-8,
+    "bias_correction": True,
+    "schedule": "linear",
+    "patience": 0,
+    "validation_fraction": 0.0,
+    "select": "last",
+    "loss_head": "softmax",
+}
+HELP = {
+    "lr": "Learning rate. Unset: the best of --rates, by the search.",
+    "max_epochs": f"Epochs. Unset: {EPOCHS_BERT} for BERT, {EPOCHS_ROBERTA} "
+    "for RoBERTa.",
+    "validation_fraction": "Fraction of the training set that is held out. The "
+    f"study holds out {SEARCH_FRACTION:g} for the search of the rate, and "
+    "nothing after it.",
+    "loss_head": "The output for two classes: the softmax of two units, as in "
+    "the authors' code, or the sigmoid of one.",
+}
+
+
 @dataclasses.dataclass(frozen=True)
-class Settings(experiment.TaskSettings):
+class Settings(
+    experiment.TaskSettings,
+    defaults=RECIPE,
+    help=HELP,
+):
     """The shared settings with the paper's defaults, and the study's own."""
 
-    UNNAMED: ClassVar[dict[str, Any]] = {
-        **experiment.TaskSettings.UNNAMED,
-        "pooler_dropout": 0.0,
-        "untrained": "",
-    }
-
-    OF_TRAINING: ClassVar[tuple[str, ...]] = (
-        *experiment.TaskSettings.OF_TRAINING,
-        "pooler_dropout",
-        "untrained",
-        *OF_STUDY,
-    )
-
-    lr: float = setting(
-        None,
-        "Learning rate. Unset: the best of --rates, by the search.",
-        above=0,
-    )
-    batch_size: int = setting(
-        16,
-        "Examples a step, over all replicas.",
-        at_least=1,
-        at_most=settings_lib.LARGEST_BATCH,
-    )
-    max_epochs: int = setting(
-        None,
-        f"Epochs. Unset: {EPOCHS_BERT} for BERT, {EPOCHS_ROBERTA} for RoBERTa.",
-        at_least=1,
-    )
-    weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
-    adam_epsilon: float = setting(1e-8, "Adam's epsilon.", above=0)
-    bias_correction: bool = setting(
-        True, "Correct Adam's moments for their start at zero."
-    )
-    schedule: str = setting(
-        "linear",
-        "The learning rate over time; `linear` falls to 0 at --max_epochs.",
-        choices=("constant", "linear"),
-    )
-    patience: int = setting(
-        0,
-        "Stop when validation has not risen for so many epochs (0: never).",
-        at_least=0,
-    )
-    validation_fraction: float = setting(
-        0.0,
-        "Part of the training set that is held out. The study holds out "
-        f"{SEARCH_FRACTION:g} for the search of the rate, and "
-        "nothing after it.",
-        at_least=0,
-        below=1,
-    )
-    select: str = setting(
-        "last",
-        "Which epoch is the result: the best on validation, or the last.",
-        choices=("best", "last"),
-    )
-    loss_head: str = setting(
-        "softmax",
-        "What tells two classes apart: the softmax of two units, as in the "
-        "authors' code, or the sigmoid of one.",
-        choices=("sigmoid", "softmax"),
-    )
     pooler_dropout: float = setting(
         None,
         "Dropout rate before the pooler. Unset: --head_dropout for RoBERTa, as "
         "in its classifier; none for BERT.",
         at_least=0,
         below=1,
+        unnamed=0.0,
+        needs={"pooling": "cls"},
     )
     untrained: str = setting(
         "",
-        "What does not train where everything does: `bias,norm`, no bias and "
-        "no weight of a LayerNorm, as in the authors' code until they repaired "
-        "it on 22 November 2019. Unset: all of it trains. Runs that freeze "
-        "blocks do not read it.",
+        "The weights that do not train where everything does: `bias,norm`, no "
+        "bias and no weight of a LayerNorm, as in the authors' code until "
+        "they repaired it on 22 November 2019. Unset: every weight trains. "
+        "Runs that freeze blocks do not read it.",
         choices=("", *UNTRAINED),
+        unnamed="",
+        needs={"trains_everything": True},
     )
     trial: bool = setting(
         False,
         "Do one run, with --lr, --trainable_layers and --seed, as the study's "
         "own processes do.",
         hashed=False,
+        read_by=Reader.BASELINE,
     )
     tasks: str = setting(
         "",
         "Tasks that are studied one after another, such as mrpc,mine.toml, "
         "or `all` of GLUE's. Unset: --task.",
         hashed=False,
+        read_by=Reader.BASELINE,
     )
     rates: str = setting(
         "1e-5,2e-5,3e-5,4e-5,5e-5",
-        "Rates of the search; the best is that of the highest plain mean on "
+        "Rates of the search; the best has the highest plain mean on "
         "validation.",
-        hashed=False,
+        read_by=Reader.STUDY,
     )
     search_trials: int = setting(
-        5, "Trials of each rate.", hashed=False, at_least=1
+        5,
+        "Trials of each rate.",
+        at_least=1,
+        read_by=Reader.STUDY,
     )
     trials: int = setting(
-        5, "Trials of each number of blocks.", hashed=False, at_least=1
+        5,
+        "Trials of each number of blocks.",
+        at_least=1,
+        read_by=Reader.STUDY,
     )
     frozen_blocks: str = setting(
         "",
-        "How many of the first blocks are frozen, such as 6-12 or 0,3,6. "
+        "Numbers of the first blocks to freeze, such as 6-12 or 0,3,6. "
         "Unset: from half of them to all. 0 trains everything, the embeddings "
         "too, and is always part of the study.",
-        hashed=False,
+        read_by=Reader.STUDY,
     )
     search: str = setting(
         "all",
         "Which of these numbers are tried: `all`; or `bisect`, which halves "
         "them until the fewest trained blocks that keep each --quality are "
-        "found, by the plain mean of all trials, and assumes that more of them "
+        "known, by the plain mean of all trials, and assumes that more of them "
         "are never worse.",
         choices=("all", "bisect"),
-        hashed=False,
+        read_by=Reader.STUDY,
     )
     quality: str = setting(
         "0.9",
-        "Shares of the full score that are to be kept, such as 0.9 or "
-        "0.9,0.95.",
-        hashed=False,
+        "Shares of the full score to keep, such as 0.9 or 0.9,0.95.",
+        read_by=Reader.STUDY,
     )
     interval: float = setting(
         None,
         "Share of resampled trials that the interval of the number of blocks "
         "holds; it needs two trials. Unset: "
         f"{operating.LEVEL:g}, where there are two.",
-        hashed=False,
         above=0,
         below=1,
+        read_by=Reader.STUDY,
     )
     jobs: int = setting(
         None,
-        "Runs side by side. Unset: one, or one on each GPU.",
-        hashed=False,
+        "Number of runs at the same time. Unset: one, or one on each GPU.",
         at_least=1,
+        read_by=Reader.STUDY,
     )
     retry_failed: bool = setting(
-        False, "Try again what has failed before.", hashed=False
+        False,
+        "Try runs again that have failed before.",
+        read_by=Reader.STUDY,
     )
+
+    @property
+    def reader(self) -> Reader:
+        """Which settings are read: a study's, unless it is one run."""
+        is_run = self.trial or self.is_probe
+        return super().reader if is_run else Reader.STUDY
 
     def unread(self) -> list[str]:
         """Names of flags that are not read; a study's trials read more."""
         names = super().unread()
-        if self.is_probe:
+        if self.reader < Reader.STUDY:
             return names
-        if self.pooling != "cls":
-            names.append("pooler_dropout")
-        if self.trial:
-            return [*names, *self._unread_by_trial()]
-        return [name for name in names if not name.startswith("cache_")]
-
-    def _unread_by_trial(self) -> list[str]:
-        return [] if self.trains_everything else ["untrained"]
-
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        unread = self._unread_by_trial()
-        return {n: v for n, v in super().hashed().items() if n not in unread}
+        return [n for n in names if n != "untrained" and "cache_" not in n]
 
     def defaults(self) -> dict[str, Any]:
         """Epochs and the pooler's dropout, by the family of the encoder."""
@@ -252,7 +212,7 @@ class Settings(experiment.TaskSettings):
         return values
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what cannot be studied."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         if self.trial and self.lr is None and not self.is_probe:
             raise UserError("--trial: one run needs its --lr.")
@@ -268,13 +228,13 @@ class Settings(experiment.TaskSettings):
 
 
 class Freezing(experiment.Experiment):
-    """One trial: so many trained blocks, at one rate, with one seed."""
+    """One trial: a number of trained blocks, at one rate, with one seed."""
 
     name = "freezing"
     Settings = Settings
 
     def trainable(self, blocks: int) -> "Trainable":
-        """What trains, of an encoder of so many blocks."""
+        """The weights that train, without those of `--untrained`."""
         trainable = super().trainable(blocks)
         if not self.settings.trains_everything:
             return trainable
@@ -285,7 +245,7 @@ class Freezing(experiment.Experiment):
         """The directory of the run; see `Experiment.find_run`.
 
         Raises:
-            UserError: the rate is not given, which a study searches.
+            UserError: `--lr` is missing; a study would search it.
         """
         if self.settings.lr is None and not self.settings.is_probe:
             raise UserError("--lr: one run needs it; a study searches it.")
@@ -296,7 +256,7 @@ EXPERIMENT = Freezing
 run = Freezing.run
 
 
-# === What a study is asked for ===
+# === The flags of a study ===
 
 
 def tasks_of(settings: Settings) -> list[str]:
@@ -334,7 +294,7 @@ def numbers_of_frozen_blocks(settings: Settings, blocks: int) -> list[int]:
     """The numbers N of frozen blocks that are studied, 0 apart.
 
     Args:
-        blocks: L, how many the encoder has.
+        blocks: L, the number of the encoder's blocks.
     """
     if blocks < 1:
         raise UserError(
@@ -363,10 +323,10 @@ class Study:
 
     Args:
         settings: resolved.
-        pool: of workers that do the runs: `sweeps.work.Pool`.
+        pool: pool of the workers that do the runs: `sweeps.work.Pool`.
 
     Attributes:
-        runs: what it has trained, the search's runs included.
+        runs: the runs so far, those of the search included.
     """
 
     def __init__(self, settings: Settings, pool: Any) -> None:
@@ -377,7 +337,7 @@ class Study:
             settings.model, settings.cache_folder
         )
         self.frozen = numbers_of_frozen_blocks(settings, self.blocks)
-        self._validates = False  # whether the task has a split that does
+        self._validates = False  # whether the task has a validation split
         if settings.is_own:
             task = settings.own_task
             self._validates = bool(task.validation)
@@ -398,7 +358,7 @@ class Study:
             self.bisect(lr, layers)
 
     def _fit_probe(self) -> None:
-        """Fits and prints the probe, without which the study goes on, too."""
+        """Fits and prints the probe; the study continues if that fails."""
         try:
             [(_, result)] = self._sweep({}, features="frozen")
         except UserError as error:
@@ -411,7 +371,7 @@ class Study:
         )
 
     def find_best_rate(self) -> float:
-        """The rate whose trials are best on validation, training all."""
+        """The rate whose trials are best on validation, training everything."""
         settings = self.settings
         results = self._sweep(
             {
@@ -445,7 +405,7 @@ class Study:
         return scores
 
     def bisect(self, lr: float, layers: Sequence[int]) -> None:
-        """Trains with few numbers of blocks: those that decide each quality."""
+        """Trains with the few numbers of blocks that decide each quality."""
         trials = self.train(lr, [operating.ALL])
 
         def is_enough(quality: float, blocks: int) -> bool:
@@ -460,16 +420,16 @@ class Study:
             operating.bisect(layers, functools.partial(is_enough, quality))
 
     def _sweep(self, axes: dict, **changes: Any) -> list[tuple[dict, dict]]:
-        """Does what is missing of a grid; returns (axes, result) of each."""
+        """Does the missing runs of a grid; returns (axes, result) of all."""
         from tf_transfer.sweeps import execute
         from tf_transfer.sweeps import grid
 
         given = {**flags_of_trials(self.settings), "trial": True, **changes}
-        unread = Settings.OF_TRAINING if "features" in changes else ()
+        run = dataclasses.replace(self.settings, trial=True, **changes)
         given = {
             name: value
             for name, value in given.items()
-            if name not in axes and name not in unread
+            if name not in axes and (not run.is_probe or run.reads(name))
         }
         runs = grid.expand(
             "freezing",
@@ -487,38 +447,29 @@ class Study:
         return [(run.axes, result) for run, result in zip(runs, results)]
 
 
-# Flags of the study alone, and those that it gives each trial itself.
-POINTS = "operating_points"  # a table of the report
-STUDY_FLAGS = (
-    "out",
-    "cache_dir",
-    "rerun",
-    "describe",
-    "trial",
-    "tasks",
-    *OF_STUDY,
-    "lr",
-    "trainable_layers",
-    "seed",
-    "max_epochs",
+# What the study sets in each of its runs, or reads itself.
+OWN_TO_A_RUN = (
+    *("out", "cache_dir", "rerun", "describe", "trial", "tasks"),
+    *("lr", "trainable_layers", "seed"),
 )
+POINTS = "operating_points"  # a table of the report
 
 
 def flags_of_trials(settings: Settings) -> dict[str, Any]:
     """The flags that a trial takes over from the study."""
-    given = settings_lib.given_flags(settings, STUDY_FLAGS)
+    given = settings_lib.given_flags(settings, OWN_TO_A_RUN)
     return {**given, "max_epochs": settings.max_epochs}
 
 
 def format_report(
     settings: Settings, runs: Sequence[Any], names: str | tuple[str, ...]
 ) -> str:
-    """What the report says of some runs, as text.
+    """The report's tables on some runs, as text.
 
     Args:
-        settings: of the study.
-        runs: of one or several studies.
-        names: what the names of its tables begin with.
+        settings: settings of the study.
+        runs: runs of one or several studies.
+        names: beginnings of the names of the tables.
     """
     from tf_transfer.reports import options
     from tf_transfer.reports import reading
@@ -527,7 +478,7 @@ def format_report(
     from tf_transfer.reports import tables
 
     records = []
-    # A run of the search is a trial, too, where the task's own files validate.
+    # With a validation file, a run of the search may also be a trial.
     for path in dict.fromkeys(run.directory.path for run in runs):
         try:
             records.append(
@@ -611,7 +562,7 @@ def main() -> None:
 
 
 def _refuse(names: Sequence[str], why: str) -> None:
-    """Raises `UserError` where a flag was given that has no use here."""
+    """Raises `UserError` if a flag was given that has no use here."""
     for name in names:
         if flags.FLAGS[name].present:
             raise UserError(f"--{name}: {why}")

@@ -1,4 +1,4 @@
-"""Score against time: fine-tuning beside the last blocks, on GLUE.
+"""Score against time: fine-tuning and the last blocks, on GLUE.
 
 Zian Wang, "A New Computationally Efficient Method to Tune BERT Networks -
 Transfer Learning": training only the last one to four of BERT-base's twelve
@@ -22,36 +22,19 @@ validation epoch is the result; STS-B learns its raw scores by squared error.
 
 import dataclasses
 import functools
-from typing import Any
 
 from tf_transfer import experiment
-from tf_transfer.config.settings import setting
+from tf_transfer import tasks
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data.task import Source
-from tf_transfer.models import methods
-
-LR_FINE_TUNING = 2e-5
-LR_LAST_BLOCKS = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(experiment.TaskSettings):
-    """The shared settings with Wang's defaults."""
-
-    lr: float = setting(
-        None,
-        f"Learning rate. Unset: {LR_FINE_TUNING:g} for `all`, "
-        f"{LR_LAST_BLOCKS:g} for the last blocks, the method's own for others "
-        "than `full`.",
-        above=0,
-    )
-
-    def defaults(self) -> dict[str, Any]:
-        """The learning rate, by what is trained."""
-        if self.lr is not None:
-            return {}
-        lr = LR_FINE_TUNING if self.trains_everything else LR_LAST_BLOCKS
-        return {"lr": methods.rate_of(self) or lr}
+class Settings(
+    experiment.TaskSettings,
+    rates=tasks.Rates(everything=2e-5, blocks=1e-3, head=1e-3),
+):
+    """The shared settings, whose defaults are Wang's."""
 
 
 class Glue(experiment.Experiment):
@@ -62,7 +45,7 @@ class Glue(experiment.Experiment):
 
     @functools.cached_property
     def source(self) -> Source:
-        """Where its texts come from; CoLA by accuracy, see section 3.2."""
+        """The source of the texts; CoLA is scored by accuracy (section 3.2)."""
         source = super().source
         if source.task == glue_data.TASKS["cola"]:
             source.task = source.task.scored_by("accuracy")

@@ -42,7 +42,8 @@ from typing import TYPE_CHECKING
 from tf_transfer import experiment
 from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import Group
+from tf_transfer.config.fields import setting
 from tf_transfer.data import cs224n
 from tf_transfer.data import own
 from tf_transfer.data import registry
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     import keras
 
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
     from tf_transfer.training.objectives import Objective
     from tf_transfer.training.objectives import Phase
@@ -71,10 +71,32 @@ PHASES = {
 }
 COMBINATIONS = ("in_turn", "sum", "pcgrad", "sampled")
 LR = 1e-5
+RECIPE = {
+    "batch_size": 32,
+    "max_epochs": 20,
+    "head_dropout": 0.3,
+    "weight_decay": 0.0,
+    "bias_correction": True,
+    "clip_norm": 0.0,
+    "patience": 0,
+    "min_delta": 0.0,
+}
+HELP = {
+    "data": "Folder of the CS224N project's files: ids-sst-train.csv, "
+    "quora-train.csv, sts-train.csv, and the same with dev. `tfds`, or a "
+    "folder of the official GLUE files: the nearest of GLUE's, SST-2, QQP "
+    "and STS-B. `sample`: a handful of rows, to try the command.",
+    "lr": f"Learning rate of training everything. Unset: {LR:g}; the method's "
+    "own for others than `full`.",
+    "max_epochs": "Epochs; of --train=head_then_all, of its second phase.",
+    "head_dropout": "Dropout rate before an output layer.",
+    "patience": "Stop when the overall score has not risen for this many "
+    "epochs (0: never).",
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(settings_lib.Settings):
+class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
     """The shared settings with the paper's defaults, and its choices."""
 
     task = "cs224n"
@@ -86,14 +108,6 @@ class Settings(settings_lib.Settings):
         "such as a.toml,b.toml,sst2.",
         hashed=False,  # their names are, and the identity of their data
     )
-    data: str = setting(
-        "tfds",
-        "Folder of the CS224N project's files: ids-sst-train.csv, "
-        "quora-train.csv, sts-train.csv, and the same with dev. `tfds`, or a "
-        "folder of the official GLUE files: the nearest of GLUE's, SST-2, QQP "
-        "and STS-B. `sample`: a handful of rows, to try the command.",
-        hashed=False,  # its content is
-    )
     train: str = setting(
         "head_then_all",
         "`head` trains the output layers on the frozen encoder, at --head_lr; "
@@ -101,19 +115,17 @@ class Settings(settings_lib.Settings):
         choices=tuple(PHASES),
     )
     head_lr: float = setting(
-        1e-3, "Learning rate of the output layers' phase.", above=0
-    )
-    lr: float = setting(
-        None,
-        f"Learning rate of training everything. Unset: {LR:g}; the method's "
-        "own for others than `full`.",
+        1e-3,
+        "Learning rate of the output layers' phase.",
         above=0,
+        needs={"train": ("head", "head_then_all")},
     )
     pooling: str = setting(
         "mean",
         "What the output layers read: [CLS] through the pooler; [CLS] as the "
         "last block leaves it; the mean of all tokens; or the first for "
         "sentiment and the last for pairs.",
+        group=Group.TRAINED,
         choices=("cls", "cls_state", "mean", "cls_for_sentiment"),
     )
     pairs: str = setting(
@@ -121,6 +133,7 @@ class Settings(settings_lib.Settings):
         "How a pair is read: `sbert`, each text by itself, u and v, and the "
         "output layer reads (u, v, |u - v|); `concat`, (u, v) alone; `cross`, "
         "both in one row.",
+        group=Group.TRAINED,
         choices=("sbert", "concat", "cross"),
     )
     order: str = setting(
@@ -141,8 +154,9 @@ class Settings(settings_lib.Settings):
     head_combine: str = setting(
         "in_turn",
         "How the tasks are combined while --train=head_then_all trains the "
-        "output layers; --combine is of its end.",
+        "output layers; --combine is of its second phase.",
         choices=COMBINATIONS,
+        needs={"train": "head_then_all"},
     )
     idle_heads: str = setting(
         None,
@@ -151,6 +165,8 @@ class Settings(settings_lib.Settings):
         "1.8, which leaves gradients of zeros. Unset: drift; still with "
         "--tasks.",
         choices=("still", "drift"),
+        unnamed="still",
+        needs={"leaves_heads_idle": True},
     )
     loss_weights: str = setting(
         "",
@@ -158,49 +174,29 @@ class Settings(settings_lib.Settings):
         "sentiment=2,similarity=0.5; those left out by 1.",
     )
     alpha: float = setting(
-        1.0, "--combine=sampled: the exponent in the first epoch.", at_least=0
+        1.0,
+        "--combine=sampled: the exponent in the first epoch.",
+        at_least=0,
+        needs={"samples": True},
     )
     last_alpha: float = setting(
-        0.2, "--combine=sampled: the exponent in the last epoch.", at_least=0
+        0.2,
+        "--combine=sampled: the exponent in the last epoch.",
+        at_least=0,
+        needs={"samples": True},
     )
     max_dev_examples: int = setting(
         0,
-        "Validate on so many examples of each task, stratified (0: on all): "
+        "Number of validation examples of each task, stratified (0: all): "
         "every pass over a task is followed by a validation of all tasks.",
         at_least=0,
     )
-    batch_size: int = setting(
-        32,
-        "Examples a step, over all replicas.",
-        at_least=1,
-        at_most=settings_lib.LARGEST_BATCH,
-    )
-    max_epochs: int = setting(
-        20, "Epochs; of --train=head_then_all's end.", at_least=1
-    )
     head_epochs: int = setting(
         0,
-        "Epochs of --train=head_then_all's beginning (0: --max_epochs).",
+        "Epochs of --train=head_then_all's first phase (0: --max_epochs).",
         at_least=0,
+        needs={"train": "head_then_all"},
     )
-    head_dropout: float = setting(
-        0.3, "Dropout rate before an output layer.", at_least=0, below=1
-    )
-    weight_decay: float = setting(0.0, "Decoupled weight decay.", at_least=0)
-    bias_correction: bool = setting(
-        True, "Correct Adam's moments for their start at zero."
-    )
-    clip_norm: float = setting(
-        0.0,
-        "Largest global norm of the gradient of what trains (0: no clip).",
-        at_least=0,
-    )
-    patience: int = setting(
-        0,
-        "Stop when the overall score has not risen for so many epochs.",
-        at_least=0,
-    )
-    min_delta: float = setting(0.0, "A rise is more than this.", at_least=0)
 
     @property
     def approach(self) -> str:
@@ -225,47 +221,37 @@ class Settings(settings_lib.Settings):
         return PHASES[self.train]
 
     @property
-    def runs_cached(self) -> bool:
-        """Whether a phase freezes the encoder, and it is run once."""
-        return self.frozen_prefix == "cached" and "head" in self.phases
-
-    def unread(self) -> list[str]:
-        """Names of the flags that a run with these settings does not read."""
-        unread = super().unread()
-        if self.train == "all":
-            unread.append("head_lr")
-        if self.train != "head_then_all":
-            unread.append("head_epochs")
-        if self.train != "head_then_all":
-            unread.append("head_combine")
-        if "sampled" not in self.combinations:
-            unread += ["alpha", "last_alpha"]
-        if not {"in_turn", "sampled"} & self.combinations:
-            unread.append("idle_heads")
-        return unread
-
-    @property
     def combinations(self) -> set[str]:
         """How the tasks are combined, in any phase."""
         if self.train == "head_then_all":
             return {self.combine, self.head_combine}
         return {self.combine}
 
+    @property
+    def samples(self) -> bool:
+        """Whether a phase draws the task of each step."""
+        return "sampled" in self.combinations
+
+    @property
+    def leaves_heads_idle(self) -> bool:
+        """Whether a step may train one task's output layer alone."""
+        return self.samples or "in_turn" in self.combinations
+
+    @property
+    def names_epochs(self) -> bool:
+        """Whether `max_epochs` is part of the key: the last has its alpha."""
+        is_moving = self.samples and self.alpha != self.last_alpha
+        return super().names_epochs or is_moving
+
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
-        values, unread = super().hashed(), self.unread()
-        # Not in the key where they are as before: so names of runs stay.
-        if self.head_combine == self.combine:
-            unread.append("head_combine")
-        if self.idle_heads == "still":
-            unread.append("idle_heads")
-        if "sampled" in self.combinations and self.alpha != self.last_alpha:
-            # The last epoch has its own.
-            values["max_epochs"] = self.max_epochs
+        values = super().hashed()
+        if self.head_combine == self.combine:  # as before the flag
+            values.pop("head_combine", None)
         if self.tasks:
             values["task"] = self.task_name
             values["order"] = ",".join(tasks_in_order(self))
-        return {n: v for n, v in values.items() if n not in unread}
+        return values
 
     def defaults(self) -> dict[str, Any]:
         """The epochs of the heads' phase; the rate that is shown."""
@@ -281,7 +267,7 @@ class Settings(settings_lib.Settings):
         return values
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         self.refuse_trainable_layers("--train")
         default = settings_lib.Settings.validation_fraction
@@ -348,7 +334,7 @@ class Mix(Source):
     """Tasks of any kind and source, each with its splits.
 
     Args:
-        settings: name the tasks.
+        settings: settings that name the tasks.
 
     Attributes:
         tasks: The tasks by name.
@@ -378,7 +364,7 @@ class Mix(Source):
         return {name: s.task for name, s in self._sources.items()}
 
     def read_splits(self, task: Task) -> tasks_lib.Texts:
-        """What trains, validates and tests; the last if all tasks test."""
+        """The texts of a task; those of the test if all tasks have one."""
         settings = self._settings
         examples = tasks_lib.read_splits(
             self._sources[task.name],
@@ -389,21 +375,21 @@ class Mix(Source):
         )
         if not examples["validation"]:
             raise UserError(
-                f"--validation_fraction=0: task {task.name} has nothing that "
-                "validates. Give a fraction."
+                f"--validation_fraction=0: task {task.name} has no validation "
+                "texts. Give a fraction."
             )
         if not all(task.development for task in self.tasks.values()):
             examples["test"] = {}
         return examples
 
     def forget(self) -> None:
-        """Lets go of all texts."""
+        """Frees all texts."""
         for source in self._sources.values():
             source.forget()
 
 
 class Multitask(experiment.Experiment):
-    """One encoder, three tasks: Li's comparison; or tasks of one's own."""
+    """One encoder, three tasks: Li's comparison; or your own tasks."""
 
     name = "multitask"
     Settings = Settings
@@ -411,7 +397,7 @@ class Multitask(experiment.Experiment):
 
     @functools.cached_property
     def source(self) -> "cs224n.Files | cs224n.Nearest | Mix":
-        """Where the texts come from."""
+        """The source of the texts."""
         if self.settings.tasks:
             return Mix(self.settings)
         return cs224n.open_source(
@@ -422,14 +408,6 @@ class Multitask(experiment.Experiment):
     def tasks(self) -> dict[str, Task]:
         """The tasks by name."""
         return self.source.tasks
-
-    def trainable(self, blocks: int) -> "Trainable":
-        """What trains last, of an encoder of so many blocks."""
-        from tf_transfer.models import freezing
-
-        return freezing.trainable_in_phase(
-            self.settings.phases[-1], blocks, self.method, self.has_new_pooler
-        )
 
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
@@ -458,13 +436,13 @@ class Multitask(experiment.Experiment):
         )
 
     def texts_per_row(self, task: Task) -> int:
-        """Texts of an example that are run each by itself."""
+        """Number of texts of an example that run as rows of their own."""
         return 1 if self.settings.pairs == "cross" else len(task.texts)
 
     def phases(
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
-        """What is trained, and how many examples each split has."""
+        """The phases, and the number of examples of each split."""
         objectives, sizes = self._make_objectives(network.encoder)
         blocks = len(network.encoder.blocks)
         return [
@@ -514,7 +492,7 @@ class Multitask(experiment.Experiment):
                     encoded,
                     f"{task.name}_",
                     weights[task.name],
-                    # Scores beside classes have nothing to balance.
+                    # Scores trained with classes have nothing to balance.
                     self.settings.class_weights
                     if task.kind in tasks_lib.BALANCED
                     or kinds.isdisjoint(tasks_lib.BALANCED)
@@ -526,15 +504,12 @@ class Multitask(experiment.Experiment):
     def _phase(
         self, name: str, objectives: tuple["Objective", ...], blocks: int
     ) -> "Phase":
-        from tf_transfer.models import freezing
         from tf_transfer.training.objectives import Phase
 
         settings = self.settings
         is_last = name == settings.phases[-1]
         return Phase(
-            trainable=freezing.trainable_in_phase(
-                name, blocks, self.method, self.has_new_pooler
-            ),
+            trainable=self.trainable_in(name, blocks),
             trainable_layers=name,
             lr=settings.head_lr if name == "head" else settings.lr,
             max_epochs=settings.max_epochs if is_last else settings.head_epochs,
@@ -554,7 +529,7 @@ class Multitask(experiment.Experiment):
         """The mean of the tasks' headline scores, correlations as (r + 1) / 2.
 
         Args:
-            scores: those of all tasks, by name with the task before it.
+            scores: scores of all tasks, by names that begin with the task.
         """
         if not self.settings.tasks:
             return cs224n.overall(scores)
@@ -578,7 +553,7 @@ class Multitask(experiment.Experiment):
 
     @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """Task files may be gone, and only training reads what names them."""
+        """No names of task files, which may be gone and only training reads."""
         del config
         return {"tasks": "", "order": Settings.order, "loss_weights": ""}
 

@@ -34,8 +34,10 @@ from typing import TYPE_CHECKING
 
 from tf_transfer import train
 from tf_transfer.config import command_line
+from tf_transfer.config import fields
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import Reader
+from tf_transfer.config.fields import setting
 from tf_transfer.data import task_file
 from tf_transfer.data.task import Examples
 from tf_transfer.models import loading
@@ -73,25 +75,6 @@ PROBE_NAME = "probe"
 PROBE_SHARE = 0.6
 LEAST_SECONDS = 1.0  # with fewer seconds left, a search repeats its answer
 FEWEST_VALIDATING = 20  # texts: fewer distinguish no scores
-# Settings that a search decides itself, or does not need.
-OF_ONE_RUN = (
-    "trainable_layers",
-    "blocks",
-    "lr",
-    "seed",
-    "schedule",
-    "warmup_fraction",
-    "patience",
-    "min_delta",
-    "select",
-    "features",
-    "baseline",
-    "max_seconds",
-    "score_test",
-    "also_cache",
-    "rerun",
-    "describe",
-)
 VARIED = {  # from a flag with several values to the setting of a run
     "poolings": "pooling",
     "lengths": "max_length",
@@ -102,93 +85,104 @@ VARIED = {  # from a flag with several values to the setting of a run
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(train.Settings):
+class Settings(
+    train.Settings,
+    defaults={"max_epochs": 16, "refit": True, "out": ""},
+    help={
+        "max_epochs": "Largest number of epochs of a run.",
+        "refit": "In the end, where the time allows, train the answer once "
+        "more on training and validation texts together, for as many updates.",
+        "out": "Root of the run directories. Unset: searches/TASK.",
+    },
+    changes={"out": {"may_be_empty": True}},
+):
     """Those of `tf_transfer.train`, and what a search is asked for."""
 
     budget: str = setting(
         "",
         "Time from the start to the answer, such as 90s, 30m, 2h or 1h30m.",
-        hashed=False,
+        read_by=Reader.STUDY,
     )
     approaches: str = setting(
         "",
-        "What may be trained, such as 0,1,2,all: what --trainable_layers of a "
-        "run may be. Unset: 0, 1, 2, 4, ... and all.",
-        hashed=False,
+        "Values of a run's --trainable_layers to try, such as 0,1,2,all. "
+        "Unset: 0, 1, 2, 4, ... and all.",
+        read_by=Reader.STUDY,
     )
     methods: str = setting(
-        "", "Also vary --method, such as full,lora.", hashed=False
+        "",
+        "Also vary --method, such as full,lora.",
+        read_by=Reader.STUDY,
     )
     poolings: str = setting(
-        "", "Also vary --pooling, such as cls,mean.", hashed=False
+        "",
+        "Also vary --pooling, such as cls,mean.",
+        read_by=Reader.STUDY,
     )
     lengths: str = setting(
-        "", "Also vary --max_length, such as 64,128.", hashed=False
+        "",
+        "Also vary --max_length, such as 64,128.",
+        read_by=Reader.STUDY,
     )
     batch_sizes: str = setting(
-        "", "Also vary --batch_size, such as 16,32.", hashed=False
+        "",
+        "Also vary --batch_size, such as 16,32.",
+        read_by=Reader.STUDY,
     )
     depths: str = setting(
         "",
         "Also vary --keep_blocks, such as 0,3. Unset: all blocks, and with "
         "--objective=seconds_at_prediction half of them, too.",
-        hashed=False,
+        read_by=Reader.STUDY,
     )
     objective: str = setting(
         "score",
-        "What the answer is chosen for, of all within --max_loss of the best: "
-        "the highest score, or without it the cheapest to train; the fastest "
-        "to predict; or the fewest trained parameters.",
+        "The goal, among approaches within --max_loss of the best: `score`, "
+        "the highest score, or with --max_loss the cheapest to train; "
+        "`seconds_at_prediction`, the fastest to predict; `parameters`, the "
+        "fewest trained parameters.",
         choices=OBJECTIVES,
-        hashed=False,
+        read_by=Reader.STUDY,
     )
     max_loss: float = setting(
         None,
         "Points of validation that the answer may lose against the best. "
         "Unset: none for `score`, 1 for the others.",
-        hashed=False,
         at_least=0,
-    )
-    max_epochs: int = setting(
-        16, "Most epochs of a run.", at_least=1, hashed=False
-    )
-    refit: bool = setting(
-        True,
-        "In the end, where the time allows, train the answer once more on "
-        "training and validation texts together, for as many updates.",
-        hashed=False,
+        read_by=Reader.STUDY,
     )
     jobs: int = setting(
         None,
-        "Runs side by side. Unset: one, or one on each GPU.",
-        hashed=False,
+        "Number of runs at the same time. Unset: one, or one on each GPU.",
         at_least=1,
+        read_by=Reader.STUDY,
     )
     engine: str = setting(
         "local",
         "Where the workers are: on this machine, or on the nodes of a Ray "
         "cluster, which all see --out.",
         choices=("local", "ray"),
-        hashed=False,
+        read_by=Reader.STUDY,
     )
     ray_address: str = setting(
         RAY_ADDRESS,
         "Of --engine=ray: HOST:PORT of the cluster, or `auto`, the one that "
         "this machine is part of.",
-        hashed=False,
+        read_by=Reader.STUDY,
     )
-    out: str = setting(
-        "", "Root of the run directories. Unset: searches/TASK.", hashed=False
-    )
+
+    @property
+    def reader(self) -> Reader:
+        """Which settings are read: a search's, too."""
+        return Reader.STUDY
 
     def unread(self) -> list[str]:
-        """A search decides itself what trains, and how long."""
-        return [*super().unread(), *OF_ONE_RUN]
-
-    def _other_methods(self) -> list[str]:
-        """Options of methods that no run has."""
-        varied = split_values("methods", self.methods)
-        return self.options_of_others([self.method, *varied])
+        """The options of methods that no run has; what a search decides."""
+        unread = set(super().unread())
+        for method in split_values("methods", self.methods):
+            run = dataclasses.replace(self, method=method, methods="")
+            unread &= set(run.unread())
+        return [*unread, *SEARCHED]
 
     def defaults(self) -> dict[str, Any]:
         """Where it goes; of one run of everything, the rate."""
@@ -200,7 +194,7 @@ class Settings(train.Settings):
         return values
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         parse_budget(self.budget)
         if self.strategy == "multi_worker":
@@ -235,6 +229,14 @@ class Settings(train.Settings):
         return 0.0 if self.objective == "score" else 1.0
 
 
+# What a search decides itself, or has no use for.
+SEARCHED = [
+    field.name
+    for field in dataclasses.fields(Settings)
+    if field.metadata["searched"]
+]
+
+
 def parse_budget(text: str) -> float:
     """Seconds of a budget such as `90s`, `30m`, `2h` or `1h30m`.
 
@@ -260,7 +262,7 @@ def parse_budget(text: str) -> float:
             f"--budget={short}: give seconds, minutes or hours, such as 90s, "
             "30m, 2h or 1h30m."
         )
-    if seconds > settings_lib.LARGEST_INT:
+    if seconds > fields.LARGEST_INT:
         raise UserError(f"--budget={short}: is more than a lifetime.")
     return seconds
 
@@ -317,7 +319,7 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
         method = others.get("method", settings.method)
         if method != "full" and word in ("0", "head"):
             return None  # a method acts in blocks
-        return methods.load(method).lr or train.usual_rate(word)
+        return methods.load(method).lr or train.RATES.of(word)
 
     if settings.method != "full":
         varied.setdefault("method", [settings.method])
@@ -345,11 +347,8 @@ class Plan:
     def __init__(self, settings: Settings, space: list[Approach]) -> None:
         self._settings = settings
         self._space = {approach.name: approach for approach in space}
-        own = {f.name for f in dataclasses.fields(Settings)} - {
-            f.name for f in dataclasses.fields(train.Settings)
-        }
         self._given = settings_lib.given_flags(
-            settings, (*own, *OF_ONE_RUN, "refit", "out", "max_epochs")
+            settings, (*SEARCHED, "refit", "out", "max_epochs")
         )
 
     def __call__(
@@ -371,10 +370,9 @@ class Plan:
         approach = self._space[choice.approach]
         flags = dict(approach.flags)
         method = flags.get("method", self._settings.method)
-        others = self._settings.options_of_others([method])
-        given = {n: v for n, v in self._given.items() if n not in others}
+        run = dataclasses.replace(self._settings, method=method)
         values: dict[str, Any] = {
-            **given,
+            **{n: v for n, v in self._given.items() if run.reads(n)},
             **flags,
             "lr": f"{approach.rates[choice.rate]:g}",
             "max_epochs": choice.linear_epochs or action.epochs,
@@ -411,10 +409,10 @@ class Plan:
 
     def baseline(self, features: str) -> Planned:
         """The run of a baseline: no weight of the encoder trains."""
-        names = set(train.SPARSE_READS)
-        if features == "frozen":
-            names = {*self._given} - {*train.Settings.OF_TRAINING}
-        kept = {n: v for n, v in self._given.items() if n in names}
+        run = settings_lib.pick(
+            train.Settings, self._settings, features=features
+        )
+        kept = {n: v for n, v in self._given.items() if run.reads(n)}
         return self._expand({**kept, "features": features})
 
     def _expand(self, values: Mapping[str, Any]) -> Planned:
@@ -550,7 +548,7 @@ class Search:
         varied = [
             n for flag, n in VARIED.items() if getattr(self.settings, flag)
         ]
-        for name in (*OF_ONE_RUN, *varied, "max_epochs"):
+        for name in (*SEARCHED, *varied, "max_epochs"):
             values.pop(name, None)
         for name in ("frozen_prefix", "cache_dtype"):
             values[name] = getattr(experiment.settings, name)

@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING
 from tf_transfer import experiment
 from tf_transfer import tasks
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import Group
+from tf_transfer.config.fields import setting
 from tf_transfer.data import conll
 from tf_transfer.data import cs224n
 from tf_transfer.data import glue
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     import keras
 
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
     from tf_transfer.training.objectives import Objective
     from tf_transfer.training.objectives import Phase
@@ -72,10 +72,56 @@ BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
 LARGEST_WIDTH, DEEPEST = 2**14, 100  # of heads
 LR = 2e-5
+RECIPE = {
+    "model": "",
+    "max_epochs": 3,
+    "batch_size": 32,
+    "patience": 0,
+    "min_delta": 0.0,
+    "select": "last",
+}
+HELP = {
+    "data": "ner: `tfds`, or a folder with eng.train, eng.testa, eng.testb. "
+    "text: a folder with Yahoo's train.csv and test.csv, or a CSV or TSV. "
+    "pairs: `tfds` (GLUE's QQP), a folder of the official GLUE files, or of "
+    "the CS224N project's; `sample`; or, for an encoder that has seen Quora's "
+    "pairs before, the folder MRPC of the former.",
+    "model": "The encoder, as elsewhere. Unset: bert_base_en for ner, "
+    "bert_base_en_uncased for the others.",
+    "lr": f"Learning rate of training everything. Unset: {LR:g}; the method's "
+    "own for others than `full`.",
+    "max_epochs": "Epochs of training everything; with stack_only, of the "
+    "head.",
+    "select": "Which epoch of training everything is the result: the best on "
+    "validation, or the last.",
+}
+# Further conditions for being read.
+FOR_TEXTS = {"needs": {"labels_words": False}}
+FOR_SELECTION = {"needs": {"selects_by_gap": False}}
+CHANGES = {
+    "long_texts": FOR_TEXTS,
+    "class_weights": FOR_TEXTS,
+    "select": FOR_SELECTION,
+    "patience": FOR_SELECTION,
+    "min_delta": FOR_SELECTION,
+}
+
+
+def size(name: str, default: int, help: str, **bounds: Any) -> Any:
+    """A field for a size of those heads that have it."""
+    having = tuple(head for head, sizes in heads.SIZES.items() if name in sizes)
+    return setting(
+        default,
+        f"{', '.join(having)}: {help}",
+        needs={"head_name": having},
+        **({"at_least": 1, "at_most": LARGEST_WIDTH} | bounds),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(settings_lib.Settings):
+class Settings(
+    settings_lib.Settings, defaults=RECIPE, help=HELP, changes=CHANGES
+):
     """The shared settings with the paper's defaults, and its choices."""
 
     task: str = setting(
@@ -84,33 +130,32 @@ class Settings(settings_lib.Settings):
         "or a table of your own; `pairs`, Quora's question pairs; or a task "
         "file of your own, such as mine.toml.",
     )
-    data: str = setting(
-        "tfds",
-        "ner: `tfds`, or a folder with eng.train, eng.testa, eng.testb. text: "
-        "a folder with Yahoo's train.csv and test.csv, or a CSV or TSV. pairs: "
-        "`tfds` (GLUE's QQP), a folder of the official GLUE files, or of the "
-        "CS224N project's; `sample`; or, for an encoder that has seen Quora's "
-        "pairs before, the folder MRPC of the former.",
-        hashed=False,  # its content is
-    )
     classes: str = setting(
         yahoo.DEFAULT_CLASSES,
         "Of Yahoo Answers: which of its ten, by number or name.",
+        needs={"task": "text"},
     )
     text_column: str = setting(
-        "text", "Of a table: where the texts are.", may_be_empty=False
+        "text",
+        "Of a table: the column of the texts.",
+        hashed=False,  # the identity of the table is
+        may_be_empty=False,
+        needs={"is_own": False},
     )
     label_column: str = setting(
-        "label", "Of a table: where the labels are.", may_be_empty=False
+        "label",
+        "Of a table: the column of the labels.",
+        hashed=False,  # the identity of the table is
+        may_be_empty=False,
+        needs={"is_own": False},
     )
     encoding: str = setting(
-        "utf-8", "Of a table.", hashed=False, is_encoding=True
-    )
-    model: str = setting(
-        "",
-        "The encoder, as elsewhere. Unset: bert_base_en for ner, "
-        "bert_base_en_uncased for the others.",
-        hashed=False,  # its identity is
+        "utf-8",
+        "Of a table: its encoding.",
+        group=Group.TEXTS,
+        hashed=False,
+        is_encoding=True,
+        needs={"is_own": False},
     )
     head: str = setting(
         "",
@@ -120,78 +165,58 @@ class Settings(settings_lib.Settings):
         + " Unset: dense for finetune_only, else "
         + ", ".join(BIG_HEADS.values())
         + ".",
+        group=Group.TRAINED,
     )
     pooling: str = setting(
         "cls",
         "What the dense head reads of a text: [CLS] through the pooler, or as "
         "the last block leaves it.",
+        group=Group.TRAINED,
         choices=("cls", "cls_state"),
+        needs={"head_name": "dense", "labels_words": False},
     )
     pairs: str = setting(
         "cross",
         "How the dense head reads a pair: `cross`, both texts in one row; or "
         "`sbert`, each by itself, as for BiMPM and Sim-Transformer, u and v, "
         "and the head reads (u, v, |u - v|).",
+        group=Group.TRAINED,
         choices=("cross", "sbert"),
+        needs={"head_name": "dense", "head_kind": "pairs"},
     )
-    inner_units: int = setting(
+    inner_units: int = size(
+        "inner_units",
         0,
-        "dense: width of the first of its two layers (0: the encoder's).",
+        "width of the first of its two layers (0: the encoder's).",
         at_least=0,
-        at_most=LARGEST_WIDTH,
     )
-    lstm_units: int = setting(
-        256,
-        "bilstm, highway: units in each direction.",
-        at_least=1,
-        at_most=LARGEST_WIDTH,
+    lstm_units: int = size("lstm_units", 256, "units in each direction.")
+    lstm_layers: int = size(
+        "lstm_layers", 1, "layers, one on the other.", at_most=DEEPEST
     )
-    lstm_layers: int = setting(
-        1, "bilstm: layers, one on the other.", at_least=1, at_most=DEEPEST
+    growth: int = size("growth", 64, "channels of a convolution.")
+    kernel: int = size("kernel", 3, "tokens that a convolution reads.")
+    perspectives: int = size(
+        "perspectives", 5, "perspectives of each matching."
     )
-    growth: int = setting(
-        64,
-        "densenet: channels of a convolution.",
-        at_least=1,
-        at_most=LARGEST_WIDTH,
-    )
-    kernel: int = setting(
-        3,
-        "densenet: tokens that a convolution reads.",
-        at_least=1,
-        at_most=LARGEST_WIDTH,
-    )
-    perspectives: int = setting(
-        5,
-        "bimpm, sim_transformer: of each matching.",
-        at_least=1,
-        at_most=LARGEST_WIDTH,
-    )
-    context_units: int = setting(
+    context_units: int = size(
+        "context_units",
         100,
-        "bimpm, sim_transformer: of the first BiLSTM, in each direction.",
-        at_least=1,
-        at_most=LARGEST_WIDTH,
+        "units of the first BiLSTM, in each direction.",
     )
-    aggregation_units: int = setting(
-        100,
-        "bimpm: of the last BiLSTM, in each direction.",
-        at_least=1,
-        at_most=LARGEST_WIDTH,
+    aggregation_units: int = size(
+        "aggregation_units", 100, "units of the last BiLSTM, in each direction."
     )
-    transformer_units: int = setting(
-        256,
-        "sim_transformer: width of its blocks.",
-        at_least=8,
-        at_most=LARGEST_WIDTH,
+    transformer_units: int = size(
+        "transformer_units", 256, "width of its blocks.", at_least=8
     )
-    transformer_layers: int = setting(
-        1, "sim_transformer: its blocks.", at_least=1, at_most=DEEPEST
+    transformer_layers: int = size(
+        "transformer_layers", 1, "its blocks.", at_most=DEEPEST
     )
-    transformer_heads: int = setting(
+    transformer_heads: int = size(
+        "transformer_heads",
         4,
-        "sim_transformer: attention heads of a block.",
-        at_least=1,
+        "attention heads of a block.",
         at_most=DEEPEST,
     )
     adaptation: str = setting(
@@ -201,41 +226,24 @@ class Settings(settings_lib.Settings):
         "everything. `joint`: everything from the first step, any head.",
         choices=tuple(ADAPTATIONS),
     )
-    head_lr: float = setting(1e-3, "Learning rate of the first phase.", above=0)
-    lr: float = setting(
-        None,
-        f"Learning rate of training everything. Unset: {LR:g}; the method's "
-        "own for others than `full`.",
+    head_lr: float = setting(
+        1e-3,
+        "Learning rate of the first phase.",
         above=0,
+        needs={"freezes": True},
     )
-    phase_one_epochs: int = setting(1, "Epochs of the first phase.", at_least=1)
+    phase_one_epochs: int = setting(
+        1,
+        "Epochs of the first phase.",
+        at_least=1,
+        needs={"adaptation": "stack_and_finetune"},
+    )
     phase_one_gap: float = setting(
         -1.0,
         "The first phase ends with its last epoch whose accuracies on training "
-        "and validation set differ by no more, such as 0.01 (below 0: with "
-        "its last).",
-    )
-    max_epochs: int = setting(
-        3,
-        "Epochs of training everything; with stack_only, of the head.",
-        at_least=1,
-    )
-    batch_size: int = setting(
-        32,
-        "Examples a step, over all replicas.",
-        at_least=1,
-        at_most=settings_lib.LARGEST_BATCH,
-    )
-    patience: int = setting(
-        0,
-        "Stop when validation has not risen for so many epochs (0: never).",
-        at_least=0,
-    )
-    min_delta: float = setting(0.0, "A rise is more than this.", at_least=0)
-    select: str = setting(
-        "last",
-        "Which epoch of training everything is the result.",
-        choices=("best", "last"),
+        "and validation set differ by this much at most, such as 0.01 (below "
+        "0: with its last).",
+        needs={"freezes": True},
     )
 
     @property
@@ -249,18 +257,8 @@ class Settings(settings_lib.Settings):
         return ADAPTATIONS[self.adaptation]
 
     @property
-    def freezes(self) -> bool:
-        """Whether a phase freezes the encoder."""
-        return "head" in self.phases
-
-    @property
-    def runs_cached(self) -> bool:
-        """Whether the frozen encoder is run once."""
-        return self.frozen_prefix == "cached" and self.freezes
-
-    @property
-    def is_own(self) -> bool:
-        """Whether its texts are the user's own files."""
+    def has_task_file(self) -> bool:
+        """Whether the task is described in a file."""
         return task_file.is_task_file(self.task)
 
     @property
@@ -268,56 +266,41 @@ class Settings(settings_lib.Settings):
         """One of `TASKS`: which heads fit."""
         if not self.is_own:
             return self.task
-        said = task_file.read(self.task)
-        return _head_kind(said.kind, len(said.texts))
+        task = task_file.read(self.task)
+        return _head_kind(task.kind, len(task.texts))
+
+    @property
+    def head_name(self) -> str:
+        """The head, where it is unset the usual one."""
+        if self.head:
+            return self.head
+        is_small = self.adaptation == "finetune_only"
+        return "dense" if is_small else BIG_HEADS.get(self.head_kind, "")
+
+    @property
+    def labels_words(self) -> bool:
+        """Whether words have labels, not texts."""
+        return self.head_kind == "ner"
+
+    @property
+    def selects_by_gap(self) -> bool:
+        """Whether --phase_one_gap says which epoch is the result."""
+        return self.adaptation == "stack_only" and self.phase_one_gap >= 0
 
     @property
     def task_name(self) -> str:
         """What folders and tables call the task."""
         return task_file.read(self.task).name if self.is_own else self.task
 
-    def unread(self) -> list[str]:
-        """Names of the flags that a run with these settings does not read."""
-        unread = super().unread()
-        head = self.head or self.defaults()["head"]
-        sizes = {name for names in heads.SIZES.values() for name in names}
-        unread += sorted(sizes.difference(heads.SIZES.get(head, ())))
-        if head != "dense" or self.head_kind == "ner":
-            unread.append("pooling")
-        if head != "dense" or self.head_kind != "pairs":
-            unread.append("pairs")
-        if self.is_own:
-            unread += ["data", "encoding", "text_column", "label_column"]
-        if self.task != "text":
-            unread.append("classes")
-        if self.head_kind == "ner":
-            unread += ["long_texts", "class_weights"]
-        if not self.freezes:
-            unread += ["head_lr", "phase_one_gap"]
-        if self.adaptation != "stack_and_finetune":
-            unread.append("phase_one_epochs")
-        if self.adaptation == "stack_only" and self.phase_one_gap >= 0:
-            # The gap says which epoch it is.
-            unread += ["select", "patience", "min_delta"]
-        return unread
-
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
-        values = {**super().hashed(), "task": self.task_name}
-        # The columns are part of the table's identity.
-        unread = ["text_column", "label_column", *self.unread()]
-        return {n: v for n, v in values.items() if n not in unread}
+        return {**super().hashed(), "task": self.task_name}
 
     def defaults(self) -> dict[str, Any]:
         """Head and encoder, by task; the rate that is shown."""
-        values: dict[str, Any] = {}
-        if not self.head:
-            is_small = self.adaptation == "finetune_only"
-            values["head"] = (
-                "dense" if is_small else BIG_HEADS.get(self.head_kind, "")
-            )
+        values: dict[str, Any] = {"head": self.head_name}
         if not self.model:
-            cased = "" if self.head_kind == "ner" else "_uncased"
+            cased = "" if self.labels_words else "_uncased"
             values["model"] = f"bert_base_en{cased}"
         if self.adaptation == "stack_only":
             values["lr"] = self.head_lr
@@ -326,7 +309,7 @@ class Settings(settings_lib.Settings):
         return values
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         if self.head_kind not in TASKS:
             raise UserError(
@@ -364,7 +347,7 @@ class Stacking(experiment.Experiment):
 
     @functools.cached_property
     def source(self) -> Any:
-        """Where the texts come from: entities, texts or pairs."""
+        """The source of entities, texts or pairs."""
         settings = self.settings
         if settings.is_own:
             return own.OwnSource(
@@ -380,7 +363,7 @@ class Stacking(experiment.Experiment):
         return conll.Corpus(self.settings.data)
 
     def _open_texts(self) -> Any:
-        """Yahoo Answers, or a table of one's own."""
+        """Yahoo Answers, or your own table."""
         settings = self.settings
         if not os.path.isfile(settings.data):
             return yahoo.Answers(settings.data, settings.classes)
@@ -425,14 +408,6 @@ class Stacking(experiment.Experiment):
         )
         return source
 
-    def trainable(self, blocks: int) -> "Trainable":
-        """What trains last, of an encoder of so many blocks."""
-        from tf_transfer.models import freezing
-
-        return freezing.trainable_in_phase(
-            self.settings.phases[-1], blocks, self.method, self.has_new_pooler
-        )
-
     def build_head(
         self, task: Task, number: int, encoder: "Encoder"
     ) -> "keras.layers.Layer":
@@ -460,7 +435,7 @@ class Stacking(experiment.Experiment):
         )
 
     def texts_per_row(self, task: Task) -> int:
-        """Texts of an example that are run each by itself."""
+        """Number of texts of an example that run as rows of their own."""
         settings = self.settings
         kind = _head_kind(task.kind, len(task.texts))
         if settings.head == "dense":
@@ -468,17 +443,17 @@ class Stacking(experiment.Experiment):
         return heads.load(kind, settings.head).texts_per_example
 
     def read_examples(self, task: Task) -> tasks.Texts:
-        """Texts or sentences; a fixed sample of `train` is validated too.
+        """The texts of a task; a fixed sample of `train` is scored, too.
 
         Raises:
-            UserError: nothing validates.
+            UserError: there are no validation texts.
         """
         settings = self.settings
         examples = super().read_examples(task)
         if not examples["validation"]:
             raise UserError(
-                "--validation_fraction=0: the first phase is left by what "
-                "validation says. Give a part of the training set."
+                "--validation_fraction=0: validation decides when the first "
+                "phase ends. Give a fraction of the training set."
             )
         train, validation = examples["train"][""], examples["validation"][""]
         sample = splits.draw_sample(
@@ -490,7 +465,7 @@ class Stacking(experiment.Experiment):
     def phases(
         self, network: "Network"
     ) -> tuple[list["Phase"], dict[str, int]]:
-        """What is trained, and how many examples each split has."""
+        """The phases, and the number of examples of each split."""
         encoded = self.encode_splits(self.task, network.encoder)
         objective = tasks.make_objective(
             self.task, encoded, class_weights=self.settings.class_weights
@@ -504,15 +479,12 @@ class Stacking(experiment.Experiment):
         ], sizes
 
     def _phase(self, name: str, objective: "Objective", blocks: int) -> "Phase":
-        from tf_transfer.models import freezing
         from tf_transfer.training.objectives import Phase
 
         settings, metric = self.settings, self.metric
         is_last = name == settings.phases[-1]
         phase = Phase(
-            trainable=freezing.trainable_in_phase(
-                name, blocks, self.method, self.has_new_pooler
-            ),
+            trainable=self.trainable_in(name, blocks),
             trainable_layers=name,
             lr=settings.head_lr if name == "head" else settings.lr,
             max_epochs=(
@@ -539,14 +511,14 @@ class Stacking(experiment.Experiment):
 
     @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """A task file may be gone: its kind is enough."""
+        """The kind of a task file, as the file may be gone."""
         if not task_file.is_task_file(config["settings"]["task"]):
             return {}
         [task] = config["tasks"].values()
         return {"task": _head_kind(task["kind"], len(task["texts"]))}
 
     def answer_file(self, predictor: Predictor, path: str) -> list[str]:
-        """The lines of a file with its answers: tags of words, or labels."""
+        """The lines of a file with the answers: tags of words, or labels."""
         settings = self.settings
         if os.path.isfile(settings.data):
             return tables.answer_lines(

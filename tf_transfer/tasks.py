@@ -1,21 +1,24 @@
-"""What a task comes to in a run: its settings, its splits, tokens and loss.
+"""A task in a run: its settings, splits, loss, phases and head.
 
 An experiment has one task or several, of any kind: classes, several labels, a
-score, or entities. Here is what all of them share.
+score, or entities. This module is for all of them.
 """
 
 import dataclasses
 import os
 from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 from typing import ClassVar
+from typing import NamedTuple
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import Group
+from tf_transfer.config.fields import Reader
+from tf_transfer.config.fields import setting
 from tf_transfer.data import card
 from tf_transfer.data import own
 from tf_transfer.data import registry
@@ -24,6 +27,7 @@ from tf_transfer.data import task_file
 from tf_transfer.data.task import KINDS
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
+from tf_transfer.models import methods
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -41,110 +45,109 @@ if TYPE_CHECKING:
 Texts = dict[str, dict[str, Any]]
 Splits = dict[str, dict[str, "EncodedSplit"]]
 
-# What the probe does not read: how weights are trained by gradient steps.
-OF_TRAINING = (
-    "trainable_layers",
-    "blocks",
-    "method",
-    "pooling",
-    "pairs",
-    "head",
-    "loss_head",
-    "freeze_schedule",
-    "freeze_percentile",
-    "lr",
-    "batch_size",
-    "batching",
-    "max_epochs",
-    "dropout",
-    "head_dropout",
-    "weight_decay",
-    "adam_beta1",
-    "adam_beta2",
-    "adam_epsilon",
-    "bias_correction",
-    "clip_norm",
-    "schedule",
-    "warmup_fraction",
-    "layer_decay",
-    "patience",
-    "min_delta",
-    "select",
-    "seed",
-    "frozen_prefix",
-    "jit_compile",
-    "checkpoint_minutes",
-    *settings_lib.METHOD_OPTIONS,
-)
-BALANCED = ("classes", "labels")  # the kinds whose labels may weigh alike
-TABLE_FLAGS = (
-    "text_column",
-    "label_column",
-    "kind",
-    "metric",
-    "test_fraction",
-    "encoding",
-    "duplicates",
-)
+BALANCED = ("classes", "labels")  # kinds that --class_weights applies to
+
+
+class Rates(NamedTuple):
+    """Learning rates for every weight, the last blocks, the head alone."""
+
+    everything: float
+    blocks: float
+    head: float
+
+    def of(self, trainable_layers: str) -> float:
+        """The rate where `--trainable_layers` trains every weight of it."""
+        named = {"all": self.everything, "0": self.head, "head": self.head}
+        return named.get(trainable_layers, self.blocks)
+
+    @property
+    def help(self) -> str:
+        """The help text of `--lr`."""
+        return (
+            f"Learning rate. Unset: {self.everything:g} for `all`, "
+            f"{self.blocks:g} for the last blocks, {self.head:g} for the head "
+            "alone, the method's own for others than `full`."
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskSettings(settings_lib.Settings):
-    """The shared settings, and which task."""
+    """The shared settings, the task, and the choices of a single one."""
 
     task: str = setting(
         "rte",
         "The task: one of GLUE's (cola, sst2, mrpc, stsb, qqp, mnli, qnli, "
         "rte, wnli), sentiment, paraphrase, similarity, ner, yahoo; or a task "
         "file of your own, such as mine.toml.",
+        read_by=Reader.BASELINE,
     )
     features: str = setting(
         "bert",
         "`bert`, an encoder that trains, with a head; `frozen`, the probe: a "
         "regression on states of the frozen encoder (docs/probe.md).",
         choices=("bert", "frozen"),
+        unnamed="bert",
+        read_by=Reader.BASELINE,
+        searched=True,
+    )
+    freeze_schedule: str = setting(
+        "none",
+        "How what trains changes with the epochs: `gradual` unfreezes one "
+        "block per epoch, from the last (ULMFiT), and then has --max_epochs "
+        "of all that trains; `autofreeze` freezes the first blocks whose "
+        "gradients change least (AutoFreeze), and a cached prefix follows.",
+        group=Group.TRAINED,
+        choices=("none", "gradual", "autofreeze"),
+        unnamed="none",
+    )
+    freeze_percentile: float = setting(
+        50.0,
+        "Of `autofreeze`: blocks below the first that changes as much as this "
+        "percentile of all that train are frozen.",
+        group=Group.TRAINED,
+        at_least=0,
+        at_most=100,
+        needs={"freeze_schedule": "autofreeze"},
     )
     keep_blocks: int = setting(
         0,
-        "Keep the first so many blocks of the encoder, and drop the others "
-        "for good: training, prediction and exports have none. 0 keeps all.",
+        "Number of the encoder's first blocks to keep; the others are dropped "
+        "for good, in training, prediction and exports. 0 keeps all.",
+        group=Group.TRAINED,
         at_least=0,
+        unnamed=0,
+        read_by=Reader.ENCODER,
+    )
+    head: str = setting(
+        "linear",
+        "The head on the pooled vector: `linear`, one dense layer; `mlp`, a "
+        "dense GELU layer of the encoder's width below that.",
+        group=Group.TRAINED,
+        choices=("linear", "mlp"),
+        unnamed="linear",
     )
     pooling: str = setting(
         "cls",
-        "What the head reads: [CLS] through the pooler; [CLS] as the last "
-        "block leaves it; the mean of all tokens; or [CLS] above each of the "
-        "last four blocks, side by side.",
+        "What the head reads: `cls`, [CLS] through the pooler; `cls_state`, "
+        "[CLS] as the last block leaves it; `mean`, the mean of all tokens; "
+        "`last4`, [CLS] above each of the last four blocks, concatenated.",
+        group=Group.TRAINED,
         choices=("cls", "cls_state", "mean", "last4"),
     )
     pairs: str = setting(
         "cross",
         "How a pair is read: `cross`, both texts in one row; or `sbert`, each "
         "by itself, u and v, and the head reads (u, v, |u - v|).",
+        group=Group.TRAINED,
         choices=("cross", "sbert"),
     )
-
-    head: str = setting(
-        "linear",
-        "What is on it: `linear`, one dense layer; `mlp`, a dense GELU layer "
-        "of the encoder's width below that.",
-        choices=("linear", "mlp"),
-    )
-
-    freeze_schedule: str = setting(
-        "none",
-        "How what trains changes with the epochs: `gradual` unfreezes one "
-        "block an epoch, from the last (ULMFiT), and then has --max_epochs of "
-        "all that trains; `autofreeze` freezes the first blocks whose "
-        "gradients change least (AutoFreeze), and a cached prefix follows.",
-        choices=("none", "gradual", "autofreeze"),
-    )
-    freeze_percentile: float = setting(
-        50.0,
-        "Of `autofreeze`: blocks below the first that changes as much as this "
-        "percentile of all that train are frozen.",
-        at_least=0,
-        at_most=100,
+    loss_head: str = setting(
+        "sigmoid",
+        "The output for two classes: the sigmoid of one unit, or the softmax "
+        "of two.",
+        group=Group.TRAINED,
+        choices=("sigmoid", "softmax"),
+        unnamed="sigmoid",
     )
 
     # === A table of your own, without a task file ===
@@ -154,50 +157,92 @@ class TaskSettings(settings_lib.Settings):
         "Of --data=FILE (CSV, TSV, JSON lines, Parquet): the column of the "
         "texts; two with a comma between are a pair.",
         hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"has_table": True},
     )
     label_column: str = setting(
-        "", "Of --data=FILE: the column of the labels.", hashed=False
+        "",
+        "Of --data=FILE: the column of the labels.",
+        hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"has_table": True},
     )
     kind: str = setting(
         "classes",
-        "Of --data=FILE: what its labels are; `labels`: several at once.",
+        "Of --data=FILE: the kind of its labels; `labels`: several per text.",
+        group=Group.TEXTS,
         choices=KINDS,
         hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"has_table": True},
     )
     metric: str = setting(
         "",
-        "Of --data=FILE: what selects, stops and ranks. Unset: accuracy, "
-        "f1_micro for several labels, spearman for a score, f1 for entities.",
+        "Of --data=FILE: the metric that selects, stops and ranks. Unset: "
+        "accuracy, f1_micro for several labels, spearman for a score, f1 for "
+        "entities.",
+        group=Group.TEXTS,
         hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"has_table": True},
     )
     test_fraction: float = setting(
         0.1,
-        "Of --data=FILE: the part that is tested, stratified, drawn by "
+        "Of --data=FILE: the fraction that is tested, stratified, drawn by "
         "--split_seed.",
+        group=Group.TEXTS,
         hashed=False,
         above=0,
         below=1,
+        read_by=Reader.BASELINE,
+        needs={"has_table": True},
     )
     encoding: str = setting(
-        "utf-8", "Of --data=FILE, where it is CSV or TSV.", hashed=False
+        "utf-8",
+        "Of --data=FILE: the encoding of CSV or TSV.",
+        group=Group.TEXTS,
+        hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"has_table": True},
+    )
+    duplicates: str = setting(
+        "keep",
+        "Of --data=FILE: `group` keeps texts that are the same, apart from "
+        "case and space, in one split.",
+        group=Group.TEXTS,
+        choices=("keep", "group"),
+        hashed=False,
+        read_by=Reader.BASELINE,
+        needs={"has_table": True},
     )
 
-    names_any_task: ClassVar[bool] = False  # `task` is but a name
-    UNNAMED: ClassVar[dict[str, Any]] = {
-        **settings_lib.Settings.UNNAMED,
-        "loss_head": "sigmoid",
-        "head": "linear",
-        "freeze_schedule": "none",
-        "features": "bert",
-        "keep_blocks": 0,
-    }
-    OF_TRAINING: ClassVar[tuple[str, ...]] = OF_TRAINING
+    names_any_task: ClassVar[bool] = False  # `task` need not be known
+    usual_rates: ClassVar[Rates | None] = None
+
+    def __init_subclass__(
+        cls,
+        rates: Rates | None = None,
+        help: Mapping[str, str] = settings_lib.EMPTY,
+        **keywords: Any,
+    ) -> None:
+        """Further takes the learning rates without `--lr`."""
+        if rates is not None:
+            cls.usual_rates = rates
+            help = {"lr": rates.help, **help}
+        super().__init_subclass__(help=help, **keywords)
+
+    def defaults(self) -> dict[str, Any]:
+        """The learning rate, by what is trained."""
+        if self.lr is not None or self.usual_rates is None:
+            return {}
+        layers = self.blocks or self.trainable_layers
+        return {"lr": methods.rate_of(self) or self.usual_rates.of(layers)}
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what cannot be."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         is_name = bool(self.task) or self.names_any_task
-        if is_name and not task_file.is_task_file(self.task):
+        if is_name and not self.has_task_file:
             settings_lib.check_name(f"--task={cut(self.task)}", self.task)
         if not self.is_own and not self.names_any_task:
             registry.check(self.task)
@@ -213,28 +258,11 @@ class TaskSettings(settings_lib.Settings):
                 "--strategy=multi_worker out."
             )
 
-    duplicates: str = setting(
-        "keep",
-        "Of --data=FILE: `group` keeps texts that are the same, but for case "
-        "and space, on one side of a split.",
-        choices=("keep", "group"),
-        hashed=False,
-    )
-    loss_head: str = setting(
-        "sigmoid",
-        "What tells two classes apart: the sigmoid of one unit, or the softmax "
-        "of two.",
-        choices=("sigmoid", "softmax"),
-    )
-
-    @property
-    def is_probe(self) -> bool:
-        """Whether a regression is fitted on the frozen encoder's states."""
-        return self.features == "frozen"
-
     @property
     def approach(self) -> str:
-        """What trains, and how that changes: `last_4_autofreeze`; `probe`."""
+        """What trains, and its schedule: `last_4_autofreeze`; or `probe`."""
+        if self.is_sparse:
+            return super().approach
         approach = "probe" if self.is_probe else super().approach
         if self.freeze_schedule != "none" and not self.is_probe:
             approach += f"_{self.freeze_schedule}"
@@ -248,20 +276,30 @@ class TaskSettings(settings_lib.Settings):
         return f"model={self.model_name},split_seed={self.split_seed}"
 
     @property
+    def freezes(self) -> bool:
+        """Whether blocks of the encoder are frozen, for a time at least."""
+        is_scheduled = self.freeze_schedule != "none" and not self.is_sparse
+        return super().freezes or is_scheduled
+
+    @property
     def runs_cached(self) -> bool:
-        """Whether there is a frozen prefix at some time, and it is stored."""
-        is_cached = self.frozen_prefix == "cached" and not self.is_sparse
-        is_scheduled = self.freeze_schedule != "none"
-        return (
-            super().runs_cached or (is_cached and is_scheduled) or self.is_probe
-        )
+        """Whether there is a frozen prefix, and it is run once."""
+        return super().runs_cached or self.is_probe
+
+    @property
+    def has_task_file(self) -> bool:
+        """Whether the task is described in a file."""
+        return task_file.is_task_file(self.task)
+
+    @property
+    def has_table(self) -> bool:
+        """Whether --data is a table that the flags describe."""
+        return not self.has_task_file and task_file.is_table(self.data)
 
     @property
     def is_own(self) -> bool:
         """Whether the task is one's own: a task file, or a table."""
-        return task_file.is_task_file(self.task) or task_file.is_table(
-            self.data
-        )
+        return self.has_task_file or self.has_table
 
     @property
     def task_name(self) -> str:
@@ -270,14 +308,10 @@ class TaskSettings(settings_lib.Settings):
 
     @property
     def own_task(self) -> task_file.TaskFile:
-        """What is said of a task of one's own."""
-        if task_file.is_task_file(self.task):
+        """The description of a task of one's own."""
+        if self.has_task_file:
             return task_file.read(self.task)
-        [default] = (
-            field.default
-            for field in dataclasses.fields(self)
-            if field.name == "task"
-        )
+        default = self.__dataclass_fields__["task"].default
         if self.task in registry.OPENERS and self.task != default:
             raise UserError(
                 f"--task={self.task}: has data of its own, and --data="
@@ -296,38 +330,26 @@ class TaskSettings(settings_lib.Settings):
         )
 
     def unread(self) -> list[str]:
-        """Names of the flags that a run with these settings does not read."""
+        """Names of the flags that a run with these settings does not read.
+
+        A fraction that no split needs is part of the key all the same.
+        """
         names = super().unread()
-        if self.freeze_schedule != "autofreeze":
-            names.append("freeze_percentile")
-        if self.is_probe:  # it stores states, but trains no weight
-            names = [*self.OF_TRAINING]
-        if self.names_any_task:
-            return names
-        if task_file.is_task_file(self.task):
-            names += ["data", *TABLE_FLAGS]
-            if os.path.isfile(self.task) and self.own_task.validation:
-                names.append("validation_fraction")
-        elif not self.is_own:
-            names += TABLE_FLAGS
+        is_file = self.has_task_file and os.path.isfile(self.task)
+        if is_file and self.own_task.validation:
+            names.append("validation_fraction")
         return names
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
-        values = {**super().hashed(), "task": self.task_name}
-        if self.freeze_schedule != "autofreeze":
-            del values["freeze_percentile"]
-        if self.is_probe:
-            unread = self.OF_TRAINING
-            values = {n: v for n, v in values.items() if n not in unread}
-        return values
+        return {**super().hashed(), "task": self.task_name}
 
 
 def open_source(settings: TaskSettings) -> Source:
-    """Where the texts of a task come from.
+    """The source of a task's texts.
 
     Raises:
-        UserError: There is no such task, file or column.
+        UserError: there is no such task, file or column.
     """
     if settings.is_own:
         return own.OwnSource(settings.own_task, settings.split_seed)
@@ -343,20 +365,20 @@ def read_splits(
     split_seed: int,
     max_train_examples: int = 0,
 ) -> Texts:
-    """The texts of a task: what trains, validates and tests.
+    """The training, validation and test texts of a task.
 
-    Where the task has no split that validates, a part of the training set
-    does. The first of several test splits has the split name "".
+    A task without a validation split holds out a part of its training set. The
+    first of several test splits has the split name "".
 
     Args:
-        source: where they come from.
-        task: whose they are.
-        validation_fraction: of the training set.
-        split_seed: of that part, and of the subset that trains.
-        max_train_examples: train on so many; 0 for all.
+        source: the source of the texts.
+        task: the task.
+        validation_fraction: fraction of the training set to hold out.
+        split_seed: seed of that part, and of the training subset.
+        max_train_examples: number of training texts; 0 for all.
 
     Raises:
-        UserError: naming the file and the line.
+        UserError: a row is invalid; the message names file and line.
     """
     train = source.read("train")
     if task.validation:
@@ -383,38 +405,19 @@ def read_splits(
     }
 
 
-def _encode_texts(
-    encoder: "Encoder",
-    texts: Sequence[list[str]],
-    max_length: int,
-    name: str,
-) -> "Tokens":
-    from tf_transfer.data import tokens
-
-    return tokens.encode(
-        encoder.tokenize, encoder.special, texts, max_length, name
-    )
-
-
 def encode(
     examples: Any,
     task: Task,
     encoder: "Encoder",
     max_length: int,
-    texts_per_row: int = 1,
-    name: str = "",
-    encode_texts: "Callable[..., Tokens]" = _encode_texts,
+    texts_per_row: int,
+    name: str,
+    encode_texts: "Callable[..., Tokens]",
 ) -> "EncodedSplit":
-    """Tokenizes examples, labelled or not.
+    """Tokenises examples, labelled or not; see `Experiment.encode`.
 
     Args:
-        examples: `Examples`, or `Sentences` of a task that labels words.
-        task: whose they are.
-        encoder: has the tokenizer.
-        max_length: longest row in tokens.
-        texts_per_row: texts of an example that are run each by itself.
-        name: what the progress bar says.
-        encode_texts: takes encoder, texts, longest row and name.
+        encode_texts: function of encoder, texts, longest row and name.
     """
     from tf_transfer.data import batches
     from tf_transfer.data import tagging
@@ -446,16 +449,16 @@ def make_objective(
     weight: float = 1.0,
     class_weights: str = "none",
 ) -> "Objective":
-    """The objective of a task, with the loss that its labels ask for.
+    """The objective of a task, with the loss for its kind of labels.
 
     Args:
-        task: names the head, the labels and the metrics.
+        task: the task, with the names of its head, labels and metrics.
         encoded: see `Experiment.encode_splits`.
         metric_prefix, weight: see `objectives.Objective`.
         class_weights: `none` or `balanced`.
 
     Raises:
-        UserError: the task has no classes that could be balanced.
+        UserError: the task has no classes to balance.
     """
     from tf_transfer.data import metrics
     from tf_transfer.data import tagging
@@ -499,14 +502,14 @@ def make_phases(
     trainable: "Trainable",
     metric: str,
 ) -> "list[Phase]":
-    """One phase with one objective, and before it those of a schedule.
+    """One phase with one objective, after those of `--freeze_schedule`.
 
     Args:
         settings: `TaskSettings`, resolved.
-        task: what is learned.
+        task: the task to learn.
         encoded: see `Experiment.encode_splits`.
-        trainable: what trains at last.
-        metric: that selects and stops.
+        trainable: the weights that train in the last phase.
+        metric: the metric that selects and stops.
     """
     from tf_transfer.training import objectives
     from tf_transfer.training import progressive
@@ -554,12 +557,13 @@ def make_head(
 
     Args:
         settings: `TaskSettings`, resolved.
-        task: what it answers.
-        encoder: what it reads.
-        texts_per_row: texts of an example that are run each by itself.
+        task: the task that it answers.
+        encoder: the encoder that it reads.
+        texts_per_row: number of texts of an example that run as rows of their
+            own.
 
     Raises:
-        UserError: a deeper head is asked for, and words are labelled.
+        UserError: `--head=mlp` is given for a task that labels words.
     """
     from tf_transfer.models import heads
     from tf_transfer.models.heads import pooled
@@ -594,9 +598,9 @@ def make_probe_head(
     """The head that holds the weights of a fitted probe.
 
     Args:
-        chosen: what it reads; see `probe.Probe.chosen`.
-        task: what it answers.
-        encoder: what it reads.
+        chosen: the states that it reads; see `probe.Probe.chosen`.
+        task: the task that it answers.
+        encoder: the encoder that it reads.
     """
     from tf_transfer.models.heads import dense
     from tf_transfer.models.heads import pooled
@@ -619,7 +623,7 @@ def make_probe_head(
 
 
 def report_cut(split: "EncodedSplit", max_length: int) -> float:
-    """Prints what of the training texts is cut; returns the share of texts."""
+    """Prints how much of the training texts is cut; returns their share."""
     lost = split.tokens.lost
     if lost is None or not lost.any():
         return 0.0
@@ -634,18 +638,18 @@ def report_cut(split: "EncodedSplit", max_length: int) -> float:
 
 
 def report_shared(name: str, examples: Texts) -> None:
-    """Prints how many texts are on two sides of a split."""
+    """Prints how many texts are in two splits."""
     for kind, count in card.count_shared(examples).items():
         print(
             f"{name}: {count:,} of the {len(examples[kind]['']):,} texts of "
-            f"{kind} are in the training set, too. `group` as duplicates "
-            "keeps texts on one side.",
+            f"{kind} are also in the training set. `group` as duplicates "
+            "keeps equal texts in one split.",
             flush=True,
         )
 
 
 def count_examples(encoded: Splits) -> dict[str, int]:
-    """Examples of each split, as `config.json` names it."""
+    """Number of examples of each split, by its name in `config.json`."""
     return {
         "_".join(filter(None, (kind, name))): len(split)
         for kind, named in encoded.items()

@@ -1,13 +1,13 @@
-"""Your own task: one run with today's recipe, and what it comes to.
+"""Your own task: one run with today's recipe, and its result.
 
     python -m tf_transfer.train --task=mine.toml --model=minilm
     python -m tf_transfer.train --data=mine.csv --text_column=text \\
         --label_column=label --model=minilm --trainable_layers=2
     python -m tf_transfer.train --task=mine.toml --features=tfidf
 
-A task file says what the texts and labels are (docs/own_task.md); one table
-needs none. It ends with the score beside the majority baseline and TF-IDF,
-what to try next, and how to predict.
+A task file describes the texts and labels (docs/own_task.md); one table needs
+none. The run ends with the score next to the majority baseline and TF-IDF, the
+commands to try next, and how to predict.
 
 Defaults are what the field uses now, not a paper's of the other commands:
 batch 32 and, for everything, 5e-5, of the ranges of Devlin et al. 2019
@@ -15,14 +15,14 @@ batch 32 and, for everything, 5e-5, of the ranges of Devlin et al. 2019
 (ours: the less trains, the higher; the papers' pages show the curves); Adam
 with bias correction and a linear schedule that warms up over a tenth of the
 steps (Mosbach et al. 2021, Zhang et al. 2021: without the correction small data
-sets fail); decay 0.01, clipping at 1.0
-(Devlin et al.); four epochs, and of few texts as many as 200 updates take
-(Mosbach et al., Zhang et al.: small sets need more updates; docs/own_task.md
-has what that brings), of which the best on validation is the result (Dodge et
-al. 2020); up to 256 tokens, padded to the longest of a batch only; frozen
-blocks are run once and stored (docs/feature_cache.md); scores are learned in
-units of their deviation. A tenth of the training set validates, drawn by
---split_seed, where the task has nothing else.
+sets fail); decay 0.01, clipping at 1.0 (Devlin et al.); four epochs, or for few
+texts the number that takes 200 updates (Mosbach et al., Zhang et al.: small
+sets need more updates; docs/own_task.md has the gain), of which the best on
+validation is the result (Dodge et al. 2020); up to 256 tokens, padded to the
+longest of a batch only; the output of frozen blocks is computed once and stored
+(docs/feature_cache.md); scores are learned in units of their standard
+deviation. A task without validation texts holds out a tenth of its training
+set, drawn by --split_seed.
 
 --features=frozen is the probe: a logistic or ridge regression on states of the
 frozen encoder (docs/probe.md). --features=tfidf is the TF-IDF baseline: TF-IDF
@@ -37,7 +37,6 @@ import re
 import time
 from collections.abc import Sequence
 from typing import Any
-from typing import ClassVar
 from typing import TYPE_CHECKING
 
 from absl import logging
@@ -45,12 +44,13 @@ from absl import logging
 from tf_transfer import experiment
 from tf_transfer import tasks
 from tf_transfer.config import command_line
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import Group
+from tf_transfer.config.fields import Reader
+from tf_transfer.config.fields import setting
 from tf_transfer.data import batches
 from tf_transfer.data import task as task_lib
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
-from tf_transfer.models import methods
 from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
@@ -61,167 +61,103 @@ if TYPE_CHECKING:
     from tf_transfer.training.callbacks import Callback
     from tf_transfer.warm import WarmState
 
-LR_FINE_TUNING = 5e-5
-LR_LAST_BLOCKS = 2e-4
-LR_HEAD = 1e-3
 EPOCHS = 4
-LEAST_UPDATES = 200  # that fewer texts make more epochs for
-MOST_FOR_BASELINE = 50_000  # training texts; of more it takes minutes
-SPARSE_KEY = (
-    "task",
-    "features",
-    "max_train_examples",
-    "validation_fraction",
-    "split_seed",
-)
+LEAST_UPDATES = 200  # few texts train for more epochs to reach it
+MOST_FOR_BASELINE = 50_000  # training texts; more would take minutes
+RATES = tasks.Rates(everything=5e-5, blocks=2e-4, head=1e-3)
+RECIPE = {
+    "task": "",
+    "max_length": 256,
+    "batch_size": 32,
+    "max_epochs": None,
+    "bias_correction": True,
+    "schedule": "linear",
+    "warmup_fraction": 0.1,
+    "patience": 0,
+    "min_delta": 0.0,
+    "frozen_prefix": "cached",
+}
+HELP = {
+    "task": "A task file of your own, such as mine.toml, or the name of a "
+    "built-in task; of --data=FILE, what folders and tables call the task.",
+    "data": "A table of your own: CSV, TSV, JSON lines or Parquet. Of a "
+    "built-in task: `tfds`, a folder in the layout of the official download, "
+    "or `sample`, a few hand-written examples.",
+    "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
+    "probe: a regression on states of the frozen encoder (docs/probe.md); or "
+    "`tfidf`, a linear model of words, without an encoder.",
+    "max_length": "Longest text (or pair) in tokens; batches are padded to "
+    "their own longest text.",
+    "max_epochs": "Epochs, of which the best on validation is the result. "
+    f"Unset: {EPOCHS}, or for few texts the number that takes {LEAST_UPDATES} "
+    "updates.",
+}
 
-
-# What else the TF-IDF baseline reads, without a number that changes by it.
-SPARSE_READS = (
-    *SPARSE_KEY,
-    *tasks.TABLE_FLAGS,
-    "data",
-    "out",
-    "cache_dir",
-    "rerun",
-    "describe",
-)
-
-
-# How many texts train, by what decides it.
+# Number of training texts, by the identity and the settings of their split.
 _TEXTS: dict[tuple[str, float, int, int], int] = {}
 
 
 def usual_epochs(texts: int, batch_size: int) -> int:
-    """Epochs of so many training texts, where nobody says how many."""
+    """Number of epochs without `--max_epochs`.
+
+    Args:
+        texts: number of training texts.
+        batch_size: examples per step.
+    """
     updates = batches.count_steps(texts, batch_size)
     return max(EPOCHS, -(-LEAST_UPDATES // updates))
 
 
-def usual_rate(trainable_layers: str) -> float:
-    """The rate that is tried first, by what is trained."""
-    named = {"all": LR_FINE_TUNING, "0": LR_HEAD, "head": LR_HEAD}
-    return named.get(trainable_layers, LR_LAST_BLOCKS)
-
-
 @dataclasses.dataclass(frozen=True)
-class Settings(tasks.TaskSettings):
+class Settings(
+    tasks.TaskSettings,
+    defaults=RECIPE,
+    help=HELP,
+    changes={"features": {"choices": ("bert", "frozen", "tfidf")}},
+    rates=RATES,
+):
     """The shared settings with today's defaults."""
 
-    task: str = setting(
-        "",
-        "A task file of your own, such as mine.toml, or the name of a built-in "
-        "task; of --data=FILE, what folders and tables call the task.",
-    )
-    data: str = setting(
-        "tfds",
-        "A table of your own: CSV, TSV, JSON lines or Parquet. Of a built-in "
-        "task: `tfds`, a folder in the layout of the official download, or "
-        "`sample`, a few hand-written examples.",
-        hashed=False,  # its identity is
-    )
-    features: str = setting(
-        "bert",
-        "`bert`, an encoder that trains, with a head; `frozen`, the probe: a "
-        "regression on states of the frozen encoder (docs/probe.md); or "
-        "`tfidf`, a linear model of words, without an encoder.",
-        choices=("bert", "frozen", "tfidf"),
-    )
     baseline: bool = setting(
         True,
         "Also fit the probe and the TF-IDF baseline on the same split (up to "
         f"{MOST_FOR_BASELINE:,} training texts), to compare with.",
         hashed=False,
-    )
-    max_length: int = setting(
-        256,
-        "Longest text (or pair) in tokens; batches are padded to their own "
-        "longest text.",
-        at_least=8,
-    )
-    lr: float = setting(
-        None,
-        f"Learning rate. Unset: {LR_FINE_TUNING:g} for `all`, "
-        f"{LR_LAST_BLOCKS:g} for the last blocks, {LR_HEAD:g} for none, the "
-        "method's own for others than `full`.",
-        above=0,
-    )
-    batch_size: int = setting(
-        32, "Examples a step, over all replicas.", at_least=1
-    )
-    max_epochs: int = setting(
-        None,
-        "Epochs, of which the best on validation is the result. Unset: "
-        f"{EPOCHS}, and of few texts as many as {LEAST_UPDATES} updates take.",
-        at_least=1,
+        read_by=Reader.ENCODER,
+        searched=True,
     )
     max_seconds: float = setting(
         None,
-        "End with the epoch after which another would take longer than this "
-        "in all; the same command goes on.",
+        "Stop after the last epoch expected to end within this many seconds; "
+        "the same command resumes the run.",
+        group=Group.STOPPING,
         hashed=False,
         above=0,
+        searched=True,
     )
     also_cache: str = setting(
         "",
-        "Numbers of last blocks, such as 1,2,4, for which the frozen blocks "
-        "below are stored, too, on the way to those of this run: it takes disk "
-        "and next to no time.",
+        "Numbers of last blocks, such as 1,2,4, for which the output of the "
+        "frozen blocks below is stored, too, as it is computed on the way to "
+        "that of this run: it takes disk and next to no time.",
         hashed=False,
+        needs={"runs_cached": True},
+        searched=True,
     )
     score_test: bool = setting(
         True,
         "Score the test after every epoch. `false`: not at all; the same "
         "command without this flag then scores the selected weights, once.",
         hashed=False,
+        searched=True,
     )
     refit: bool = setting(
         False,
-        "Train on the texts that validate, too, once everything is chosen: "
-        "nothing validates, and the last epoch is the result.",
+        "Train on training and validation texts together, once everything is "
+        "chosen: nothing validates, and the last epoch is the result.",
+        unnamed=False,
+        read_by=Reader.ENCODER,
     )
-    bias_correction: bool = setting(
-        True, "Correct Adam's moments for their start at zero."
-    )
-    schedule: str = setting(
-        "linear",
-        "The learning rate over time; `linear` falls to 0 at --max_epochs.",
-        choices=("constant", "linear"),
-    )
-    warmup_fraction: float = setting(
-        0.1,
-        "Part of all steps over which the rate rises from 0.",
-        at_least=0,
-        below=1,
-    )
-    patience: int = setting(
-        0,
-        "Stop when validation has not risen for so many epochs (0: never).",
-        at_least=0,
-    )
-    min_delta: float = setting(0.0, "A rise is more than this.", at_least=0)
-    frozen_prefix: str = setting(
-        "cached",
-        "`cached` runs the frozen blocks once, without dropout, and stores "
-        "what they put out; `live` runs them at every step.",
-        choices=("live", "cached"),
-        hashed=False,  # what it comes to is: see `runs_cached`
-    )
-
-    UNNAMED: ClassVar[dict[str, Any]] = {
-        **tasks.TaskSettings.UNNAMED,
-        "refit": False,
-    }
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether there is no encoder."""
-        return self.features == "tfidf"
-
-    @property
-    def approach(self) -> str:
-        """`tfidf`; or what is trained of the encoder."""
-        return self.features if self.is_sparse else super().approach
 
     @property
     def title(self) -> str:
@@ -231,39 +167,20 @@ class Settings(tasks.TaskSettings):
         return super().title
 
     def unread(self) -> list[str]:
-        """The TF-IDF baseline reads what decides the split, and no more."""
-        names = super().unread()
-        if self.is_sparse:
-            names += [
-                field.name
-                for field in dataclasses.fields(self)
-                if field.name not in SPARSE_READS
-            ]
-        elif not self.runs_cached or self.is_probe:
-            names.append("also_cache")
-        if self.refit:
-            names += ["patience", "min_delta"]
-        if self.is_probe:
-            names += ["max_seconds", "score_test"]
-        return names
+        """Names of the flags that a run with these settings does not read.
 
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        values = super().hashed()
-        if self.is_sparse:
-            return {name: values[name] for name in SPARSE_KEY}
-        return values
+        A refit has no validation scores to stop by, yet its key names these.
+        """
+        stopping = ["patience", "min_delta"] if self.refit else []
+        return super().unread() + stopping
 
     def defaults(self) -> dict[str, Any]:
-        """The learning rate, by what is trained; and what is selected."""
-        values: dict[str, Any] = {"select": "last"} if self.refit else {}
-        if self.lr is None:
-            layers = "some" if self.blocks else self.trainable_layers
-            values["lr"] = methods.rate_of(self) or usual_rate(layers)
-        return values
+        """The learning rate, by what is trained; a refit's selection."""
+        selected = {"select": "last"} if self.refit else {}
+        return {**super().defaults(), **selected}
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         if not self.task and not self.is_own:
             raise UserError(
                 "--task: give a task file such as mine.toml; or --data=FILE "
@@ -280,14 +197,14 @@ class Settings(tasks.TaskSettings):
 
 
 class Train(experiment.Experiment):
-    """One run on a task of one's own: an encoder, or a baseline."""
+    """One run on your own task: an encoder, or a baseline."""
 
     name = "train"
     Settings = Settings
     scales_scores = True
 
     def read_examples(self, task: Task) -> tasks.Texts:
-        """The texts of a task; with --refit all that have labels train."""
+        """The texts of a task; --refit trains on validation texts, too."""
         texts = super().read_examples(task)
         if not self.settings.refit:
             return texts
@@ -301,7 +218,7 @@ class Train(experiment.Experiment):
     def find_run(self, replicas: int = 1) -> RunDirectory:
         """The directory of the run; see `Experiment.find_run`.
 
-        How many epochs it has may follow from how many texts it has.
+        The number of epochs may depend on the number of texts.
         """
         settings = self.settings
         is_baseline = settings.is_sparse or settings.is_probe
@@ -321,22 +238,17 @@ class Train(experiment.Experiment):
 
     @property
     def identities(self) -> dict[str, str]:
-        """What else belongs to the key of a run; TF-IDF has no encoder."""
+        """The identities for the key of a run; TF-IDF has no encoder."""
         if self.settings.is_sparse:
             return {"data_identity": self.data_identity}
         return super().identities
-
-    @property
-    def scores_test(self) -> bool:
-        """What `--score_test` says."""
-        return self.settings.score_test
 
     def train(
         self,
         callbacks: Sequence["Callback"] = (),
         warm: "WarmState | None" = None,
     ) -> Result:
-        """Trains the encoder or fits a baseline; prints what it comes to."""
+        """Trains the encoder or fits a baseline; prints the result."""
         result = self._fit(callbacks, warm)
         self._print_answer(result)
         return result
@@ -352,7 +264,7 @@ class Train(experiment.Experiment):
         return super().train(callbacks, warm)
 
     def cache_options(self) -> "CacheOptions | None":
-        """Where the output of the frozen blocks is stored, and of which."""
+        """The feature cache's options, with the cuts of `--also_cache`."""
         options = super().cache_options()
         settings = self.settings
         if options is None or not settings.also_cache:
@@ -370,7 +282,7 @@ class Train(experiment.Experiment):
         return dataclasses.replace(options, also=also)
 
     def own_callbacks(self) -> "list[Callback]":
-        """What ends a run in time, where it has to."""
+        """The end of a run with `--max_seconds`."""
         from tf_transfer.training.callbacks import TimeLimit
 
         limit = self.settings.max_seconds
@@ -429,10 +341,9 @@ class Train(experiment.Experiment):
     def _take_profile(
         self, run: "answer.Scored", probe: "answer.Scored"
     ) -> "answer.Scored":
-        """Copies the probe's depth profile; returns what is to predict.
+        """Copies the probe's depth profile; returns the run to predict with.
 
-        That is the probe where it is better on validation: the test decides
-        nothing.
+        The better one on validation, as the test must not decide.
         """
         profile = RunDirectory(probe.path, None).profile()
         own = RunDirectory(run.path, None)
@@ -444,7 +355,7 @@ class Train(experiment.Experiment):
         return run
 
     def _baselines(self, kind: str) -> "dict[str, answer.Scored]":
-        """What to set beside the run, on the same split."""
+        """The baselines to compare the run with, on the same split."""
         from tf_transfer.reports import answer
 
         settings = self.settings

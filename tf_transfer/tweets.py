@@ -34,7 +34,6 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
-from typing import ClassVar
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,14 +43,13 @@ from tf_transfer import tasks
 from tf_transfer.baselines import sparse
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.settings import setting
+from tf_transfer.config.fields import Reader
+from tf_transfer.config.fields import setting
 from tf_transfer.data import heldout
 from tf_transfer.data import table_source
 from tf_transfer.data import tables
-from tf_transfer.data import task_file
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
-from tf_transfer.models import methods
 from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
@@ -64,130 +62,128 @@ if TYPE_CHECKING:
     from tf_transfer.training.callbacks import Callback
 
 LR = 5e-5
-# What can change a number of a sparse run; the rest is the encoder's.
-SPARSE_KEY = (
-    "task",
-    "features",
-    "preprocessing",
-    "text_column",
-    "label_column",
-    "keyword_column",
-    "clean",
-    "duplicates",
-    "folds",
-    "max_train_examples",
-    "split_seed",
-)
-SPARSE_ONLY = ("preprocessing", "folds", "fold_seed")
+RECIPE = {
+    "task": "tweets",
+    "data": "",
+    "text_column": "text",
+    "label_column": "target",
+    "model": "bert_base_en",
+    "loss_head": "softmax",
+    "batch_size": 32,
+    "max_epochs": 3,
+    "schedule": "linear",
+    "warmup_fraction": 0.1,
+    "patience": 0,
+    "validation_fraction": 0.0,
+    "select": "last",
+}
+HELP = {
+    "task": "What folders and tables call the task; or a task file of your "
+    "own.",
+    "data": "The CSV or TSV file with a text and a label per row; its first "
+    "line names the columns.",
+    "text_column": "The column of the texts.",
+    "label_column": "The column of the labels.",
+    "encoding": "Encoding of the file.",
+    "duplicates": "`group` keeps texts that are the same, apart from case and "
+    "space, in one split; in the paper they may be in both.",
+    "test_fraction": "Fraction that is tested, stratified, drawn by "
+    "--split_seed.",
+    "features": "`bert`, an encoder that trains, with a head; `frozen`, the "
+    "probe: a regression on states of the frozen encoder (docs/probe.md); or "
+    "sparse ones for a logistic regression in --folds.",
+    "model": "The encoder: a keras-nlp preset name, a folder, `minilm` or "
+    "`tiny`; see README.md.",
+    "loss_head": "The output for two classes: the softmax of two units, as in "
+    "the author's code, or the sigmoid of one.",
+    "lr": f"Learning rate. Unset: {LR:g}; the method's own for others than "
+    "`full`.",
+}
+# The table is always read by these flags, and its identity is not all of it.
+COLUMN = {"may_be_empty": False, "hashed": True, "needs": {}}
+CHANGES: dict[str, dict[str, Any]] = {
+    "text_column": COLUMN,
+    "label_column": COLUMN,
+    "encoding": {"is_encoding": True, "needs": {}},
+    "duplicates": {"hashed": True, "needs": {}},
+    "test_fraction": {"hashed": True, "needs": {"draws_test": True}},
+    "validation_fraction": {"read_by": Reader.ENCODER},
+    "features": {"choices": ("bert", "frozen", *sparse.FEATURES)},
+}
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(experiment.TaskSettings):
+class Settings(
+    experiment.TaskSettings,
+    defaults=RECIPE,
+    help=HELP,
+    changes=CHANGES,
+    rates=tasks.Rates(LR, LR, LR),
+):
     """The shared settings with Hart's defaults, and the table's own."""
 
     names_any_task = True
-    UNNAMED: ClassVar[dict[str, Any]] = {
-        **tasks.TaskSettings.UNNAMED,
-        "load_blocks": "all",
-        "drop_last": False,
-    }
-    OF_TRAINING: ClassVar[tuple[str, ...]] = (
-        *tasks.OF_TRAINING,
-        "encoder_output",
-        "load_blocks",
-        "pooler",
-        "drop_last",
-        "trials",
-    )
 
     # === The table ===
-    task: str = setting(
-        "tweets",
-        "What folders and tables call the task; or a task file of your own.",
-    )
-    data: str = setting(
-        "",
-        "The CSV or TSV file with a text and a label a row; its first line "
-        "names the columns.",
-        hashed=False,  # its identity is
-    )
-    text_column: str = setting(
-        "text", "The column of the texts.", may_be_empty=False
-    )
-    label_column: str = setting(
-        "target", "The column of the labels.", may_be_empty=False
-    )
     id_column: str = setting(
         None,
-        "The column that --test_ids and --row_order speak of. Unset: `id`, "
+        "The column of the ids in --test_ids and --row_order. Unset: `id`, "
         "where there is one, else the numbers of the lines.",
         hashed=False,  # which rows it chooses is
+        read_by=Reader.BASELINE,
     )
     keyword_column: str = setting(
-        "", "A column that is put before each text, such as `keyword`."
-    )
-    encoding: str = setting(
-        "utf-8", "Of the file.", hashed=False, is_encoding=True
+        "",
+        "A column to put before each text, such as `keyword`.",
+        read_by=Reader.BASELINE,
     )
     clean: str = setting(
         "none",
         "`basic` resolves HTML entities and replaces links by `http` and "
         "mentions by `@user`.",
         choices=("none", "basic"),
-    )
-    duplicates: str = setting(
-        "keep",
-        "`group` keeps texts that are the same, but for case and space, on "
-        "one side of a split; in the paper they may be on both.",
-        choices=("keep", "group"),
+        read_by=Reader.BASELINE,
     )
     test_ids: str = setting(
         "",
-        "File with the ids that are tested, one a line. Unset: a "
+        "File with the ids of the tested rows, one per line. Unset: a "
         "--test_fraction.",
         hashed=False,  # its content is
-    )
-    test_fraction: float = setting(
-        0.1,
-        "Part that is tested, stratified, drawn by --split_seed.",
-        above=0,
-        below=1,
+        read_by=Reader.BASELINE,
     )
 
     # === Sparse features ===
-    features: str = setting(
-        "bert",
-        "`bert`, an encoder that trains, with a head; `frozen`, the probe: a "
-        "regression on states of the frozen encoder (docs/probe.md); or sparse "
-        "ones for a logistic regression in --folds.",
-        choices=("bert", "frozen", *sparse.FEATURES),
-    )
     preprocessing: str = setting(
         "hart",
         "Of sparse features: `hart`, the paper's stems; or `none`.",
         choices=sparse.PREPROCESSING,
+        read_by=Reader.BASELINE,
+        needs={"is_sparse": True},
     )
     folds: int = setting(
         10,
-        "Folds of the cross-validation. 0 tests on the held-out set, as runs "
-        "of the encoder do.",
+        "Folds of the cross-validation of sparse features. 0 tests on the "
+        "held-out set, as runs of the encoder do.",
         at_least=0,
+        read_by=Reader.BASELINE,
+        needs={"is_sparse": True},
     )
-    fold_seed: int = setting(57, "Seed of the folds.", at_least=0)
+    fold_seed: int = setting(
+        57,
+        "Seed of the folds.",
+        at_least=0,
+        read_by=Reader.BASELINE,
+        needs={"has_folds": True},
+    )
     row_order: str = setting(
         "",
-        "File with all ids, one a line, in the order that the folds are drawn "
-        "on. Unset: the table's.",
+        "File with all ids, one per line, in the order that the folds are "
+        "drawn on. Unset: the table's.",
         hashed=False,  # its content is
+        read_by=Reader.BASELINE,
     )
 
     # === The encoder ===
-    model: str = setting(
-        "bert_base_en",
-        "The encoder: a keras-nlp preset name, a folder, `minilm` or `tiny`; "
-        "see README.md.",
-        hashed=False,
-    )
     encoder_output: str = setting(
         "pooled",
         "What the dense layer reads: `pooled`, [CLS] through the pooler; or "
@@ -195,102 +191,67 @@ class Settings(experiment.TaskSettings):
         choices=("pooled", "last4"),
         hashed=False,  # --pooling is
     )
-    loss_head: str = setting(
-        "softmax",
-        "What tells two classes apart: the softmax of two units, as in the "
-        "author's code, or the sigmoid of one.",
-        choices=("sigmoid", "softmax"),
-    )
     load_blocks: str = setting(
         "all",
-        "What comes from the pretrained encoder: `all`; `none`; or a range of "
-        "blocks, such as 11-12. Everything else of it begins at random, as "
-        "BERT's own training does, drawn from --seed.",
+        "The weights that come from the pretrained encoder: `all`; `none`; or "
+        "a range of blocks, such as 11-12. Everything else of it begins at "
+        "random, as BERT's own training does, drawn from --seed.",
+        unnamed="all",
     )
     pooler: str = setting(
         None,
         "`trained`, as --method says, or `frozen`. Unset: frozen where no "
         "block trains.",
         choices=("trained", "frozen"),
-    )
-    lr: float = setting(
-        None,
-        f"Learning rate. Unset: {LR:g}; the method's own for others than "
-        "`full`.",
-        above=0,
-    )
-    batch_size: int = setting(
-        32,
-        "Examples a step, over all replicas.",
-        at_least=1,
-        at_most=settings_lib.LARGEST_BATCH,
+        needs={"pooling": "cls"},
     )
     drop_last: bool = setting(
         True,
-        "Leave out the last batch of an epoch where it is short: as many "
-        "steps, all of whole batches, as the author's code has.",
-    )
-    max_epochs: int = setting(3, "Epochs.", at_least=1)
-    schedule: str = setting(
-        "linear",
-        "The learning rate over time; `linear` falls to 0 at --max_epochs.",
-        choices=("constant", "linear"),
-    )
-    warmup_fraction: float = setting(
-        0.1,
-        "Part of all steps over which the rate rises from 0.",
-        at_least=0,
-        below=1,
-    )
-    patience: int = setting(
-        0,
-        "Stop when validation has not risen for so many epochs (0: never).",
-        at_least=0,
-    )
-    validation_fraction: float = setting(
-        0.0,
-        "Part of the training set that validates, stratified.",
-        at_least=0,
-        below=1,
-    )
-    select: str = setting(
-        "last",
-        "Which epoch is the result: the best on validation, or the last.",
-        choices=("best", "last"),
+        "Leave out the last batch of an epoch if it is short: as many steps, "
+        "all of whole batches, as the author's code has.",
+        unnamed=False,
     )
 
     # === Several trials ===
     trials: int = setting(
         1,
         "Runs of seeds --seed, --seed + 1, and so on.",
-        hashed=False,
         at_least=1,
         at_most=10_000,
+        read_by=Reader.STUDY,
     )
     jobs: int = setting(
         None,
-        "Runs side by side. Unset: one, or one on each GPU.",
-        hashed=False,
+        "Number of runs at the same time. Unset: one, or one on each GPU.",
         at_least=1,
+        read_by=Reader.STUDY,
     )
     retry_failed: bool = setting(
-        False, "Try again what has failed before.", hashed=False
+        False,
+        "Try runs again that have failed before.",
+        read_by=Reader.STUDY,
     )
+
+    @property
+    def reader(self) -> Reader:
+        """Which settings are read: whatever trains may have several trials."""
+        is_trained = super().reader == Reader.TRAINING
+        return Reader.STUDY if is_trained else super().reader
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether sparse features are tested in folds."""
+        return self.is_sparse and self.folds > 0
+
+    @property
+    def draws_test(self) -> bool:
+        """Whether the held-out set is drawn."""
+        return not (self.test_ids or self.has_folds)
 
     @property
     def is_own(self) -> bool:
         """Whether there is a task file; a table is read as Hart's is."""
-        return task_file.is_task_file(self.task)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether there is no encoder."""
-        return self.features in sparse.FEATURES
-
-    @property
-    def approach(self) -> str:
-        """`tfidf`, ...; or what is trained of the encoder."""
-        return self.features if self.is_sparse else super().approach
+        return self.has_task_file
 
     @property
     def title(self) -> str:
@@ -301,28 +262,9 @@ class Settings(experiment.TaskSettings):
             return f"folds={self.folds},fold_seed={self.fold_seed}"
         return super().title
 
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        values = super().hashed()
-        if self.is_sparse:
-            names = list(SPARSE_KEY)
-            if self.folds:
-                names.append("fold_seed")
-            elif not self.test_ids:
-                names.append("test_fraction")
-            return {name: values[name] for name in names}
-        unread = list(SPARSE_ONLY)
-        if self.test_ids:
-            unread.append("test_fraction")
-        if self.pooling != "cls":
-            unread.append("pooler")
-        return {n: v for n, v in values.items() if n not in unread}
-
     def defaults(self) -> dict[str, Any]:
         """Learning rate, pooling, and whether the pooler trains."""
-        values: dict[str, Any] = {}
-        if self.lr is None:
-            values["lr"] = methods.rate_of(self) or LR
+        values = super().defaults()
         if self.encoder_output == "last4":
             if self.pooling == "mean":
                 raise UserError(
@@ -344,7 +286,7 @@ class Settings(experiment.TaskSettings):
         return not self.is_sparse and loading.is_roberta(self.model)
 
     def check(self) -> None:
-        """Raises `UserError`, naming the flag, for what has no use or sense."""
+        """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
         for name in ("clean", "keyword_column") if self.is_own else ():
             if getattr(self, name) != getattr(Settings, name):
@@ -420,21 +362,21 @@ class Tweets(experiment.Experiment):
 
     @property
     def identities(self) -> dict[str, str]:
-        """What else belongs to the key of a run; a baseline has no model."""
+        """The identities for the key of a run; a baseline has no model."""
         if self.settings.is_sparse:
             return {"data_identity": self.source.identity}
         return super().identities
 
     def load_encoder(self) -> "Encoder":
-        """The encoder, with what `--load_blocks` says of its weights.
+        """The encoder, whose weights outside of `--load_blocks` are random.
 
         Raises:
-            UserError: it has no such blocks, or too few positions.
+            UserError: the encoder has no such blocks, or too few positions.
         """
         settings = self.settings
         if settings.load_blocks == "all":
             return super().load_encoder()
-        # One of its own: what a process shares is as it was loaded.
+        # An encoder of its own: the one that a process shares stays pretrained.
         shared, self._warm = self._warm, WarmState()
         encoder = super().load_encoder()
         self._warm = shared
@@ -451,7 +393,7 @@ class Tweets(experiment.Experiment):
         return encoder
 
     def trainable(self, blocks: int) -> "Trainable":
-        """What trains of an encoder of so many blocks."""
+        """The weights that train; `--pooler` decides on the pooler."""
         return dataclasses.replace(
             super().trainable(blocks), pooler=self.settings.pooler == "trained"
         )
@@ -485,7 +427,7 @@ class Tweets(experiment.Experiment):
         return Result(self, directory.path, record)
 
     def _table_and_folds(self) -> tuple[tables.Table, list[heldout.Split]]:
-        """What a baseline reads: all rows, and which train and test."""
+        """All rows for a baseline, and the rows that train and test."""
         settings, source = self.settings, self.source
         if not settings.is_own:
             return source.table, source.folds()
@@ -539,12 +481,12 @@ class Tweets(experiment.Experiment):
     # === Predicting ===
 
     def prepare_text(self, text: str) -> str:
-        """A text as those were that it was trained on."""
+        """A text, prepared as the training texts were."""
         is_cleaned = self.settings.clean == "basic" and not self.settings.is_own
         return tables.clean_text(text) if is_cleaned else text
 
     def read_columns(self, table: "Rows", task: Task) -> list[list[str]]:
-        """The texts of a table, prepared, each behind its keyword."""
+        """The prepared texts of a table, with their keywords."""
         settings = self.settings
         if settings.is_own or not settings.keyword_column:
             return super().read_columns(table, task)
@@ -591,7 +533,7 @@ def run_trials(settings: Settings) -> None:
 
     seeds = list(range(settings.seed, settings.seed + settings.trials))
     given = settings_lib.given_flags(
-        settings, ("out", "cache_dir", "seed", "trials", "jobs", "rerun")
+        settings, ("out", "cache_dir", "seed", "rerun")
     )
     runs = grid.expand(
         "tweets",

@@ -1,6 +1,7 @@
 """Elsa's claims on runs in memory, and on their authors' own trials."""
 
 import csv
+import dataclasses
 import os
 
 import pytest
@@ -68,7 +69,11 @@ def judge_tasks(curve, tasks=JUDGED, **other):
 def test_the_settings_are_those_of_the_experiment(model):
     ours = freezing.Settings(task="rte", model=model, lr=1e-5).resolve()
     settings = PAPER.settings_on(model)
-    unnamed = {n: v for n, v in ours.UNNAMED.items() if n in settings}
+    unnamed = {
+        field.name: field.metadata["unnamed"]
+        for field in dataclasses.fields(ours)
+        if field.name in settings
+    }
     known = {**unnamed, **ours.hashed(), "max_epochs": ours.max_epochs}
     for name, value in settings.items():
         assert claims.is_same(known[name], value), name

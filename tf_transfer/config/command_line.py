@@ -1,4 +1,4 @@
-"""What every command has: flags from its settings, errors a person can read."""
+"""Commands: flags from settings, and errors that a person can read."""
 
 import dataclasses
 import functools
@@ -15,6 +15,7 @@ from absl import flags
 from absl import logging
 
 from tf_transfer.config import help as help_lib
+from tf_transfer.config import settings as settings_lib
 from tf_transfer.utils import files
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted
@@ -48,7 +49,7 @@ def define_flags(
 
 
 def from_flags(cls: type, values: flags.FlagValues = flags.FLAGS) -> Any:
-    """The settings that the parsed flags give."""
+    """The settings of the parsed flags."""
     settings = cls(
         **{
             field.name: values[field.name].value
@@ -61,10 +62,10 @@ def from_flags(cls: type, values: flags.FlagValues = flags.FLAGS) -> Any:
 
 
 def parse(cls: type, words: Sequence[str]) -> Any:
-    """The settings that a command's words give, apart from this process's.
+    """The settings of a command's words; this process's flags are not read.
 
     Raises:
-        UserError: a flag or value that does not exist.
+        UserError: there is no such flag or value.
     """
     values = _own_flags(cls)
     for name in values:
@@ -92,15 +93,19 @@ def start(main: Callable[[], None], cls: type | None = None) -> None:
     """Runs an entry module: flags, `main()`, and errors a person can read."""
     if cls is not None:
         define_flags(cls, sys.argv[0])
-    start_with_words(lambda argv: _without_strays(main, argv))
+    start_with_words(
+        lambda argv: _without_strays(main, argv), cls or settings_lib.Settings
+    )
 
 
-def start_with_words(main: Callable[[list[str]], None]) -> None:
-    """Runs an entry module whose `main` reads the words beside its flags."""
+def start_with_words(
+    main: Callable[[list[str]], None], cls: type = settings_lib.Settings
+) -> None:
+    """Runs an entry module whose `main` reads the words next to its flags."""
     if help_lib.is_asked(sys.argv[1:]):
         document = sys.modules["__main__"].__doc__ or ""
         known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
-        print(help_lib.describe(document, known))
+        print(help_lib.describe(document, known, cls))
         return
     guarded(lambda: check_given_once(sys.argv[1:]))
     app.run(lambda argv: guarded(lambda: main(argv)))
@@ -109,7 +114,7 @@ def start_with_words(main: Callable[[list[str]], None]) -> None:
 def given_names(
     words: Sequence[str], values: flags.FlagValues = flags.FLAGS
 ) -> list[str]:
-    """The flags that a command's words name, as often as they do."""
+    """The names of the flags in a command's words, with repetitions."""
     names = []
     for word in words:
         if word.startswith("--") and len(word) > 2:
@@ -123,7 +128,7 @@ def given_names(
 def check_given_once(
     words: Sequence[str], values: flags.FlagValues = flags.FLAGS
 ) -> None:
-    """Raises `UserError` where a flag stands twice that has one value."""
+    """Raises `UserError` if a flag with one value is given twice."""
     names = given_names(words, values)
     for name in names:
         is_single = name in values and not isinstance(
@@ -131,20 +136,20 @@ def check_given_once(
         )
         if names.count(name) > 1 and is_single and name != "flagfile":
             raise UserError(
-                f"--{name}: is given {names.count(name)} times, and has one "
-                "value. Leave the wrong one out."
+                f"--{name}: is given {names.count(name)} times, and takes one "
+                "value. Leave the others out."
             )
 
 
 def check_read(
     unread: Sequence[str], values: flags.FlagValues = flags.FLAGS
 ) -> None:
-    """Raises `UserError` where a flag is given that this run does not read.
+    """Raises `UserError` if a flag is given that this run does not read.
 
-    Flag files, and the flags of a whole sweep, may hold some of these.
+    Such flags are allowed in flag files and among the flags of a sweep.
 
     Args:
-        unread: their names; see `Settings.unread`.
+        unread: names of the flags; see `Settings.unread`.
         values: the flags of the command.
     """
     if machine.JOBS_VARIABLE in os.environ:  # a sweep has started it
@@ -153,19 +158,19 @@ def check_read(
     for name in unread:
         if name in given:
             raise UserError(
-                f"--{name}={values[name].value}: with these settings the run "
-                "does not read it. Leave it out."
+                f"--{name}={values[name].value}: has no effect with these "
+                "settings. Leave it out."
             )
 
 
 def import_tensorflow() -> None:
     """Imports TensorFlow and keras-nlp without their start-up notices.
 
-    They come from C++, before any log level holds, so the process's standard
-    error is set aside meanwhile; a failure shows it.
+    C++ prints the notices before any log level applies. So standard error is
+    redirected during the import, and shown if the import fails.
     """
-    # Not even "errors": what fails is raised anyway, and float16 on a CPU
-    # without its own units is one to oneDNN.
+    # Errors are hidden, too: failures are raised anyway, and oneDNN calls
+    # float16 on a CPU without units for it an error.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     with tempfile.TemporaryFile() as notices:
@@ -192,7 +197,7 @@ def _without_strays(main: Callable[[], None], argv: Sequence[str]) -> None:
 
 
 def guarded(main: Callable[[], None]) -> None:
-    """Calls `main()`; errors that are meant for the user come as a line."""
+    """Calls `main()`; prints errors that are meant for the user in a line."""
     try:
         main()
     except UserError as error:

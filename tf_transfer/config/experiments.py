@@ -6,7 +6,7 @@ from typing import Any
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-# The experiments by name. A name with a module of one's own needs no row.
+# The modules of the experiments by name. A module of a user's own needs no row.
 EXPERIMENTS = {
     "freezing": "tf_transfer.freezing",
     "glue": "tf_transfer.glue",
@@ -19,14 +19,14 @@ EXPERIMENTS = {
 
 
 def load(name: str) -> Any:
-    """The experiment of that name, or in that module.
+    """The experiment of a name or module.
 
     Args:
         name: one of `EXPERIMENTS`, or a module that can be imported and has
             an `EXPERIMENT`.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such experiment.
     """
     module = EXPERIMENTS.get(name, name)
     try:

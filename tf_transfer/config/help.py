@@ -1,5 +1,6 @@
-"""What `--help` says: the flags by purpose, the ones to know first."""
+"""The text of `--help`: the flags by purpose, the most important ones first."""
 
+import dataclasses
 import textwrap
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -7,94 +8,31 @@ from typing import Any
 
 from absl import flags
 
-FIRST = "The ones to know"
-OWN = "Of this command"
-# Flags by purpose. What is in none of these is the command's own, and comes
-# second.
-GROUPS: dict[str, tuple[str, ...]] = {
-    FIRST: (
-        "task",
-        "tasks",
-        "budget",
-        "data",
-        "text_column",
-        "label_column",
-        "model",
-        "features",
-        "trainable_layers",
-        "lr",
-        "max_epochs",
-        "batch_size",
-        "seed",
-        "out",
-        "describe",
-        "run",
-        "text",
-        "input",
-        "output",
-    ),
-    OWN: (),
-    "A table of your own, and the texts": (
-        "kind",
-        "metric",
-        "test_fraction",
-        "encoding",
-        "max_length",
-        "long_texts",
-        "duplicates",
-        "max_train_examples",
-        "validation_fraction",
-        "split_seed",
-    ),
-    "What is trained": (
-        "blocks",
-        "method",
-        "lora_rank",
-        "lora_alpha",
-        "lora_targets",
-        "adapter_width",
-        "adapter_kind",
-        "freeze_schedule",
-        "freeze_percentile",
-        "keep_blocks",
-        "head",
-        "pooling",
-        "pairs",
-        "dropout",
-        "head_dropout",
-        "loss_head",
-        "class_weights",
-        "layer_decay",
-    ),
-    "The optimizer": (
-        "schedule",
-        "warmup_fraction",
-        "weight_decay",
-        "bias_correction",
-        "clip_norm",
-        "batching",
-        "adam_beta1",
-        "adam_beta2",
-        "adam_epsilon",
-    ),
-    "Stopping and selection": (
-        "select",
-        "patience",
-        "min_delta",
-        "max_seconds",
-    ),
-    "The frozen blocks": ("frozen_prefix", "cache_dtype", "cache_limit_gb"),
-    "How it runs": (
-        "precision",
-        "strategy",
-        "cpu_devices",
-        "jit_compile",
-        "deterministic",
-        "cache_dir",
-        "checkpoint_minutes",
-        "rerun",
-    ),
-}
+from tf_transfer.config import settings
+from tf_transfer.config.fields import Group
+
+# Shown first, in this order, by whichever command has them.
+KNOW_FIRST = (
+    "task",
+    "tasks",
+    "budget",
+    "data",
+    "text_column",
+    "label_column",
+    "model",
+    "features",
+    "trainable_layers",
+    "lr",
+    "max_epochs",
+    "batch_size",
+    "seed",
+    "out",
+    "describe",
+    "run",
+    "text",
+    "input",
+    "output",
+)
 WIDTH = 79
 INDENT = " " * 6
 
@@ -105,29 +43,37 @@ def is_asked(words: Iterable[str]) -> bool:
     return any(word.lstrip("-") in names for word in words if word[:1] == "-")
 
 
-def describe(document: str, known: Sequence[flags.Flag]) -> str:
+def describe(
+    document: str,
+    known: Sequence[flags.Flag],
+    cls: type[settings.Settings] = settings.Settings,
+) -> str:
     """The text of `--help`.
 
     Args:
         document: the module's docstring; its indented lines are examples.
         known: the command's flags.
+        cls: the settings that they are made of.
     """
     title, _, rest = document.strip().partition("\n\n")
     examples = [line for line in rest.splitlines() if line.startswith("    ")]
     prose = "\n".join(
         line for line in rest.splitlines() if not line.startswith("    ")
     )
-    parts = [title, ""]
     by_name = {flag.name: flag for flag in known}
-    grouped = {name for names in GROUPS.values() for name in names}
-    own = [flag.name for flag in known if flag.name not in grouped]
-    for group, names in GROUPS.items():
-        members = own if group == OWN else [n for n in names if n in by_name]
-        if members:
+    group_of = {f.name: f.metadata["group"] for f in dataclasses.fields(cls)}
+    groups: dict[str, list[str]] = {group: [] for group in Group}
+    groups[Group.FIRST] = [name for name in KNOW_FIRST if name in by_name]
+    for name in by_name:
+        if name not in KNOW_FIRST:
+            groups[group_of.get(name, Group.OWN)].append(name)
+    parts = [title, ""]
+    for group, names in groups.items():
+        if names:
             parts.append(f"{group}:")
-            parts += [_describe_flag(by_name[name]) for name in members]
+            parts += [_describe_flag(by_name[name]) for name in names]
             parts.append("")
-    parts += ["--flagfile=FILE reads flags from a file, one a line.", ""]
+    parts += ["--flagfile=FILE reads flags from a file, one per line.", ""]
     parts += [
         paragraph for paragraph in prose.strip().split("\n\n") if paragraph
     ]
@@ -138,14 +84,11 @@ def describe(document: str, known: Sequence[flags.Flag]) -> str:
 
 def _describe_flag(flag: flags.Flag) -> str:
     name = f"[no]{flag.name}" if flag.boolean else flag.name
-    values: Any = getattr(flag.parser, "enum_values", None)
-    said = flag.help or ""
-    if values:
-        said = f"<{'|'.join(values)}> {said}"
+    text = flag.help or ""  # absl puts the values of an enum before it
     if flag.default not in (None, "", []):
-        said = f"{said} (default: {_as_text(flag.default)})"
+        text = f"{text} (default: {_as_text(flag.default)})"
     return f"  --{name}:\n" + textwrap.fill(
-        said, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT
+        text, WIDTH, initial_indent=INDENT, subsequent_indent=INDENT
     )
 
 

