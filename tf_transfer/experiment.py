@@ -28,6 +28,7 @@ from tf_transfer.config.experiments import load
 from tf_transfer.data import card
 from tf_transfer.data import glue
 from tf_transfer.data import splits
+from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
@@ -35,7 +36,6 @@ from tf_transfer.models import methods
 from tf_transfer.tasks import Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.tasks import Texts
-from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     import keras
 
     from tf_transfer.data.batches import EncodedSplit
-    from tf_transfer.data.rows import Rows
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.methods.base import Method
@@ -683,24 +682,24 @@ class Experiment:
         del config
         return {}
 
-    def prepare_text(self, text: str) -> str:
-        """A text as those were that it was trained on."""
-        return text
+    @property
+    def reads_table(self) -> bool:
+        """Whether the texts are a table that a `HeldOutSource` reads."""
+        return False
 
-    def read_columns(self, table: "Rows", task: Task) -> list[list[str]]:
-        """The texts of a table, prepared; of pairs, a list for each column.
+    @property
+    def keyword_column(self) -> str:
+        """The column that is put before each text; empty for none."""
+        if not self.reads_table:
+            return ""
+        return getattr(self.settings, "keyword_column", "")
 
-        Raises:
-            UserError: with the line, for a cell that holds no text.
-        """
-        return [
-            list(map(self.prepare_text, table.read_texts(column)))
-            for column in task.texts
-        ]
-
-    def answer_file(self, predictor: Predictor, path: str) -> list[str]:
-        """The lines of a file with its answers; see `answer_lines`."""
-        return predictor.answer_lines(path)
+    def prepare_text(self, text: str, keyword: str = "") -> str:
+        """A text, prepared as the texts that the run was trained on."""
+        if not self.reads_table:
+            return text
+        is_cleaned = getattr(self.settings, "clean", "none") == "basic"
+        return texts_lib.make_text(text, keyword, is_cleaned)
 
 
 # === Finished runs ===

@@ -1,13 +1,12 @@
-"""What a task comes to in a run: its settings, its splits, tokens and loss.
+"""A task in a run: its settings, splits, tokens, loss and head.
 
 An experiment has one task or several, of any kind: classes, several labels, a
-score, or entities. Here is what all of them share.
+score, or entities. This module has the code that they share.
 """
 
 import dataclasses
 import os
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
 from typing import ClassVar
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ import numpy as np
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
 from tf_transfer.data import card
-from tf_transfer.data import own
 from tf_transfer.data import registry
 from tf_transfer.data import splits
 from tf_transfer.data import task_file
@@ -278,7 +276,7 @@ class TaskSettings(settings_lib.Settings):
             for field in dataclasses.fields(self)
             if field.name == "task"
         )
-        if self.task in registry.OPENERS and self.task != default:
+        if self.task in registry.DATA_SETS and self.task != default:
             raise UserError(
                 f"--task={self.task}: has data of its own, and --data="
                 f"{self.data} is a table of yours. Give the task another name."
@@ -324,13 +322,15 @@ class TaskSettings(settings_lib.Settings):
 
 
 def open_source(settings: TaskSettings) -> Source:
-    """Where the texts of a task come from.
+    """The source of the texts of a task.
 
     Raises:
         UserError: There is no such task, file or column.
     """
     if settings.is_own:
-        return own.OwnSource(settings.own_task, settings.split_seed)
+        from tf_transfer.data import table_source
+
+        return table_source.TableSource(settings.own_task, settings.split_seed)
     return registry.open_source(
         settings.task, settings.data, settings.cache_folder
     )
@@ -343,20 +343,20 @@ def read_splits(
     split_seed: int,
     max_train_examples: int = 0,
 ) -> Texts:
-    """The texts of a task: what trains, validates and tests.
+    """The training, validation and test texts of a task.
 
-    Where the task has no split that validates, a part of the training set
-    does. The first of several test splits has the split name "".
+    A task without a validation split validates on a part of the training set.
+    The first of several test splits has the split name "".
 
     Args:
-        source: where they come from.
-        task: whose they are.
-        validation_fraction: of the training set.
-        split_seed: of that part, and of the subset that trains.
-        max_train_examples: train on so many; 0 for all.
+        source: Has the texts.
+        task: The task.
+        validation_fraction: The fraction of the training set that validates.
+        split_seed: The seed of that part, and of the training subset.
+        max_train_examples: The size of the training subset; 0 for all.
 
     Raises:
-        UserError: naming the file and the line.
+        UserError: Naming the file and the line.
     """
     train = source.read("train")
     if task.validation:
@@ -383,38 +383,25 @@ def read_splits(
     }
 
 
-def _encode_texts(
-    encoder: "Encoder",
-    texts: Sequence[list[str]],
-    max_length: int,
-    name: str,
-) -> "Tokens":
-    from tf_transfer.data import tokens
-
-    return tokens.encode(
-        encoder.tokenize, encoder.special, texts, max_length, name
-    )
-
-
 def encode(
     examples: Any,
     task: Task,
     encoder: "Encoder",
     max_length: int,
-    texts_per_row: int = 1,
-    name: str = "",
-    encode_texts: "Callable[..., Tokens]" = _encode_texts,
+    texts_per_row: int,
+    name: str,
+    encode_texts: "Callable[..., Tokens]",
 ) -> "EncodedSplit":
-    """Tokenizes examples, labelled or not.
+    """Tokenises examples, labelled or not.
 
     Args:
-        examples: `Examples`, or `Sentences` of a task that labels words.
-        task: whose they are.
-        encoder: has the tokenizer.
-        max_length: longest row in tokens.
-        texts_per_row: texts of an example that are run each by itself.
-        name: what the progress bar says.
-        encode_texts: takes encoder, texts, longest row and name.
+        examples: `Examples`, or `Sentences` if the task labels words.
+        task: The task of the examples.
+        encoder: Has the tokenizer.
+        max_length: The longest row in tokens.
+        texts_per_row: Texts of an example that run separately.
+        name: The title of the progress bar.
+        encode_texts: Takes encoder, texts, longest row and name.
     """
     from tf_transfer.data import batches
     from tf_transfer.data import tagging
@@ -446,16 +433,16 @@ def make_objective(
     weight: float = 1.0,
     class_weights: str = "none",
 ) -> "Objective":
-    """The objective of a task, with the loss that its labels ask for.
+    """The objective of a task, with the loss for its kind of labels.
 
     Args:
-        task: names the head, the labels and the metrics.
-        encoded: see `Experiment.encode_splits`.
-        metric_prefix, weight: see `objectives.Objective`.
+        task: Names the head, the labels and the metrics.
+        encoded: See `Experiment.encode_splits`.
+        metric_prefix, weight: See `objectives.Objective`.
         class_weights: `none` or `balanced`.
 
     Raises:
-        UserError: the task has no classes that could be balanced.
+        UserError: The task has no classes to balance.
     """
     from tf_transfer.data import metrics
     from tf_transfer.data import tagging
@@ -499,14 +486,14 @@ def make_phases(
     trainable: "Trainable",
     metric: str,
 ) -> "list[Phase]":
-    """One phase with one objective, and before it those of a schedule.
+    """One phase with one objective, after the phases of a freezing schedule.
 
     Args:
         settings: `TaskSettings`, resolved.
-        task: what is learned.
-        encoded: see `Experiment.encode_splits`.
-        trainable: what trains at last.
-        metric: that selects and stops.
+        task: The task.
+        encoded: See `Experiment.encode_splits`.
+        trainable: The weights that train in the last phase.
+        metric: The metric that selects and stops.
     """
     from tf_transfer.training import objectives
     from tf_transfer.training import progressive
@@ -554,12 +541,12 @@ def make_head(
 
     Args:
         settings: `TaskSettings`, resolved.
-        task: what it answers.
-        encoder: what it reads.
-        texts_per_row: texts of an example that are run each by itself.
+        task: The task of the head.
+        encoder: The encoder below the head.
+        texts_per_row: Texts of an example that run separately.
 
     Raises:
-        UserError: a deeper head is asked for, and words are labelled.
+        UserError: The settings ask for a deeper head, and words are labelled.
     """
     from tf_transfer.models import heads
     from tf_transfer.models.heads import pooled
@@ -594,9 +581,9 @@ def make_probe_head(
     """The head that holds the weights of a fitted probe.
 
     Args:
-        chosen: what it reads; see `probe.Probe.chosen`.
-        task: what it answers.
-        encoder: what it reads.
+        chosen: The states that it reads; see `probe.Probe.chosen`.
+        task: The task of the head.
+        encoder: The encoder below the head.
     """
     from tf_transfer.models.heads import dense
     from tf_transfer.models.heads import pooled
@@ -619,7 +606,7 @@ def make_probe_head(
 
 
 def report_cut(split: "EncodedSplit", max_length: int) -> float:
-    """Prints what of the training texts is cut; returns the share of texts."""
+    """Prints how many training texts are cut; returns their share."""
     lost = split.tokens.lost
     if lost is None or not lost.any():
         return 0.0
@@ -634,18 +621,18 @@ def report_cut(split: "EncodedSplit", max_length: int) -> float:
 
 
 def report_shared(name: str, examples: Texts) -> None:
-    """Prints how many texts are on two sides of a split."""
+    """Prints how many texts of each other split are training texts, too."""
     for kind, count in card.count_shared(examples).items():
         print(
             f"{name}: {count:,} of the {len(examples[kind]['']):,} texts of "
             f"{kind} are in the training set, too. `group` as duplicates "
-            "keeps texts on one side.",
+            "keeps equal texts in one split.",
             flush=True,
         )
 
 
 def count_examples(encoded: Splits) -> dict[str, int]:
-    """Examples of each split, as `config.json` names it."""
+    """The number of examples of each split, as `config.json` names it."""
     return {
         "_".join(filter(None, (kind, name))): len(split)
         for kind, named in encoded.items()

@@ -11,10 +11,10 @@ import tqdm
 
 from tf_transfer.baselines import one_split
 from tf_transfer.baselines import sparse
-from tf_transfer.data import heldout
+from tf_transfer.data import held_out
 from tf_transfer.data import metrics
 from tf_transfer.data import splits
-from tf_transfer.data import tables
+from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Task
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import machine
@@ -35,8 +35,8 @@ def run(
     settings: Any,
     directory: "records.RunDirectory",
     task: Task,
-    table: tables.Table,
-    folds: list[heldout.Split],
+    examples: Examples,
+    folds: list[held_out.Split],
 ) -> dict[str, Any]:
     """Fits and tests a baseline in every fold.
 
@@ -44,14 +44,14 @@ def run(
         settings: `tweets.TweetsSettings`, resolved, with sparse features.
         directory: The run directory.
         task: The task.
-        table: The texts and their labels.
+        examples: The texts and their labels.
         folds: For each fold the rows to train on, and the rows to test.
 
     Returns:
         What `result.json` says.
     """
     try:
-        return _run(settings, directory, task, table, folds)
+        return _run(settings, directory, task, examples, folds)
     finally:
         directory.close()
 
@@ -60,38 +60,42 @@ def _run(
     settings: Any,
     directory: "records.RunDirectory",
     task: Task,
-    table: tables.Table,
-    folds: list[heldout.Split],
+    examples: Examples,
+    folds: list[held_out.Split],
 ) -> dict[str, Any]:
     began = time.monotonic()
-    stems = table.texts
+    labels, [stems] = examples.labels, examples.texts
+    assert labels is not None
     if settings.preprocessing == "hart":
         stems = sparse.preprocess(_bar(stems, desc="stemming", unit=" texts"))
     texts = sparse.as_array(stems)
     elapsed = time.monotonic() - began
-    logits = np.zeros((len(table), task.units))
+    logits = np.zeros((len(labels), task.units))
     parameters = 0
     lines: list[dict[str, Any]] = []
     warnings: dict[str, None] = {}  # each once, in their order
     for train, tested in _bar(folds, desc="folds", unit=" folds"):
         train = train[
             splits.choose_subset(
-                table.labels[train],
+                labels[train],
                 settings.max_train_examples,
                 settings.split_seed,
             )
         ]
-        heldout.check_labels(
-            train, table.labels, table.label_names, "max_train_examples"
+        held_out.check_labels(
+            labels[train],
+            task.labels or (),
+            "--max_train_examples: leaves",
+            "Leave more rows to train on.",
         )
-        tested_labels = table.labels[tested]
+        tested_labels = labels[tested]
         warnings |= dict.fromkeys(
-            splits.warn_of_labels(task, table.labels[train], [tested_labels])
+            splits.warn_of_labels(task, labels[train], [tested_labels])
         )
         began = time.monotonic()
         try:
             baseline = sparse.Baseline(settings.features)
-            baseline.fit(texts[train], table.labels[train])
+            baseline.fit(texts[train], labels[train])
         except ValueError as error:
             raise UserError(
                 f"--features={settings.features}: nothing can be learned from "
@@ -133,7 +137,7 @@ def _run(
     directory.write_predictions(
         {
             "test_ids": rows,
-            "test_labels": table.labels[rows],
+            "test_labels": labels[rows],
             "test_logits": logits[rows],
         }
     )

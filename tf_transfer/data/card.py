@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.data import entities
-from tf_transfer.data import tables
+from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Task
 from tf_transfer.utils import formatting
 
@@ -80,7 +80,7 @@ def count_shared(examples: dict[str, dict[str, Any]]) -> dict[str, int]:
 
 def _keys(some: Any) -> list[str]:
     """The text of each example, or its pair, but for case and space."""
-    return [*map(tables.normalize, zip(*some.texts))]
+    return [*map(texts_lib.normalize, zip(*some.texts))]
 
 
 def _names(task: Task) -> Sequence[str]:
@@ -121,7 +121,7 @@ def _notes(task: Task, parts: dict[str, Any], counts: np.ndarray) -> list[str]:
         notes.append(f"majority baseline: {task.metric} {score:.1f}")
     train = parts["train"]
     texts = [*zip(*train.texts)]
-    repeated = len(texts) - int(tables.group_texts(texts).max()) - 1
+    repeated = len(texts) - int(texts_lib.group_texts(texts).max()) - 1
     notes.append(f"repeated texts in train: {repeated:,}")
     known = set(_keys(train))
     for name, some in parts.items():

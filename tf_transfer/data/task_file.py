@@ -9,7 +9,7 @@
     test = 0.1                         # or files; absent: no test
 
 Only `texts`, `label` and `train` are needed. File names are relative to the
-task file. What the files hold is read by `own`; see `KEYS` for every key.
+task file. The files are read by `table_source`; see `KEYS` for every key.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ import tomllib
 from typing import Any
 
 from tf_transfer.data import metrics_of_kinds
-from tf_transfer.data import rows
+from tf_transfer.data import tables
 from tf_transfer.data.task import KINDS
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -301,7 +301,7 @@ def _stem(path: str) -> str:
 
 def is_table(data: str) -> bool:
     """Whether `--data` names one table: it is a file, or ends like one."""
-    return os.path.isfile(data) or data.lower().endswith(rows.TABLES)
+    return os.path.isfile(data) or data.lower().endswith(tables.EXTENSIONS)
 
 
 def from_flags(
