@@ -25,7 +25,6 @@ from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS
 from tf_transfer.config.experiments import load
-from tf_transfer.data import card
 from tf_transfer.data import glue
 from tf_transfer.data import splits
 from tf_transfer.data import texts as texts_lib
@@ -632,6 +631,8 @@ class Experiment:
 
     def _describe_task(self, task: Task, encoder: "Encoder | None") -> str:
         """The report card of a task's data; an encoder tells their lengths."""
+        from tf_transfer.data import card
+
         examples, lengths = self.examples[task.name], np.zeros(0, np.int64)
         if encoder is not None and not task.is_tagging:
             split = self.encode(examples["train"][""], task, encoder, "train")

@@ -35,6 +35,7 @@ A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 
 import json
 import os
+from collections.abc import Iterable
 from collections.abc import Sequence
 
 from absl import flags
@@ -121,14 +122,12 @@ def predict_texts(
         sentences = [text.split() for text in texts]
         if not all(sentences):
             raise UserError("--text: holds no words.")
-        _write(
-            output,
-            [
-                "\t".join(pair)
-                for words, tags in zip(sentences, predictor.tags(sentences))
-                for pair in zip(words, tags)
-            ],
+        pairs = (
+            pair
+            for words, tags in zip(sentences, predictor.tags(sentences))
+            for pair in zip(words, tags)
         )
+        _write(output, _join(map("\t".join, pairs)))
         return
     task = predictor.task
     if len(texts) != len(task.texts):
@@ -138,7 +137,7 @@ def predict_texts(
         )
     prepare = predictor.experiment.prepare_text
     [(label, score)] = predictor.answer(*([prepare(text)] for text in texts))
-    _write(output, [f"{label}\t{formatting.decimal(score, 4)}"])
+    _write(output, _join([f"{label}\t{formatting.decimal(score, 4)}"]))
 
 
 def predict_file(
@@ -163,10 +162,7 @@ def predict_file(
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
     content = predictor.answer_file(path, output or "", encoding, probabilities)
-    if output is None:
-        print(content.decode(), end="")
-    else:
-        files.write_atomically(output, content)
+    _write(output, content)
 
 
 def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
@@ -231,17 +227,21 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
             _write_into(folder, f"{start}-{word}-output.csv", lines)
 
 
-def _write(path: str | None, lines: Sequence[str]) -> None:
+def _write(path: str | None, content: bytes) -> None:
     if path is None:
-        print("\n".join(lines))
+        print(content.decode(), end="")
     else:
-        files.write_atomically(path, ("\n".join(lines) + "\n").encode())
+        files.write_atomically(path, content)
+
+
+def _join(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _write_into(folder: str, name: str, lines: Sequence[str]) -> None:
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name)
-    _write(path, lines)
+    _write(path, _join(lines))
     print(f"Written to {path}")
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.settings import setting
-from tf_transfer.data import card
 from tf_transfer.data import registry
 from tf_transfer.data import splits
 from tf_transfer.data import task_file
@@ -622,6 +621,8 @@ def report_cut(split: "EncodedSplit", max_length: int) -> float:
 
 def report_shared(name: str, examples: Texts) -> None:
     """Prints how many texts of each other split are training texts, too."""
+    from tf_transfer.data import card
+
     for kind, count in card.count_shared(examples).items():
         print(
             f"{name}: {count:,} of the {len(examples[kind]['']):,} texts of "

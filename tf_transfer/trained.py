@@ -148,7 +148,7 @@ class Predictor:
         """(label, score) of each text, or of each pair of texts.
 
         Args:
-            columns: the texts; of pairs, all first ones and all second ones.
+            columns: The texts; for pairs, all first and all second texts.
         """
         examples = Examples(np.arange(len(columns[0])), list(columns), None)
         return self.answers(self.logits(examples))
@@ -169,8 +169,8 @@ class Predictor:
         """(label, score) of each example.
 
         The score is the probability of the label, or the similarity itself,
-        kept within its range. Of several labels, it is the probability of the
-        least sure one that is chosen.
+        clipped to its range. With several labels, it is the lowest probability
+        of a chosen label.
         """
         from tf_transfer.data import metrics
 
@@ -205,7 +205,7 @@ class Predictor:
         return tuple(self.task.words or self.task.labels or ())
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """float64 [examples, labels]. They sum to one, but of several labels.
+        """float64 [examples, labels]. Rows sum to 1, unless labels are many.
 
         Args:
             logits: see `logits`.

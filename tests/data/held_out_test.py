@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import sklearn.model_selection
 
+from tests import own_data
 from tf_transfer.data import held_out
 from tf_transfer.data import table_source
 from tf_transfer.utils.errors import UserError
@@ -215,7 +216,7 @@ MINIMAL = "text,target\na,1\nb,1\nc,0\nd,0\n"
         (MINIMAL + "e,0\nf,2\n", "column 'target': has label '2' in one row"),
         (
             "text,target\na,1\nb,1\n",
-            "1 different labels \\(1\\).*--label_column",
+            "has only the label '1',.*--label_column",
         ),
         (
             "text,target\n" + "".join(f"t,{n % 6}\n" for n in range(11)),
@@ -253,3 +254,20 @@ def test_no_file_no_encoding(tmp_path):
 def test_ids_that_cannot_be_tested_are_named(tmp_path, ids, words):
     with pytest.raises(UserError, match=f"--test_ids.*{words}"):
         ids_of(tmp_path, ROWS + MORE, ids)
+
+
+def test_json_lines_are_read_as_a_csv_is(tmp_path):
+    columns = {"id": [1, 2, 3, 4], "text": list("abcd"), "target": [0, 1] * 2}
+    path = own_data.write(tmp_path / "a.jsonl", columns)
+    source = held_out.HeldOutSource(
+        held_out.TableOptions("a", path, "text", "target", None)
+    )
+    assert source.read_all("train").texts == [list("abcd")]
+    assert source.task.labels == ("0", "1")
+
+
+def test_the_column_of_the_ids_may_be_the_keyword_too(tmp_path):
+    texts, _ = read(tmp_path, ROWS + MORE, keyword_column="id")
+    assert texts[0] == "7: One two"
+    with pytest.raises(UserError, match="no column 'id'.*--keyword_column"):
+        read(tmp_path, MINIMAL, keyword_column="id")

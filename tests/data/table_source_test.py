@@ -329,7 +329,7 @@ def edited(tmp_path, ending, edit, **keys):
             "team",
             "z",
             {"labels": ["x", "y"]},
-            "'z' is not one of the training labels",
+            "'z' is not one of the labels",
         ),
         ("team", "z", {"label": "group"}, "has no column 'group'"),
     ],

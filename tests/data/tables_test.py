@@ -96,7 +96,7 @@ def test_a_wrong_column_names_what_gives_it(tmp_path):
 
 def test_a_column_that_occurs_twice_is_not_lost(tmp_path):
     (tmp_path / "a.csv").write_text("a,a\n1,2\n")
-    with pytest.raises(UserError, match="line 1: has two columns 'a'"):
+    with pytest.raises(UserError, match="line 1: has 2 columns 'a'"):
         tables.read_table(str(tmp_path / "a.csv"))
 
 
@@ -120,8 +120,21 @@ def test_lines_have_no_ends_and_no_empty_one_is_last(end, tmp_path):
     assert list(tables.read_lines(str(path))) == ["a", "", "b"]
 
 
-def test_a_cut_file_of_a_wide_encoding_is_named(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_bytes("a,b\nc,d\n".encode("utf-16")[:-1])
-    with pytest.raises(UserError, match="a.csv, line 2: is not utf-16"):
-        tables.read_table(str(path), encoding="utf-16")
+@pytest.mark.parametrize(
+    "content, line",
+    [("a,b\nc,d\n".encode("utf-16")[:-1], 2), (b"a,b\nc,d\n", 1)],
+)
+def test_a_file_of_no_wide_encoding_is_named(content, line, tmp_path):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(UserError, match=f"a.csv, line {line}: is not utf-16"):
+        tables.read_table(str(tmp_path / "a.csv"), encoding="utf-16")
+
+
+def test_a_damaged_page_of_parquet_is_named(tmp_path):
+    path = tmp_path / "a.parquet"
+    own_data.write(path, {"a": ["a text"] * 9})
+    content = bytearray(path.read_bytes())
+    content[4:20] = bytes(16)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="a.parquet: is not Parquet, or dam"):
+        tables.read_table(str(path), {"a": ""})

@@ -1,10 +1,10 @@
 """The three tasks of Stanford's CS224N default project.
 
-From its files: `ids-sst-train.csv`, `quora-train.csv`, `sts-train.csv` and the
-same with `dev`, tab-separated, quoted as CSV, a header first; the test files
-have no labels. Or from the nearest sets of GLUE: SST-2 for SST-5 (two labels
-instead of five), QQP (the same questions, split differently, 364 thousand
-pairs), STS-B (the same pairs, split differently).
+Its files are `ids-sst-train.csv`, `quora-train.csv`, `sts-train.csv` and the
+same with `dev`: tab-separated, quoted as CSV, with a header; the test files
+have no labels. The nearest sets of GLUE can replace them: SST-2 for SST-5 (two
+labels instead of five), QQP (the same questions, split differently, 364
+thousand pairs), STS-B (the same pairs, split differently).
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from tf_transfer.utils import files
 _PAIR = ("sentence1", "sentence2")
 DIALECT = tables.Dialect("\t", "lax")
 
-# `folder` is the beginning of a file's name, the development files validate.
+# `folder` is the beginning of a file's name.
 TASKS = {
     task.name: task
     for task in (
@@ -65,7 +65,7 @@ TASKS = {
 }
 UNLABELLED = ("paraphrase",)  # files known to hold rows without a label
 
-# GLUE's, with the names and the metrics of the project's.
+# GLUE's tasks with the names and the metrics of the project.
 NEAREST = {
     name: dataclasses.replace(
         glue.TASKS[glue_name],
@@ -80,8 +80,8 @@ NEAREST = {
     )
 }
 
-# What the project's graders read: the file, its header, the format of a label.
-# The spelling is theirs.
+# The files for the project's graders: name, header, format of a label. The
+# spelling is theirs.
 SUBMISSIONS = {
     "sentiment": ("sst", "Predicted_Sentiment", "{:d}"),
     "paraphrase": ("para", "Predicted_Is_Paraphrase", "{:.1f}"),
@@ -94,7 +94,7 @@ def overall(metrics: Mapping[str, float]) -> float:
     """The mean of both accuracies and of (r + 1) / 2.
 
     Args:
-        metrics: Those of all tasks, by name with the task before it.
+        metrics: The metrics of all tasks, each name behind that of its task.
     """
     return (
         metrics["sentiment_accuracy"]
@@ -230,7 +230,7 @@ def _leave_out_unlabelled(table: Table, label: str) -> Table:
 def submission(
     task: str, names: Sequence[str], values: Sequence[int | float]
 ) -> list[str]:
-    """The lines of a file that the project's graders take.
+    """The lines of a file for the project's graders.
 
     Args:
         task: The name of the task.

@@ -8,12 +8,10 @@ import numpy as np
 from tf_transfer.data.tables import Table
 from tf_transfer.data.tables import word_of
 from tf_transfer.data.task import Examples
-from tf_transfer.data.task import SCORE_RANGE
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut
 
 
 class FolderSource(Source):
@@ -73,7 +71,7 @@ def make_examples(
     Args:
         table: Has the column `task.label`, unless labels are hidden.
         texts: The columns of the texts.
-        task: The labels; or None, for scores within `SCORE_RANGE`.
+        task: Has the labels, or the range of the scores.
         is_hidden: Whether the file has no labels.
 
     Raises:
@@ -82,38 +80,14 @@ def make_examples(
     if not len(table):
         raise UserError(f"{table.files[0][0]}: holds no examples.")
     labels = None
-    if not is_hidden:
-        parse = _parse_score if task.labels is None else _parse_class
+    if not is_hidden and task.labels is None:
+        scores = table.scores(task.label, *(task.score_range or ()))
+        labels = np.asarray(scores, np.float32)
+    elif not is_hidden:
+        numbers = {label: n for n, label in enumerate(task.labels or ())}
+        cells = enumerate(map(word_of, table.columns[task.label]))
         labels = np.asarray(
-            [parse(table, row, task) for row in range(len(table))],
-            task.label_dtype,
+            [table.number_of(r, task.label, w, numbers) for r, w in cells],
+            np.int64,
         )
     return Examples(np.arange(len(table)), texts, labels)
-
-
-def _parse_class(table: Table, row: int, task: Task) -> int:
-    assert task.labels is not None
-    word = word_of(table.columns[task.label][row])
-    if word not in task.labels:
-        raise table.error(
-            row,
-            task.label,
-            f"{cut(word)!r} is not one of {', '.join(task.labels)}.",
-        )
-    return task.labels.index(word)
-
-
-def _parse_score(table: Table, row: int, task: Task) -> float:
-    word = table.columns[task.label][row]
-    low, high = SCORE_RANGE
-    try:
-        score = float(word)
-    except ValueError:
-        score = float("nan")
-    if not low <= score <= high:
-        raise table.error(
-            row,
-            task.label,
-            f"{cut(word)!r} is not a score from {low:g} to {high:g}.",
-        )
-    return score

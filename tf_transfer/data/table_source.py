@@ -10,11 +10,9 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
 import os
 import sys
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -219,9 +217,10 @@ class TableSource(Source):
         counts = collections.Counter(words)
         other = f"Give another {self._flag('label')}"
         if len(counts) < least:
+            only = f"only the label {tables.list_names([*counts])}"
             raise self._column_error(
-                f"has {len(counts)} different labels ({list_labels(counts)}), "
-                f"so there is nothing to learn. {other}."
+                f"has {only if counts else 'no labels'}, so there is nothing "
+                f"to learn. {other}."
             )
         if len(counts) > min(MOST_CLASSES, rows / 2):
             raise self._column_error(
@@ -262,25 +261,18 @@ class TableSource(Source):
         if own.kind == "entities":
             return np.zeros(len(table), np.int64)  # sentences have no class
         numbers = {label: number for number, label in enumerate(labels)}
-
-        def find(word: str, row: int) -> int:
-            if word not in numbers:
-                raise table.error(
-                    row,
-                    own.label[0],
-                    f"{cut(word)!r} is not one of the training labels: "
-                    f"{list_labels(labels)}. Fix the row, or remove it.",
-                )
-            return numbers[word]
-
+        find, column = table.number_of, own.label[0]
         if own.kind == "labels":
             several = np.zeros((len(table), len(labels)), np.int64)
             for row, words in enumerate(rows.labels):
                 for word in words:
-                    several[row, find(word, row)] = 1
+                    several[row, find(row, column, word, numbers)] = 1
             return several
         return np.fromiter(
-            (find(word, row) for row, word in enumerate(rows.labels)),
+            (
+                find(row, column, word, numbers)
+                for row, word in enumerate(rows.labels)
+            ),
             np.int64,
             len(table),
         )
@@ -420,11 +412,6 @@ def read_ids(path: str, name: str) -> list[str]:
     return ids
 
 
-def list_labels(labels: Iterable[str]) -> str:
-    """The first labels, for messages."""
-    return ", ".join(map(cut, list(labels)[: tables.SHOWN]))
-
-
 def _by_value(label: str) -> tuple[int, float, str]:
     """Sorts numbers by value, before all that are not numbers."""
     try:
@@ -445,21 +432,7 @@ def _parse_classes(own: TaskFile, table: Table) -> list[str]:
 
 
 def _parse_scores(own: TaskFile, table: Table) -> list[float]:
-    [column] = own.label
-    scores = []
-    for row, cell in enumerate(table.columns[column]):
-        try:
-            score = math.nan if isinstance(cell, bool) else float(cell)
-        except (TypeError, ValueError):
-            score = math.nan
-        if not math.isfinite(score):
-            raise table.error(
-                row,
-                column,
-                f"{cell!r:.60} is not a number. Fix the row, or remove it.",
-            )
-        scores.append(score)
-    return scores
+    return table.scores(own.label[0])
 
 
 def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:

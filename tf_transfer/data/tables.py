@@ -6,10 +6,12 @@ quotes, `.jsonl`, `.ndjson` and `.json` one JSON object per line, `.parquet` and
 whose files differ gives its own `Dialect`. Only Parquet needs pyarrow.
 """
 
+import collections
 import csv
 import dataclasses
 import io
 import json
+import math
 import os
 import re
 import sys
@@ -148,14 +150,61 @@ class Table:
             sentences.append(words)
         return sentences
 
+    def scores(
+        self, column: str, low: float = -math.inf, high: float = math.inf
+    ) -> list[float]:
+        """The cells of a column as finite numbers from `low` to `high`.
+
+        Raises:
+            UserError: A cell is not.
+        """
+        kind = "a number"
+        if math.isfinite(high):
+            kind = f"a score from {low:g} to {high:g}"
+        scores = []
+        for row, cell in enumerate(self.columns[column]):
+            try:
+                score = math.nan if isinstance(cell, bool) else float(cell)
+            except (TypeError, ValueError):
+                score = math.nan
+            if not (math.isfinite(score) and low <= score <= high):
+                raise self.error(
+                    row,
+                    column,
+                    f"{cell!r:.60} is not {kind}. Fix the row, or remove it.",
+                )
+            scores.append(score)
+        return scores
+
+    def number_of(
+        self, row: int, column: str, label: str, numbers: Mapping[str, int]
+    ) -> int:
+        """The number of the label of a row.
+
+        Raises:
+            UserError: The label has none.
+        """
+        if label not in numbers:
+            raise self.error(
+                row,
+                column,
+                f"{cut(label)!r} is not one of the labels: "
+                f"{list_names([*numbers])}. Fix the row, or remove it.",
+            )
+        return numbers[label]
+
     def check_columns(self, flags: Mapping[str, str | None]) -> None:
         """Raises `UserError` if a column is missing; see `read_table`."""
-        _check_columns(self.files[0][0], "", flags, list(self.columns))
+        path = self.files[0][0]
+        line = ", line 1" if is_plain(path) else ""
+        _check_columns(path, line, flags, list(self.columns))
 
 
 def join(tables: Sequence[Table]) -> Table:
     """The rows of several tables with the same columns, in order."""
     first = tables[0]
+    if len(tables) == 1:
+        return first
     columns = {
         name: [cell for table in tables for cell in table.columns[name]]
         for name in first.columns
@@ -210,7 +259,7 @@ def read_table(
 
 def list_names(names: Sequence[str]) -> str:
     """The first names of a list, quoted, for messages."""
-    return ", ".join(repr(cut(name)) for name in list(names)[:SHOWN])
+    return ", ".join(repr(cut(name)) for name in names[:SHOWN])
 
 
 def _check_columns(
@@ -226,10 +275,11 @@ def _check_columns(
         UserError: One is missing; or all are read, and two have one name.
     """
     if columns is None:
-        for name in header:
-            if list(header).count(name) > 1:
+        for name, count in collections.Counter(header).items():
+            if count > 1:
                 raise UserError(
-                    f"{path}{line}: has two columns {cut(name)!r}. Rename one."
+                    f"{path}{line}: has {count} columns {cut(name)!r}. Rename "
+                    "all but one."
                 )
         return list(header)
     for name, flag in columns.items():
@@ -238,8 +288,8 @@ def _check_columns(
             if dialect and len(header) == 1:
                 advice += f" Cells are separated by {dialect.separator}."
             raise UserError(
-                f"{path}{line}: has no column {cut(name)!r}. There are "
-                f"{list_names(header)}.{advice}"
+                f"{path}{line}: has no column {cut(name)!r}. Its "
+                f"columns are {list_names(header)}.{advice}"
             )
     return [name for name in columns if name in header]
 
@@ -382,15 +432,15 @@ def _decode_lines(path: str, encoding: str, newline: str) -> Iterator[str]:
             f"--encoding={encoding}: no such encoding. Give utf-8, latin-1, "
             "cp1252, ..."
         ) from None
-    except UnicodeDecodeError:
+    except UnicodeError:  # also for UTF-16 without a byte-order mark
         raise _encoding_error(path, encoding) from None
 
 
 def _encoding_error(path: str, encoding: str) -> UserError:
     """The error that names the first byte of another encoding."""
-    line, byte = 1, 0
     with open(path, "rb") as file:
         content = file.read()
+    line, byte = 1, content[0]
     try:
         content.decode(codec_of(encoding))
     except UnicodeDecodeError as error:
@@ -473,23 +523,22 @@ def _read_parquet(path: str, columns: Mapping[str, str | None] | None) -> Table:
     from pyarrow import parquet
 
     try:
-        file = parquet.ParquetFile(path)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+        with parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            names = _check_columns(path, "", columns, schema.names)
+            for name in names if columns else ():
+                _check_type(path, name, schema.field(name).type)
+            cells: dict[str, list[Any]] = {name: [] for name in names}
+            batches = file.iter_batches(BATCH, columns=names)
+            for batch in _bar(path, batches, BATCH):
+                for name, column in cells.items():
+                    column.extend(batch.column(name).to_pylist())
+            lines = range(1, file.metadata.num_rows + 1)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).split("\n")[0].split(". ")[0]
         raise UserError(
             f"{path}: is not Parquet, or damaged ({reason})."
         ) from None
-    with file:
-        schema = file.schema_arrow
-        names = _check_columns(path, "", columns, schema.names)
-        for name in names if columns else ():
-            _check_type(path, name, schema.field(name).type)
-        cells: dict[str, list[Any]] = {name: [] for name in names}
-        batches = file.iter_batches(BATCH, columns=names)
-        for batch in _bar(path, batches, BATCH):
-            for name, column in cells.items():
-                column.extend(batch.column(name).to_pylist())
-        lines = range(1, file.metadata.num_rows + 1)
     return Table([(path, lines)], cells, columns or {})
 
 

@@ -1,8 +1,8 @@
-"""Yahoo Answers: questions and their best answers, some of their ten classes.
+"""Yahoo Answers: questions and their best answers, in some of ten classes.
 
-Its own files, `train.csv` and `test.csv`, have no header: the number of the
-class, the question's title, the rest of the question (often empty), the best
-answer. Line breaks are written as a backslash and an n.
+The files `train.csv` and `test.csv` have no header, and four cells per row: the
+number of the class, the question's title, the rest of the question (often
+empty), the best answer. A line break is written as a backslash and an n.
 """
 
 import os
@@ -100,7 +100,7 @@ def _class_names(folder: str) -> tuple[str, ...]:
 
 
 def choose_classes(classes: str, names: Sequence[str] = CLASSES) -> list[int]:
-    """The numbers of the classes that a flag names, in its order.
+    """The numbers of the classes that `--classes` names, in its order.
 
     Args:
         classes: Numbers from 1 on or names, separated by commas.
