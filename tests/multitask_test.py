@@ -138,14 +138,13 @@ def test_a_stratified_subset_of_each_dev_set_validates(folder):
     experiment = multitask.Multitask(settings)
     _, [phase, _], sizes = experiment.build(strategy.single_device())
     for objective in phase.objectives:
-        task = cs224n.TASKS[objective.name]
-        rows = cs224n.read(str(folder), task, "dev").examples
+        rows = cs224n.ProjectFiles(str(folder), objective.name).read("dev")
         chosen = splits.choose_subset(rows.labels, 5, settings.split_seed)
         split = objective.evaluation["validation"][""]
         assert split.ids.tolist() == rows.ids[chosen].tolist()
         assert split.labels.tolist() == rows.labels[chosen].tolist()
-        assert len(split) == sizes[f"validation_{task.name}"] == 5
-        assert len(objective.train) == cs224n_runs.SIZES[task.name]
+        assert len(split) == sizes[f"validation_{objective.name}"] == 5
+        assert len(objective.train) == cs224n_runs.SIZES[objective.name]
 
 
 def test_glue_s_nearest_sets_stand_in(folder):

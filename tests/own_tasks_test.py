@@ -18,7 +18,7 @@ from tf_transfer import predict
 from tf_transfer import report
 from tf_transfer import stacking
 from tf_transfer import tweets
-from tf_transfer.data import rows
+from tf_transfer.data import tables
 from tf_transfer.sweeps import grid
 from tf_transfer.utils.errors import UserError
 
@@ -142,7 +142,7 @@ def test_a_file_is_answered_in_the_formats_that_train(
     target = tmp_path / f"out.{ending}"
     predictor = trained.predictor()
     predict.predict_file(predictor, source, str(target), probabilities=True)
-    found = rows.read(str(target))
+    found = tables.read_table(str(target))
     answers = predictor.answer(columns["body"])
     assert found.columns["label"] == [label for label, _ in answers]
     assert found.columns["title"] == columns["title"]
@@ -212,7 +212,7 @@ def test_words_are_answered_in_the_formats_that_train(
     source = own_data.write(tmp_path / f"in.{ending}", {"words": words})
     target = tmp_path / f"out.{ending}"
     predict.predict_file(predictor, source, str(target))
-    found = rows.read(str(target)).columns
+    found = tables.read_table(str(target)).columns
     assert found == {"words": words, "tags": predictor.tags(words)}
 
 

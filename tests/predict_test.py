@@ -64,7 +64,7 @@ def rte(rte_run):
 
 def sample(task, split):
     """Examples that ship with the package."""
-    return glue_data.GlueSource(glue_data.TASKS[task], "sample", "").read(split)
+    return glue_data.open_task(glue_data.TASKS[task], "sample", "").read(split)
 
 
 def test_a_loaded_run_gives_the_logits_that_it_stored(rte, rte_run):
@@ -288,11 +288,11 @@ def test_the_named_task_answers(three_tasks, capsys, eager):
     with pytest.raises(UserError, match="--task=mood"):
         predictor.choose("mood")
     stored = np.load(os.path.join(run, "predictions.npz"))
-    for name, task in cs224n.TASKS.items():
+    for name in cs224n.TASKS:
         predictor.choose(name)
-        rows = cs224n.read(str(folder), task, "dev")
+        source = cs224n.ProjectFiles(str(folder), name)
         np.testing.assert_allclose(
-            predictor.logits(rows.examples),
+            predictor.logits(source.read("dev")),
             stored[f"validation_{name}_logits"],
             atol=1e-5,
         )

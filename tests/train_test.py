@@ -353,7 +353,9 @@ def test_what_scores_nothing_is_refused(tmp_path):
     path = own_data.write_task(tmp_path, test=None)
     changes = {"validation_fraction": 0.0, "select": "last", "patience": 0}
     settings = settings_of(path, tmp_path / "runs", baseline=False)
-    with pytest.raises(UserError, match="Nothing would be scored"):
+    with pytest.raises(
+        UserError, match="Nothing to score.*--validation_fraction"
+    ):
         train.run(dataclasses.replace(settings, **changes))
 
 

@@ -16,8 +16,7 @@ from tests.tweets_table import parsed
 from tf_transfer import experiment
 from tf_transfer import predict
 from tf_transfer import tweets
-from tf_transfer.data import rows
-from tf_transfer.data import tables
+from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
@@ -101,15 +100,17 @@ def test_texts_are_prepared_in_every_format(predictor, tmp_path, name):
     predict.predict_file(predictor, path, str(tmp_path / "out.jsonl"))
     with open(tmp_path / "out.jsonl") as file:
         answer = json.load(file)
-    [(label, score)] = predictor.answer([tables.clean_text(cells["text"][0])])
+    [(label, score)] = predictor.answer(
+        [texts_lib.clean_text(cells["text"][0])]
+    )
     assert (answer["label"], answer["score"]) == (label, round(score, 6))
 
 
 def test_a_keyword_stands_before_the_text_of_a_row(table, tmp_path):
     known = tweets.Tweets(parsed(table, tmp_path, "--keyword_column=number"))
-    cells = {"text": [" a b", "c"], "number": ["x%20y", None]}
-    new = rows.Rows("new.jsonl", cells, [1, 2])
-    assert known.read_columns(new, known.task) == [["x y: a b", "c"]]
+    assert known.keyword_column == "number"
+    assert known.prepare_text(" a b", "x%20y") == "x y: a b"
+    assert known.prepare_text("c") == "c"
 
 
 def test_a_task_file_names_its_own_columns(tmp_path):

@@ -24,9 +24,9 @@ from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS
 from tf_transfer.config.experiments import load
-from tf_transfer.data import card
 from tf_transfer.data import glue
 from tf_transfer.data import splits
+from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
 from tf_transfer.models import loading
@@ -34,7 +34,6 @@ from tf_transfer.models import methods
 from tf_transfer.tasks import Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.tasks import Texts
-from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     import keras
 
     from tf_transfer.data.batches import EncodedSplit
-    from tf_transfer.data.rows import Rows
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.methods.base import Method
@@ -644,6 +642,8 @@ class Experiment:
 
     def _describe_task(self, task: Task, encoder: "Encoder | None") -> str:
         """The report card of a task's data, with lengths if tokenised."""
+        from tf_transfer.data import card
+
         examples, lengths = self.examples[task.name], np.zeros(0, np.int64)
         if encoder is not None and not task.is_tagging:
             split = self.encode(examples["train"][""], task, encoder, "train")
@@ -694,24 +694,24 @@ class Experiment:
         del config
         return {}
 
-    def prepare_text(self, text: str) -> str:
-        """A text, prepared as the training texts were."""
-        return text
+    @property
+    def reads_table(self) -> bool:
+        """Whether the texts are a table that a `HeldOutSource` reads."""
+        return False
 
-    def read_columns(self, table: "Rows", task: Task) -> list[list[str]]:
-        """The prepared texts of a table: a list for each column of texts.
+    @property
+    def keyword_column(self) -> str:
+        """The column that is put before each text; empty for none."""
+        if not self.reads_table:
+            return ""
+        return getattr(self.settings, "keyword_column", "")
 
-        Raises:
-            UserError: a cell holds no text; the message names the line.
-        """
-        return [
-            list(map(self.prepare_text, table.read_texts(column)))
-            for column in task.texts
-        ]
-
-    def answer_file(self, predictor: Predictor, path: str) -> list[str]:
-        """The lines of a file with the answers; see `answer_lines`."""
-        return predictor.answer_lines(path)
+    def prepare_text(self, text: str, keyword: str = "") -> str:
+        """A text, prepared as the texts that the run was trained on."""
+        if not self.reads_table:
+            return text
+        is_cleaned = getattr(self.settings, "clean", "none") == "basic"
+        return texts_lib.make_text(text, keyword, is_cleaned)
 
 
 # === Finished runs ===

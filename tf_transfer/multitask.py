@@ -45,9 +45,9 @@ from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Group
 from tf_transfer.config.fields import setting
 from tf_transfer.data import cs224n
-from tf_transfer.data import own
 from tf_transfer.data import registry
 from tf_transfer.data import splits
+from tf_transfer.data import table_source
 from tf_transfer.data import task_file
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
@@ -344,11 +344,16 @@ class Mix(Source):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._sources: dict[str, Source] = {}
+        if not settings.tasks:
+            self._sources, self.identity = cs224n.open_all(
+                settings.data, settings.cache_folder
+            )
+            return
         for word in settings.tasks.split(","):
             if task_file.is_task_file(word):
-                said = task_file.read(word)
-                self._sources[said.name] = own.OwnSource(
-                    said, settings.split_seed
+                own = task_file.read(word)
+                self._sources[own.name] = table_source.TableSource(
+                    own, settings.split_seed
                 )
             else:
                 self._sources[word] = registry.open_source(
@@ -360,8 +365,14 @@ class Mix(Source):
 
     @functools.cached_property
     def tasks(self) -> dict[str, Task]:
-        """The tasks by name."""
-        return {name: s.task for name, s in self._sources.items()}
+        """The tasks by name; of the paper's, the dev files validate."""
+        tasks = {name: s.task for name, s in self._sources.items()}
+        if self._settings.tasks:
+            return tasks
+        return {
+            name: dataclasses.replace(task, validation="dev", development=())
+            for name, task in tasks.items()
+        }
 
     def read_splits(self, task: Task) -> tasks_lib.Texts:
         """The texts of a task; those of the test if all tasks have one."""
@@ -396,13 +407,9 @@ class Multitask(experiment.Experiment):
     metric = OVERALL
 
     @functools.cached_property
-    def source(self) -> "cs224n.Files | cs224n.Nearest | Mix":
-        """The source of the texts."""
-        if self.settings.tasks:
-            return Mix(self.settings)
-        return cs224n.open_source(
-            self.settings.data, self.settings.cache_folder
-        )
+    def source(self) -> Mix:
+        """Where the texts come from."""
+        return Mix(self.settings)
 
     @functools.cached_property
     def tasks(self) -> dict[str, Task]:
@@ -453,27 +460,12 @@ class Multitask(experiment.Experiment):
     def read_examples(self, task: Task) -> experiment.Texts:
         """The texts of a task; its development file validates."""
         settings = self.settings
-        if isinstance(self.source, Mix):
-            mixed = self.source.read_splits(task)
-            validation = mixed["validation"][""]
-            chosen = splits.choose_subset(
-                validation.labels,
-                settings.max_dev_examples,
-                settings.split_seed,
-            )
-            return {**mixed, "validation": {"": validation.take(chosen)}}
-        examples: tasks_lib.Texts = {"test": {}}
-        for kind, split, size in (
-            ("train", "train", settings.max_train_examples),
-            ("validation", "dev", settings.max_dev_examples),
-        ):
-            read = self.source.read(task, split).examples
-            assert read.labels is not None
-            chosen = splits.choose_subset(
-                read.labels, size, settings.split_seed
-            )
-            examples[kind] = {"": read.take(chosen)}
-        return examples
+        examples = self.source.read_splits(task)
+        validation = examples["validation"][""]
+        chosen = splits.choose_subset(
+            validation.labels, settings.max_dev_examples, settings.split_seed
+        )
+        return {**examples, "validation": {"": validation.take(chosen)}}
 
     def _make_objectives(
         self, encoder: "Encoder"

@@ -1,4 +1,4 @@
-"""Uses a trained run: on a text, on a file, for GLUE's test set, or exported.
+"""Answers with a trained run: texts, files, GLUE's test set; or exports it.
 
     python -m tf_transfer.predict --run=DIR --text="Rain." --text="It is wet."
     python -m tf_transfer.predict --run=DIR --input=FILE.tsv
@@ -6,31 +6,36 @@
     python -m tf_transfer.predict --run=DIR --export=DIR3 --format=hugging_face
     python -m tf_transfer.predict --run=DIR --cs224n --output=DIR4
 
-`--run` is a run directory (the folder that holds result.json). Of a task of
-your own, `--input` is a CSV, TSV, JSON lines or Parquet file with its columns,
-and so is `--output`: every column of the input and the answers behind them
-(`--probabilities`: of every label). Of the other tasks `--input` is such a JSON
-lines or Parquet file, or a tab-separated file without quoting whose header
-names the task's text columns, such as `sentence1` and `sentence2`; a column
-`label` with the answer and one `score` are added. For a run of
-`tf_transfer.tweets` it is a CSV or TSV with the run's text column, prepared as
-the run's was, and the answers are CSV: every column of the file, and these two
-behind them.
-For a run of `tf_transfer.stacking` on entities, `--text` is a sentence whose
-words are parted by blanks, and `--input` a file with a word a line, as CoNLL's:
-the tag is added behind each word.
-`--glue_test` writes the file that gluebenchmark.com takes.
-`--export` writes a TensorFlow SavedModel that takes raw strings; who loads it
-imports tensorflow_text first. `--format=hugging_face` writes what transformers
-loads instead, `--format=keras_preset` what keras-hub does; a model card says
-what the run was trained on and what it scores.
-A run of `tf_transfer.multitask` has three tasks: `--task` says which one
-answers. `--cs224n` writes the files that the CS224N project's graders take, for
-dev and, where `--data` holds them, for test.
+`--run` is a run directory (the folder that holds result.json).
+
+`--input` is a table with the text columns of the task. Its answers depend on
+the run:
+
+- A task of your own: CSV, TSV, JSON lines or Parquet. `--output` has every
+  column of the input and the answers behind them, in the format of its file
+  extension; `--probabilities` adds a column for each label.
+- A table of `tf_transfer.tweets`: a CSV or TSV, whose texts are prepared as the
+  run's were. The answers are CSV, with `label` and `score` behind the columns.
+- Any other task on texts: a tab-separated file without quoting. The answers are
+  its text columns, such as `sentence1` and `sentence2`, `label` and `score`.
+  JSON lines and Parquet are answered as those of a task of your own.
+- Entities: a file with one word per line, as CoNLL's; the tag is added behind
+  each word. `--text` is a sentence whose words are separated by blanks.
+
+`--glue_test` writes the file for gluebenchmark.com. `--export` writes a
+TensorFlow SavedModel that takes raw strings; import tensorflow_text before you
+load it. `--format=hugging_face` writes a folder for transformers,
+`--format=keras_preset` one for keras-hub; a model card describes the training
+and the scores.
+
+A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
+`--cs224n` writes the files for the CS224N project's graders, for dev and, if
+`--data` has its file, for test.
 """
 
 import json
 import os
+from collections.abc import Iterable
 from collections.abc import Sequence
 
 from absl import flags
@@ -39,7 +44,6 @@ from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.data import cs224n
 from tf_transfer.data import glue
-from tf_transfer.data import rows
 from tf_transfer.trained import Predictor
 from tf_transfer.utils import files
 from tf_transfer.utils import formatting
@@ -113,19 +117,17 @@ def define_flags() -> None:
 def predict_texts(
     predictor: Predictor, texts: Sequence[str], output: str | None = None
 ) -> None:
-    """Writes the answer for one text or pair, or each word's tag."""
+    """Writes the answer for one text or pair, or the tag of each word."""
     if predictor.task.is_tagging:
         sentences = [text.split() for text in texts]
         if not all(sentences):
             raise UserError("--text: holds no words.")
-        _write(
-            output,
-            [
-                "\t".join(pair)
-                for words, tags in zip(sentences, predictor.tags(sentences))
-                for pair in zip(words, tags)
-            ],
+        pairs = (
+            pair
+            for words, tags in zip(sentences, predictor.tags(sentences))
+            for pair in zip(words, tags)
         )
+        _write(output, _join(map("\t".join, pairs)))
         return
     task = predictor.task
     if len(texts) != len(task.texts):
@@ -135,7 +137,7 @@ def predict_texts(
         )
     prepare = predictor.experiment.prepare_text
     [(label, score)] = predictor.answer(*([prepare(text)] for text in texts))
-    _write(output, [f"{label}\t{formatting.decimal(score, 4)}"])
+    _write(output, _join([f"{label}\t{formatting.decimal(score, 4)}"]))
 
 
 def predict_file(
@@ -148,69 +150,35 @@ def predict_file(
     """Adds the answer to every row of a file.
 
     Args:
-        predictor: answers.
-        path: of the file.
-        output: where it goes, in the format that its ending says; None for
-            the terminal.
-        probabilities: whether each label has a column.
-        encoding: of a CSV or TSV; empty for the run's.
+        predictor: Answers.
+        path: The file.
+        output: The file of the answers; None for the terminal.
+        probabilities: Whether each label has a column.
+        encoding: The encoding of a CSV or TSV; empty for the run's.
 
     Raises:
-        UserError: naming the file, and the line or the column.
+        UserError: Naming the file, and the line or the column.
     """
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
-    settings = predictor.experiment.settings
-    is_plain = not (
-        probabilities
-        or any(
-            rows.is_parquet(name) or rows.is_json(name)
-            for name in (path, output or "")
-        )
-    )
-    has_words = predictor.task.is_tagging and not path.lower().endswith(
-        (*rows.JSON_LINES, *rows.PARQUET)
-    )
-    if has_words and any(
-        ends(output or "") for ends in (rows.is_parquet, rows.is_json)
-    ):
-        raise UserError(
-            f"--output={output}: a file with a word a line is answered by one. "
-            "Give another ending, or --input as JSON lines or Parquet, with "
-            "the words of a sentence as a list."
-        )
-    if has_words or (is_plain and not settings.is_own):
-        _write(output, predictor.experiment.answer_file(predictor, path))
-        return
-    ending = os.path.splitext(output or path)[1].lower()
-    if output is None and rows.is_parquet(path):
-        ending = ".jsonl"
-    content = predictor.answer_table(
-        path,
-        ending,
-        encoding or getattr(settings, "encoding", "utf-8"),
-        probabilities,
-    )
-    if output is None:
-        print(content.decode(), end="")
-    else:
-        files.write_atomically(output, content)
+    content = predictor.answer_file(path, output or "", encoding, probabilities)
+    _write(output, content)
 
 
 def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
-    """Writes the task's GLUE submission file, or MNLI's two.
+    """Writes the GLUE submission file of the task, or MNLI's two.
 
     Args:
-        predictor: answers.
-        data: where the hidden test set is; "" for the run's own source.
-        folder: where the files go.
+        predictor: Answers.
+        data: The place of the hidden test set; "" for the run's own source.
+        folder: The folder of the submission.
     """
     task, settings = predictor.task, predictor.experiment.settings
     if not task.tests:
         raise UserError(
             f"--glue_test: {task.name} is not a task of GLUE. Give --input."
         )
-    source = glue.GlueSource(task, data or settings.data, settings.cache_folder)
+    source = glue.open_task(task, data or settings.data, settings.cache_folder)
     for split, name in task.tests:
         examples = source.read(split)
         answers = predictor.answers(predictor.logits(examples))
@@ -225,48 +193,55 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
     """Writes the submission files of the CS224N project.
 
     Args:
-        predictor: answers.
-        data: folder of the project's files; "" for the run's own.
-        folder: where the submissions go.
+        predictor: Answers.
+        data: The folder of the project's files; "" for the run's own.
+        folder: The folder of the submissions.
     """
     from tf_transfer.data import metrics
 
     settings = predictor.experiment.settings
     data = data or settings.data
-    source = cs224n.open_source(data, settings.cache_folder)
-    if set(predictor.tasks) != set(cs224n.SUBMISSIONS) or not isinstance(
-        source, cs224n.Files
-    ):
+    opened, _ = cs224n.open_all(data, settings.cache_folder)
+    sources = {
+        name: source
+        for name, source in opened.items()
+        if isinstance(source, cs224n.ProjectFiles)
+    }
+    if not set(predictor.tasks) == set(cs224n.SUBMISSIONS) == set(sources):
         raise UserError(
             "--cs224n: takes a run of tf_transfer.multitask, and its files in "
             f"--data, which is {data}."
         )
-    for name, (start, _, _) in cs224n.SUBMISSIONS.items():
+    for name, source in sources.items():
         predictor.choose(name)
-        task = source.tasks[name]
+        start, _, _ = cs224n.SUBMISSIONS[name]
         for split, word in (("dev", "dev"), (cs224n.HIDDEN, "test")):
-            if word == "test" and not source.has(task, split):
-                print(f"No {cs224n.file_name(task, split)}: left out.")
+            if word == "test" and not source.has(split):
+                print(f"No {cs224n.file_name(source.task, split)}: left out.")
                 continue
-            rows = source.read(task, split)
-            logits = predictor.logits(rows.examples)
-            is_score = task.labels is None
+            examples, names = source.read_named(split)
+            logits = predictor.logits(examples)
+            is_score = source.task.labels is None
             values = logits[:, 0] if is_score else metrics.decide(logits)
-            lines = cs224n.submission(name, rows.names, values.tolist())
+            lines = cs224n.submission(name, names, values.tolist())
             _write_into(folder, f"{start}-{word}-output.csv", lines)
 
 
-def _write(path: str | None, lines: Sequence[str]) -> None:
+def _write(path: str | None, content: bytes) -> None:
     if path is None:
-        print("\n".join(lines))
+        print(content.decode(), end="")
     else:
-        files.write_atomically(path, ("\n".join(lines) + "\n").encode())
+        files.write_atomically(path, content)
+
+
+def _join(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _write_into(folder: str, name: str, lines: Sequence[str]) -> None:
     os.makedirs(folder, exist_ok=True)
     path = os.path.join(folder, name)
-    _write(path, lines)
+    _write(path, _join(lines))
     print(f"Written to {path}")
 
 
@@ -276,17 +251,17 @@ def export(
     form: str = "saved_model",
     run: str = "",
 ) -> None:
-    """Writes the trained model, and a model card beside it.
+    """Writes the trained model, and a model card.
 
     Args:
-        predictor: has the model.
-        folder: where to; it must be empty or new.
-        form: one of `FORMATS`: a SavedModel from raw strings to logits; a
-            folder of transformers'; or a preset of keras-hub's.
-        run: the run directory, for the card; without, there is none.
+        predictor: Has the model.
+        folder: The folder to write; it must be empty or new.
+        form: One of `FORMATS`: a SavedModel from raw strings to logits; a
+            folder for transformers; or a preset for keras-hub.
+        run: The run directory, for the card; empty for no card.
 
     Raises:
-        UserError: the folder is not empty, or the form has no such model.
+        UserError: The folder is not empty, or the form has no such model.
     """
     if os.path.exists(folder) and os.listdir(folder):
         raise UserError(f"--export={folder}: is not empty. Give a new folder.")

@@ -39,16 +39,14 @@ from tf_transfer.config.fields import setting
 from tf_transfer.data import conll
 from tf_transfer.data import cs224n
 from tf_transfer.data import glue
-from tf_transfer.data import own
+from tf_transfer.data import held_out
 from tf_transfer.data import splits
 from tf_transfer.data import table_source
-from tf_transfer.data import tables
 from tf_transfer.data import task_file
 from tf_transfer.data import yahoo
 from tf_transfer.data.task import Task
 from tf_transfer.models import heads
 from tf_transfer.models import methods
-from tf_transfer.trained import Predictor
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 
@@ -350,36 +348,39 @@ class Stacking(experiment.Experiment):
         """The source of entities, texts or pairs."""
         settings = self.settings
         if settings.is_own:
-            return own.OwnSource(
+            return table_source.TableSource(
                 task_file.read(settings.task), settings.split_seed
             )
-        return {
-            "ner": self._open_entities,
-            "text": self._open_texts,
-            "pairs": self._open_pairs,
-        }[self.settings.task]()
+        if settings.task == "ner":
+            return conll.open_source("ner", settings.data)
+        if settings.task == "pairs":
+            return self._open_pairs()
+        if self.reads_table:
+            return self._open_table()
+        return yahoo.Answers(settings.data, settings.classes)
 
-    def _open_entities(self) -> conll.Corpus:
-        return conll.Corpus(self.settings.data)
+    @property
+    def reads_table(self) -> bool:
+        """Whether the texts are a table of your own, without a task file."""
+        return os.path.isfile(self.settings.data)
 
-    def _open_texts(self) -> Any:
-        """Yahoo Answers, or your own table."""
+    def _open_table(self) -> held_out.HeldOutSource:
         settings = self.settings
-        if not os.path.isfile(settings.data):
-            return yahoo.Answers(settings.data, settings.classes)
-        source = table_source.TableSource(
-            settings.task,
-            settings.data,
-            tables.Columns(settings.text_column, settings.label_column, "", ""),
-            table_source.HeldOut(
+        source = held_out.HeldOutSource(
+            held_out.TableOptions(
+                settings.task,
+                settings.data,
+                settings.text_column,
+                settings.label_column,
+                encoding=settings.encoding,
                 duplicates="group",
                 test_fraction=TEST_FRACTION,
                 split_seed=settings.split_seed,
-            ),
-            settings.encoding,
+            )
         )
+        _ = source.task  # a wrong line is reported as it is
         try:
-            _ = source.rows  # a wrong table is reported at once
+            _ = source.drawn  # a table that is too small is reported at once
         except UserError:
             raise UserError(
                 f"--data={settings.data}: a tenth of its different texts "
@@ -394,13 +395,13 @@ class Stacking(experiment.Experiment):
         source: Any
         folder, name = os.path.split(os.path.normpath(settings.data))
         if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
-            source = cs224n.FilesOfTask(settings.data, "paraphrase")
+            source = cs224n.ProjectFiles(settings.data, "paraphrase")
         elif name == glue.TASKS["mrpc"].folder:
-            source = glue.GlueSource(
+            source = glue.open_task(
                 glue.TASKS["mrpc"], folder or os.curdir, settings.cache_folder
             )
         else:
-            source = glue.GlueSource(
+            source = glue.open_task(
                 glue.TASKS["qqp"], settings.data, settings.cache_folder
             )
         source.task = dataclasses.replace(
@@ -516,18 +517,6 @@ class Stacking(experiment.Experiment):
             return {}
         [task] = config["tasks"].values()
         return {"task": _head_kind(task["kind"], len(task["texts"]))}
-
-    def answer_file(self, predictor: Predictor, path: str) -> list[str]:
-        """The lines of a file with the answers: tags of words, or labels."""
-        settings = self.settings
-        if os.path.isfile(settings.data):
-            return tables.answer_lines(
-                path,
-                tables.Columns(settings.text_column, "", "", ""),
-                settings.encoding,
-                predictor.answer,
-            )
-        return super().answer_file(predictor, path)
 
 
 EXPERIMENT = Stacking

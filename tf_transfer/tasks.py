@@ -19,8 +19,6 @@ from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Group
 from tf_transfer.config.fields import Reader
 from tf_transfer.config.fields import setting
-from tf_transfer.data import card
-from tf_transfer.data import own
 from tf_transfer.data import registry
 from tf_transfer.data import splits
 from tf_transfer.data import task_file
@@ -312,7 +310,7 @@ class TaskSettings(settings_lib.Settings):
         if self.has_task_file:
             return task_file.read(self.task)
         default = self.__dataclass_fields__["task"].default
-        if self.task in registry.OPENERS and self.task != default:
+        if self.task in registry.DATA_SETS and self.task != default:
             raise UserError(
                 f"--task={self.task}: has data of its own, and --data="
                 f"{self.data} is a table of yours. Give the task another name."
@@ -352,7 +350,9 @@ def open_source(settings: TaskSettings) -> Source:
         UserError: there is no such task, file or column.
     """
     if settings.is_own:
-        return own.OwnSource(settings.own_task, settings.split_seed)
+        from tf_transfer.data import table_source
+
+        return table_source.TableSource(settings.own_task, settings.split_seed)
     return registry.open_source(
         settings.task, settings.data, settings.cache_folder
     )
@@ -639,6 +639,8 @@ def report_cut(split: "EncodedSplit", max_length: int) -> float:
 
 def report_shared(name: str, examples: Texts) -> None:
     """Prints how many texts are in two splits."""
+    from tf_transfer.data import card
+
     for kind, count in card.count_shared(examples).items():
         print(
             f"{name}: {count:,} of the {len(examples[kind]['']):,} texts of "

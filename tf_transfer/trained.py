@@ -1,16 +1,15 @@
 """A finished run: its scores, its history, and its model, ready to answer."""
 
 import dataclasses
-import itertools
 import os
 from typing import Any
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import conll
-from tf_transfer.data import rows
-from tf_transfer.data import tsv
+from tf_transfer.data import glue
+from tf_transfer.data import tables
+from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Sentences
 from tf_transfer.data.task import Task
@@ -217,97 +216,114 @@ class Predictor:
             return metrics.sigmoid(logits)
         return metrics.probabilities(logits)
 
-    def answer_columns(
-        self, examples: Examples, probabilities: bool = False
-    ) -> dict[str, list[Any]]:
-        """`label` and `score` of each example, as columns.
+    def answer_file(
+        self,
+        path: str,
+        output: str = "",
+        encoding: str = "",
+        probabilities: bool = False,
+    ) -> bytes:
+        """The content of a file with the answers to another one.
+
+        A file with one word per line, as CoNLL's, has the tag behind each
+        word. A table has the answers in further columns. Delimited text is
+        answered by: of a task of your own, the format of the output; of a
+        table that the run's flags describe, CSV; otherwise, text columns
+        separated by tabs, without quoting, which is how it is read, too.
 
         Args:
-            examples: the texts.
-            probabilities: whether there is a column for each label, too.
+            path: The file to answer.
+            output: The file that gets the content, whose extension selects the
+                format; empty for that of `path`, as text.
+            encoding: The encoding of delimited text; empty for the run's.
+            probabilities: Whether each label has a column.
+
+        Raises:
+            UserError: Naming the file, and the line or the column.
         """
-        logits = self.logits(examples)
-        answers = self.answers(logits)
-        if self.task.labels is None:
-            return {"score": [float(f"{score:.7g}") for _, score in answers]}
-        columns: dict[str, list[Any]] = {
-            "label": [label for label, _ in answers],
-            "score": [round(score, 6) for _, score in answers],
-        }
+        task, settings = self.task, self.experiment.settings
+        extension = os.path.splitext(output or path)[1].lower()
+        if task.is_tagging and tables.is_plain(path):
+            if not tables.is_plain(output):
+                raise UserError(
+                    f"--output={output}: a file with one word per line is "
+                    "answered by one. Give another extension, or --input as "
+                    "JSON lines or Parquet, with the words of a sentence as a "
+                    "list."
+                )
+            return self._answer_words(path)
+        if not output and tables.is_parquet(path):
+            extension = ".jsonl"
+        columns, dialect = None, None
+        is_brief = (
+            tables.is_plain(path)
+            and tables.is_plain(output)
+            and not (probabilities or settings.is_own)
+        )
+        if is_brief and self.experiment.reads_table:
+            extension = ".csv"
+        elif is_brief:
+            extension, dialect = ".tsv", glue.dialect_of(task)
+            columns = dict.fromkeys(task.texts, "")
+        encoding = encoding or getattr(settings, "encoding", "utf-8")
+        table = tables.read_table(path, columns, encoding, dialect)
+        answers = self._answer_table(table, is_brief, probabilities)
+        prefix = "predicted_" if set(answers) & set(table.columns) else ""
+        named = {f"{prefix}{name}": cells for name, cells in answers.items()}
+        if lost := sorted(set(named) & set(table.columns)):
+            raise UserError(
+                f"{path}: has a column {lost[0]!r} already, which the answers "
+                "would replace. Rename it."
+            )
+        return tables.write_table({**table.columns, **named}, extension)
+
+    def _answer_table(
+        self, table: Table, is_brief: bool, probabilities: bool
+    ) -> dict[str, list[Any]]:
+        """The answers to the rows of a table, as columns.
+
+        Args:
+            table: Has the text columns of the task.
+            is_brief: Whether texts may be empty, and scores have 4 digits.
+            probabilities: Whether each label has a column.
+        """
+        task, keyword = self.task, self.experiment.keyword_column
+        names = [*task.texts, *([keyword] if keyword else [])]
+        table.check_columns(dict.fromkeys(names, ""))
+        path = table.files[0][0]
+        if not len(table):
+            raise UserError(f"{path}: holds no texts.")
+        if task.is_tagging:
+            return {"tags": self.tags(table.words(*task.texts))}
+        keywords = [""] * len(table)
+        if keyword:
+            keywords = [*map(tables.word_of, table.columns[keyword])]
+        read = table.columns.__getitem__ if is_brief else table.texts
+        prepare = self.experiment.prepare_text
+        texts = [[*map(prepare, read(name), keywords)] for name in task.texts]
+        logits = self.logits(Examples(np.arange(len(table)), texts, None))
+        labels, scores = map(list, zip(*self.answers(logits)))
+        if is_brief:
+            return {"label": labels, "score": [f"{s:.4f}" for s in scores]}
+        if task.labels is None:
+            return {"score": [float(f"{score:.7g}") for score in scores]}
+        columns = {"label": labels, "score": [round(s, 6) for s in scores]}
         if probabilities:
             for name, values in zip(self.labels, self.probabilities(logits).T):
                 columns[f"probability_{name}"] = values.round(6).tolist()
         return columns
 
-    def answer_lines(self, path: str) -> list[str]:
-        """The lines of a file with its answers.
+    def _answer_words(self, path: str) -> bytes:
+        """The lines of a file with one word per line, and its tag behind."""
+        from tf_transfer.data import tagged
 
-        Of texts it is tab-separated without quotes, its header names the
-        task's text columns, and `label` and `score` are added; of words it is
-        CoNLL's, and each gets its tag.
-
-        Args:
-            path: of the file.
-
-        Raises:
-            UserError: naming the file and the line.
-        """
-        if self.task.is_tagging:
-            sentences, numbers = conll.read_words(path)
-            tags = itertools.chain.from_iterable(self.tags(sentences))
-            lines = tsv.read_lines(path)
-            for row, tag in zip(numbers, tags, strict=True):
-                lines[row] += f" {tag}"
-            return [*lines, ""]  # an empty one ends each sentence
-        task = dataclasses.replace(self.task, header=None)
-        examples = tsv.read_tsv(task, path, "test")
-        lines = ["\t".join([*task.texts, "label", "score"])]
-        answers = self.answers(self.logits(examples))
-        for *texts, (label, score) in zip(*examples.texts, answers):
-            lines.append("\t".join([*texts, label, f"{score:.4f}"]))
-        return lines
-
-    def answer_table(
-        self,
-        path: str,
-        ending: str,
-        encoding: str = "utf-8",
-        probabilities: bool = False,
-    ) -> bytes:
-        """A file's rows with the answers as further columns.
-
-        Args:
-            path: of a CSV, TSV, JSON lines or Parquet file.
-            ending: says the format of what is returned, such as `.parquet`.
-            encoding: of a CSV or TSV.
-            probabilities: whether there is a column for each label, too.
-
-        Raises:
-            UserError: naming the file, and the line or the column.
-        """
-        found = rows.read(path, None, encoding)
-        rows.check_columns(found, self.task.texts)
-        if not len(found):
-            raise UserError(f"{path}: holds no texts.")
-        numbers = range(len(found))
-        if self.task.is_tagging:
-            [column] = self.task.texts
-            words = [rows.words_of(found, row, column) for row in numbers]
-            answers: dict[str, list[Any]] = {"tags": self.tags(words)}
-        else:
-            texts = self.experiment.read_columns(found, self.task)
-            answers = self.answer_columns(
-                Examples(np.arange(len(found)), texts, None), probabilities
-            )
-        taken = set(answers) & set(found.columns)
-        prefix = "predicted_" if taken else ""
-        named = {f"{prefix}{name}": cells for name, cells in answers.items()}
-        if lost := sorted(set(named) & set(found.columns)):
-            raise UserError(
-                f"{path}: has a column {lost[0]!r} already, which the answers "
-                "would replace. Rename it."
-            )
-        return rows.write({**found.columns, **named}, ending)
+        lines = [*tables.read_lines(path)]
+        starts, rows = zip(*tagged.read_sentences(path, min_columns=1))
+        sentences = [[cells[0] for cells in sentence] for sentence in rows]
+        for start, tags in zip(starts, self.tags(sentences)):
+            for line, tag in enumerate(tags, start - 1):
+                lines[line] += f" {tag}"
+        return "".join(f"{line}\n" for line in [*lines, ""]).encode()
 
     def tags(self, sentences: list[list[str]]) -> list[list[str]]:
         """The tag of each word of some sentences."""

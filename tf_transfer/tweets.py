@@ -45,18 +45,16 @@ from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Reader
 from tf_transfer.config.fields import setting
-from tf_transfer.data import heldout
-from tf_transfer.data import table_source
-from tf_transfer.data import tables
-from tf_transfer.data.task import Task
+from tf_transfer.data import held_out
+from tf_transfer.data import texts as texts_lib
+from tf_transfer.data.task import Examples
+from tf_transfer.data.task import join
 from tf_transfer.models import loading
-from tf_transfer.trained import Predictor
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
-    from tf_transfer.data.rows import Rows
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
     from tf_transfer.training.callbacks import Callback
@@ -342,23 +340,18 @@ class Tweets(experiment.Experiment):
         settings = self.settings
         if settings.is_own:
             return tasks.open_source(settings)
-        return table_source.TableSource(
-            settings.task,
-            settings.data,
-            tables.Columns(
-                settings.text_column,
-                settings.label_column,
-                settings.id_column,
-                settings.keyword_column,
-            ),
+        return held_out.HeldOutSource(
             settings_lib.pick(
-                table_source.HeldOut,
+                held_out.TableOptions,
                 settings,
                 folds=settings.folds if settings.is_sparse else 0,
-            ),
-            settings.encoding,
-            settings.clean == "basic",
+            )
         )
+
+    @property
+    def reads_table(self) -> bool:
+        """Whether the texts are a table, and not those of a task file."""
+        return not self.settings.is_own
 
     @property
     def identities(self) -> dict[str, str]:
@@ -420,52 +413,46 @@ class Tweets(experiment.Experiment):
         from tf_transfer.baselines import cross_validation
 
         directory = self.find_run()
-        table, folds = self._table_and_folds()
+        examples, folds = self._examples_and_folds()
         record = cross_validation.run(
-            settings, directory, self.task, table, folds
+            settings, directory, self.task, examples, folds
         )
         return Result(self, directory.path, record)
 
-    def _table_and_folds(self) -> tuple[tables.Table, list[heldout.Split]]:
-        """All rows for a baseline, and the rows that train and test."""
+    def _examples_and_folds(self) -> tuple[Examples, list[held_out.Split]]:
+        """All rows that a baseline reads, and which train and test."""
         settings, source = self.settings, self.source
         if not settings.is_own:
-            return source.table, source.folds()
+            return source.read_all("train"), source.folds()
         if self.task.kind != "classes" or len(self.task.texts) > 1:
             raise UserError(
                 f"--features={settings.features}: reads one text and classes. "
                 "tf_transfer.train has a baseline for every kind of task."
             )
         parts = [source.read(split) for split in source.splits]
-        table = tables.Table(
-            settings.task,
-            [],
-            [text for part in parts for text in part.texts[0]],
-            np.concatenate([part.labels for part in parts]),
-            self.task.labels or (),
-            source.identity,
-        )
+        examples = join(parts)
         if settings.folds:
-            groups = tables.group_texts(table.texts)
-            if settings.duplicates == "keep":
-                groups = np.arange(len(table))
-            return table, heldout.make_folds(
-                groups, settings.folds, settings.fold_seed
+            rows = np.arange(len(examples))
+            groups = rows
+            if settings.duplicates == "group":
+                groups = texts_lib.group_texts(examples.texts[0])
+            return examples, held_out.make_folds(
+                groups, settings.folds, settings.fold_seed, rows
             )
         if source.splits[-1] != "test":
             raise UserError(
                 f"{settings.task}: has no test. Add one, or give --folds=10."
             )
-        tested = np.arange(len(table) - len(parts[-1]), len(table))
-        return table, [(np.arange(len(parts[0])), tested)]
+        tested = np.arange(len(examples) - len(parts[-1]), len(examples))
+        return examples, [(np.arange(len(parts[0])), tested)]
 
     def _report_duplicates(self) -> None:
         """Prints how many texts occur twice, and how many contradict."""
-        settings, table = self.settings, self.source.table
-        counts = tables.count_duplicates(
-            tables.group_texts(table.texts), table.labels
+        settings, examples = self.settings, self.source.read_all("train")
+        repeated, conflicting = texts_lib.count_duplicates(
+            texts_lib.group_texts(examples.texts[0]), examples.labels
         )
-        if counts.rows:
+        if repeated:
             handled = (
                 "kept on one side of the split"
                 if settings.duplicates == "group"
@@ -473,53 +460,10 @@ class Tweets(experiment.Experiment):
                 "split"
             )
             print(
-                f"{settings.data}: {counts.rows:,} of {len(table):,} rows "
-                f"repeat a text, {counts.conflicting:,} texts have several "
-                f"labels; {handled}."
+                f"{settings.data}: {repeated:,} of {len(examples):,} rows "
+                f"repeat a text, {conflicting:,} texts have several labels; "
+                f"{handled}."
             )
-
-    # === Predicting ===
-
-    def prepare_text(self, text: str) -> str:
-        """A text, prepared as the training texts were."""
-        is_cleaned = self.settings.clean == "basic" and not self.settings.is_own
-        return tables.clean_text(text) if is_cleaned else text
-
-    def read_columns(self, table: "Rows", task: Task) -> list[list[str]]:
-        """The prepared texts of a table, with their keywords."""
-        settings = self.settings
-        if settings.is_own or not settings.keyword_column:
-            return super().read_columns(table, task)
-        from tf_transfer.data import rows
-
-        rows.check_columns(table, [settings.keyword_column])
-        [column] = task.texts
-        return [
-            [
-                tables.make_text(
-                    text, rows.word_of(keyword), settings.clean == "basic"
-                )
-                for text, keyword in zip(
-                    table.read_texts(column),
-                    table.columns[settings.keyword_column],
-                )
-            ]
-        ]
-
-    def answer_file(self, predictor: Predictor, path: str) -> list[str]:
-        """The rows of a CSV or TSV with `label` and `score` added, as CSV."""
-        settings = self.settings
-        if settings.is_own:
-            return super().answer_file(predictor, path)
-        return tables.answer_lines(
-            path,
-            tables.Columns(
-                settings.text_column, "", "", settings.keyword_column
-            ),
-            settings.encoding,
-            predictor.answer,
-            is_cleaned=settings.clean == "basic",
-        )
 
 
 EXPERIMENT = Tweets

@@ -6,13 +6,13 @@ import pytest
 from tests import own_data
 from tf_transfer import tasks
 from tf_transfer.data import card
-from tf_transfer.data import own
+from tf_transfer.data import table_source
 from tf_transfer.data import task_file
 
 
 def open_task(folder, **keys):
     path = own_data.write_task(folder, ending="jsonl", **keys)
-    source = own.OwnSource(task_file.read(path))
+    source = table_source.TableSource(task_file.read(path))
     return source.task, tasks.read_splits(source, source.task, 0.0, 0)
 
 

@@ -240,12 +240,12 @@ BROKEN = {
     "too few columns": (
         "rte",
         "sentence1\tsentence2\tlabel\na\tb\tentailment\na\tb\n",
-        ["line 3", "2 columns", "needs 3"],
+        ["line 3", "2 cells", "needs 3"],
     ),
     "too few columns without a header": (
         "cola",
         "x\t1\t\tFine.\nx\t1\tshort\n",
-        ["line 2", "3 columns"],
+        ["line 2", "3 cells"],
     ),
     "an unknown label": (
         "rte",

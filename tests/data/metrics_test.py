@@ -6,9 +6,9 @@ import scipy.stats
 
 from tf_transfer.data import cs224n
 from tf_transfer.data import glue
+from tf_transfer.data import held_out
 from tf_transfer.data import metrics
 from tf_transfer.data import metrics_of_kinds
-from tf_transfer.data import table_source
 
 # 3 hits, 1 false alarm, 2 misses, 4 correct rejections.
 LABELS = np.array([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
@@ -168,7 +168,7 @@ def test_every_metric_of_every_task_is_known():
         for name in allowed
         if kind != "entities"
     }
-    assert names | set(table_source.METRICS) == set(metrics.METRICS)
+    assert names | set(held_out.METRICS) == set(metrics.METRICS)
 
 
 def test_measuring_names_the_metrics_with_their_prefix():

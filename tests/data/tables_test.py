@@ -1,161 +1,140 @@
-"""A user's table: what is read, and what is refused with its line."""
+"""Tables: what is read, refused and written."""
 
-import numpy as np
+import datetime
+import json
+
+import pandas as pd
 import pytest
 
+from tests import own_data
 from tf_transfer.data import tables
 from tf_transfer.utils.errors import UserError
 
-COLUMNS = tables.Columns("text", "target", None)
-ROWS = "id,keyword,text,target\n7,,One two,1\n9,fire%20truck,Two,0\n"
-MORE = "10,,Three,1\n11,,Four,0\n"
+
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("a.jsonl", b'{"a": 1}\n{"a": \n', ["line 2", "is not JSON"]),
+        ("a.jsonl", b'{"a": "x \\ud83d"}\n', ["line 1", "half a character"]),
+        ("a.jsonl", b'["a"]\n', ["line 1", "is not a JSON object"]),
+        ("a.jsonl", b'{"a": "\xe9"}\n', ["line 1", "0xe9", "UTF-8"]),
+        ("a.parquet", b"text,label\n", ["is not Parquet"]),
+        ("a.csv", b"a,b\n1\n", ["line 2", "has 1 cells"]),
+        ("a.csv", b"\xe9,b\n", ["line 1", "is not UTF-8", "0xe9"]),
+        ("a.csv", b"", ["is empty"]),
+        ("a.csv", b"b\n", ["line 1", "no column 'a'", "'b'"]),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(name, content, words, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UserError) as error:
+        tables.read_table(str(path), {"a": ""})
+    for word in words:
+        assert word in str(error.value)
 
 
-def write(path, content, name="tweets.csv"):
-    (path / name).write_bytes(
-        content if isinstance(content, bytes) else content.encode()
-    )
-    return str(path / name)
+def test_a_parquet_of_other_types_is_refused(tmp_path):
+    own_data.write(tmp_path / "a.parquet", {"a": [datetime.date(2020, 1, 1)]})
+    with pytest.raises(UserError, match="column 'a': holds date32"):
+        tables.read_table(str(tmp_path / "a.parquet"), {"a": ""})
 
 
-def read(path, content, columns=COLUMNS, name="tweets.csv", **options):
-    return tables.read(write(path, content, name), columns, **options)
-
-
-def test_texts_labels_and_ids(tmp_path):
-    found = read(tmp_path, ROWS + MORE)
-    assert found.ids == ["7", "9", "10", "11"]
-    assert found.texts == ["One two", "Two", "Three", "Four"]
-    assert found.labels.tolist() == [1, 0, 1, 0]
-    assert found.label_names == ("0", "1")
-    assert len(found) == 4
-
-
-def test_cells_may_hold_commas_quotes_and_lines(tmp_path):
-    found = read(
-        tmp_path,
-        'text,target\n"a, ""b""\nc",x\nd,x\ne,y\nf,y\n',
-        tables.Columns("text", "target", None),
-    )
-    assert found.texts[0] == 'a, "b"\nc'
-    assert found.ids == ["3", "4", "5", "6"]  # the line where a row ends
-
-
-def test_in_a_tsv_quotes_are_ordinary_characters(tmp_path):
-    found = read(
-        tmp_path,
-        'text\ttarget\n"Well" he said\t1\n"\t0\na\t1\nb\t0\n',
-        name="tweets.tsv",
-    )
-    assert found.texts[:2] == ['"Well" he said', '"']
-
-
-def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path):
-    assert len(read(tmp_path, b"\xef\xbb\xbf" + (ROWS + MORE).encode())) == 4
-
-
-def test_labels_are_sorted_as_numbers_where_they_are_numbers(tmp_path):
-    rows = "".join(f"a,{n}\nb,{n}\n" for n in (10, 9, 2))
-    found = read(tmp_path, "text,target\n" + rows)
-    assert found.label_names == ("2", "9", "10")
-    words = "".join(f"a,{n}\nb,{n}\n" for n in ("sad", "glad", "mad"))
-    assert read(tmp_path, "text,target\n" + words).label_names == (
-        "glad",
-        "mad",
-        "sad",
-    )
-
-
-def test_another_id_column_or_none(tmp_path):
-    columns = tables.Columns("text", "target", "text")
-    assert read(tmp_path, ROWS + MORE, columns).ids[0] == "One two"
-    columns = tables.Columns("text", "target", "")
-    assert read(tmp_path, ROWS + MORE, columns).ids == ["2", "3", "4", "5"]
-
-
-def test_the_keyword_stands_before_the_text(tmp_path):
-    columns = tables.Columns("text", "target", None, "keyword")
-    found = read(tmp_path, ROWS + MORE, columns)
-    assert found.texts[:2] == ["One two", "fire truck: Two"]
-
-
-def test_other_encodings(tmp_path):
-    rows = "text,target\nCafé,1\nb,1\nc,0\nd,0\n"
-    found = read(tmp_path, rows.encode("latin-1"), encoding="latin-1")
-    assert found.texts[0] == "Café"
-    found = read(tmp_path, rows.encode("utf-16"), encoding="utf-16")
-    assert found.texts[0] == "Café"
-
-
-def test_the_identity_is_the_content_s(tmp_path):
-    one = read(tmp_path, ROWS + MORE, name="one.csv")
-    same = read(tmp_path, ROWS + MORE, name="other.csv")
-    other = read(tmp_path, ROWS + MORE.replace("F", "f"))
-    assert one.identity == same.identity != other.identity
-
-
-MINIMAL = "text,target\na,1\nb,1\nc,0\nd,0\n"
+@pytest.mark.parametrize("ending", own_data.FORMATS)
+def test_what_is_written_is_read_again(ending, tmp_path):
+    columns = {"text": ["a b", "c"], "label": ["x", "y"]}
+    path = tmp_path / f"out.{ending}"
+    path.write_bytes(tables.write_table(columns, f".{ending}"))
+    assert tables.read_table(str(path)).columns == columns
 
 
 @pytest.mark.parametrize(
-    "content, said",
+    "cells, word",
     [
-        ("", "is empty"),
-        ("text,target\n", "holds no examples"),
-        (
-            "tweet,target\na,1\n",
-            "line 1: has no column 'text'.*'tweet'.*--text",
-        ),
-        ("text,label\na,1\n", "line 1: has no column 'target'.*--label_column"),
-        (MINIMAL + ",1\n", "line 6, column 'text': is empty"),
-        (MINIMAL + "e, \n", "line 6, column 'target': is empty"),
-        (MINIMAL + "e\n", "line 6: has 1 cells, the header 2"),
-        (MINIMAL + "e,0\nf,2\n", "one example only has label '2'"),
-        ("text,target\na,1\nb,1\n", "has one label only, '1'"),
-        (
-            "text,target\n" + "".join(f"t,{n % 6}\n" for n in range(11)),
-            "6 different labels in 11 rows",
-        ),
-        ("id,text,target\n1,a,1\n1,b,0\n", "has '1' 2 times.*--id_column"),
-        ('text,target\n"a,1\nb,0\n', "line 2: is not CSV"),
-        (
-            MINIMAL.encode() + "Café,1\n".encode("latin-1"),
-            r"line 6: is not utf-8 \(byte 0xe9\).*--encoding, such as latin-1",
-        ),
+        ((1, 1.0, "1", "1.0", " 1 "), "1"),
+        ((True, "True"), "true"),
+        ((None, float("nan"), ""), ""),
+        (("1.10",), "1.10"),
+        (("01",), "01"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path, content, said):
-    with pytest.raises(UserError, match=f"tweets.csv.*{said}"):
-        read(tmp_path, content)
+def test_a_label_is_the_same_in_every_format(cells, word):
+    assert {tables.word_of(cell) for cell in cells} == {word}
 
 
-def test_no_file_no_encoding(tmp_path):
-    with pytest.raises(UserError, match="--data=nowhere.csv: no such file"):
-        tables.read("nowhere.csv", COLUMNS)
-    with pytest.raises(UserError, match="--encoding=utf-9: no such"):
-        read(tmp_path, MINIMAL, encoding="utf-9")
+def test_a_return_in_a_text_ends_no_row(tmp_path):
+    columns = {"text": ["good\rfilm", "x"], "label": ["a", "b"]}
+    (tmp_path / "out.csv").write_bytes(tables.write_table(columns, ".csv"))
+    read = pd.read_csv(tmp_path / "out.csv")
+    assert read.label.tolist() == ["a", "b"] and len(read) == 2
+
+
+def test_values_of_several_types_are_refused_in_parquet():
+    with pytest.raises(UserError, match="column 'note': has values of"):
+        tables.write_table({"note": [1, "one"]}, ".parquet")
+
+
+def test_other_columns_are_written_as_they_were(tmp_path):
+    columns = {"price": [0.00002, 1.5], "day": [datetime.date(2020, 1, 2)] * 2}
+    assert tables.write_table(columns, ".csv").decode().splitlines()[1:] == [
+        "2e-05,2020-01-02",
+        "1.5,2020-01-02",
+    ]
+    first, _ = tables.write_table(columns, ".jsonl").decode().splitlines()
+    assert json.loads(first) == {"price": 2e-05, "day": "2020-01-02"}
+
+
+def test_a_wrong_column_names_what_gives_it(tmp_path):
+    path = own_data.write(tmp_path / "a.csv", {"b": ["x"], "c": [" "]})
+    with pytest.raises(UserError, match="line 1.*'a'.*'b', 'c'.*--text_column"):
+        tables.read_table(path, {"a": "--text_column"})
+    assert list(tables.read_table(path, {"a": None, "b": ""}).columns) == ["b"]
+    table = tables.read_table(path, {"c": "--text_column"})
+    with pytest.raises(UserError, match="line 2, column 'c'.*--text_column"):
+        table.texts("c")
+
+
+def test_a_column_that_occurs_twice_is_not_lost(tmp_path):
+    (tmp_path / "a.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(UserError, match="line 1: has 2 columns 'a'"):
+        tables.read_table(str(tmp_path / "a.csv"))
+
+
+def test_rows_of_several_files_know_their_file(tmp_path):
+    files = [
+        own_data.write(tmp_path / name, {"a": ["x", "y"]})
+        for name in ("one.csv", "two.parquet")
+    ]
+    table = tables.join([tables.read_table(file) for file in files])
+    assert len(table) == 4 and table.columns == {"a": ["x", "y"] * 2}
+    assert [table.locate(row) for row in (1, 2)] == [
+        f"{files[0]}, line 3",
+        f"{files[1]}, row 1",
+    ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lines_have_no_ends_and_no_empty_one_is_last(end, tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(f"\ufeffa{end}{end}b{end}{end}".encode())
+    assert list(tables.read_lines(str(path))) == ["a", "", "b"]
 
 
 @pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("see https://t.co/Ab1 now", "see http now"),
-        ("@Anna_1: &lt;3 &amp; you", "@user: <3 & you"),
-        ("me@home.org stays", "me@home.org stays"),
-    ],
+    "content, line",
+    [("a,b\nc,d\n".encode("utf-16")[:-1], 2), (b"a,b\nc,d\n", 1)],
 )
-def test_cleaning(tmp_path, text, expected):
-    assert tables.clean_text(text) == expected
-    found = read(
-        tmp_path, f"text,target\n{text},1\nb,1\nc,0\nd,0\n", clean=True
-    )
-    assert found.texts[0] == expected
+def test_a_file_of_no_wide_encoding_is_named(content, line, tmp_path):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(UserError, match=f"a.csv, line {line}: is not utf-16"):
+        tables.read_table(str(tmp_path / "a.csv"), encoding="utf-16")
 
 
-def test_duplicates_differ_in_case_and_space_alone():
-    texts = ["A b", "c", " a  B ", "C", "d", "c"]
-    groups = tables.group_texts(texts)
-    assert groups.tolist() == [0, 1, 0, 1, 2, 1]
-    labels = np.array([1, 0, 1, 1, 0, 0])
-    found = tables.count_duplicates(groups, labels)
-    assert (found.rows, found.conflicting) == (3, 1)
+def test_a_damaged_page_of_parquet_is_named(tmp_path):
+    path = tmp_path / "a.parquet"
+    own_data.write(path, {"a": ["a text"] * 9})
+    content = bytearray(path.read_bytes())
+    content[4:20] = bytes(16)
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="a.parquet: is not Parquet, or dam"):
+        tables.read_table(str(path), {"a": ""})

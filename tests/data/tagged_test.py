@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests import own_data
-from tf_transfer.data import own
+from tf_transfer.data import table_source
 from tf_transfer.data import tagged
 from tf_transfer.data import task_file
 from tf_transfer.utils.errors import UserError
@@ -43,9 +43,9 @@ def write(path, tags, words=WORDS):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_scheme_in_every_format_is_read_as_iob2(scheme, ending, tmp_path):
     path = write(tmp_path / f"genes.{ending}", SCHEMES[scheme])
-    found = tagged.read(path, "words", "tags")
-    assert found.words == WORDS and found.tags == IOB2
-    assert tagged.types_of(found.tags) == ("GENE", "SPECIES")
+    columns = tagged.read(path, "words", "tags").columns
+    assert columns == {"words": WORDS, "tags": IOB2}
+    assert tagged.types_of(columns["tags"]) == ("GENE", "SPECIES")
 
 
 def message(tmp_path, tags, ending="conll", words=WORDS):
@@ -62,7 +62,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path):
     assert "genes.jsonl, line 1: 'gene'" in message(tmp_path, bad, "jsonl")
     assert "genes.parquet, row 1: 'g" in message(tmp_path, bad, "parquet")
     short = [["O"], ["O", "O"]]
-    assert "has 1 tags of 5 words" in message(tmp_path, short, "jsonl")
+    assert "has 1 tags for 5 words" in message(tmp_path, short, "jsonl")
     open_entity = [["O", "B-X", "O", "O", "S-X"], ["O", "O"]]
     assert "line 3: 'O' breaks an entity" in message(tmp_path, open_entity)
     late = [["O", "O", "O", "O", "S-X"], ["O", "B-X"]]
@@ -78,7 +78,7 @@ def test_a_task_of_entities_has_the_types_of_its_training_files(tmp_path):
         tmp_path / "genes.toml",
         {"kind": "entities", "train": "train.jsonl", "test": "test.conll"},
     )
-    source = own.OwnSource(task_file.read(path))
+    source = table_source.TableSource(task_file.read(path))
     assert source.task.metric == "f1" and source.task.is_tagging
     assert source.task.labels == (
         "O",
@@ -91,11 +91,12 @@ def test_a_task_of_entities_has_the_types_of_its_training_files(tmp_path):
     assert source.read("test").words == WORDS
     write(tmp_path / "test.conll", [["O", "O", "O", "O", "O"], ["B-DRUG", "O"]])
     with pytest.raises(UserError, match="test.conll, line 7: 'DRUG' is not"):
-        own.OwnSource(task_file.read(path)).read("test")
+        table_source.TableSource(task_file.read(path)).read("test")
 
 
 def test_words_may_be_text_with_blanks(tmp_path):
     path = tmp_path / "a.jsonl"
     row = {"words": "one two", "tags": "O B-NUMBER"}
     path.write_text(json.dumps(row) + "\n")
-    assert tagged.read(str(path), "words", "tags").words == [["one", "two"]]
+    columns = tagged.read(str(path), "words", "tags").columns
+    assert columns["words"] == [["one", "two"]]

@@ -109,7 +109,10 @@ def test_classes_that_cannot_be_are_named(folder, classes, said):
     [
         ("", "has no example of class 1"),
         ('"1","a","b","c"\n', "has no example of class 2. Give other"),
-        (ROWS + '"1","a","b"\n', "line 7: has 3 cells, needs 4: class, quest"),
+        (
+            ROWS + '"1","a","b"\n',
+            "line 7: has 3 cells, needs 4: 'class', 'quest",
+        ),
         (ROWS + '"1","a","b","c","d"\n', "line 7: has 5 cells, needs 4"),
         (ROWS + '"3","a"\n', "line 7: has 2 cells"),
         (
@@ -119,7 +122,7 @@ def test_classes_that_cannot_be_are_named(folder, classes, said):
         (ROWS + '"0","a","b","c"\n', "line 7: '0' is not a class from 1 to 10"),
         (ROWS + '"1","","\\n",""\n', "line 7: is empty. Remove"),
         (ROWS + '"1","a"b","c","d"\n', "line 7: is not CSV"),
-        (ROWS.encode() + b'"1","\xe9","",""\n', "line 7: is not utf-8 .*0xe9"),
+        (ROWS.encode() + b'"1","\xe9","",""\n', "line 7: is not UTF-8 .*0xe9"),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(tmp_path, content, said):

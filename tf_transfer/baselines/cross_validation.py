@@ -11,10 +11,10 @@ import tqdm
 
 from tf_transfer.baselines import recording
 from tf_transfer.baselines import sparse
-from tf_transfer.data import heldout
+from tf_transfer.data import held_out
 from tf_transfer.data import metrics
 from tf_transfer.data import splits
-from tf_transfer.data import tables
+from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
 
@@ -28,8 +28,8 @@ def run(
     settings: Any,
     directory: "records.RunDirectory",
     task: Task,
-    table: tables.Table,
-    folds: list[heldout.Split],
+    examples: Examples,
+    folds: list[held_out.Split],
 ) -> dict[str, Any]:
     """Fits and tests a baseline in every fold.
 
@@ -37,7 +37,7 @@ def run(
         settings: `tweets.TweetsSettings`, resolved, with sparse features.
         directory: The run directory.
         task: The task.
-        table: The texts and their labels.
+        examples: The texts and their labels.
         folds: For each fold the rows to train on, and the rows to test.
 
     Returns:
@@ -48,7 +48,8 @@ def run(
     """
     with contextlib.closing(directory):
         began = time.monotonic()
-        stems = table.texts
+        labels, [stems] = examples.labels, examples.texts
+        assert labels is not None
         if settings.preprocessing == "hart":
             stems = sparse.preprocess(
                 _bar(stems, desc="stemming", unit=" texts")
@@ -56,27 +57,30 @@ def run(
         texts = sparse.as_array(stems)
         elapsed = time.monotonic() - began
         lines: list[dict[str, Any]] = []
-        logits = np.zeros((len(table), task.units))
+        logits = np.zeros((len(labels), task.units))
         warnings: dict[str, None] = {}  # each once, in their order
         for train, tested in _bar(folds, desc="folds", unit=" folds"):
             train = train[
                 splits.choose_subset(
-                    table.labels[train],
+                    labels[train],
                     settings.max_train_examples,
                     settings.split_seed,
                 )
             ]
-            heldout.check_labels(
-                train, table.labels, table.label_names, "max_train_examples"
+            held_out.check_labels(
+                labels[train],
+                task.labels or (),
+                "--max_train_examples: leaves",
+                "Leave more rows to train on.",
             )
-            labels = table.labels[tested]
+            tested_labels = labels[tested]
             warnings |= dict.fromkeys(
-                splits.warn_of_labels(task, table.labels[train], [labels])
+                splits.warn_of_labels(task, labels[train], [tested_labels])
             )
             began = time.monotonic()
             try:
                 baseline = sparse.Baseline(settings.features)
-                baseline.fit(texts[train], table.labels[train])
+                baseline.fit(texts[train], labels[train])
             except ValueError as error:
                 raise UserError(
                     f"--features={settings.features}: nothing can be learned "
@@ -84,7 +88,9 @@ def run(
                 ) from None
             train_seconds = time.monotonic() - began
             logits[tested] = baseline.logits(texts[tested])
-            scores = metrics.measure(task.metrics, labels, logits[tested])
+            scores = metrics.measure(
+                task.metrics, tested_labels, logits[tested]
+            )
             eval_seconds = time.monotonic() - began - train_seconds
             elapsed += train_seconds
             if not lines:
@@ -113,7 +119,7 @@ def run(
             lines,
             {
                 "test_ids": rows,
-                "test_labels": table.labels[rows],
+                "test_labels": labels[rows],
                 "test_logits": logits[rows],
             },
             seed=settings.fold_seed,

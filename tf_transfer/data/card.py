@@ -1,19 +1,20 @@
 """A report card of a task's data, before anything is trained."""
 
 import collections
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tf_transfer.data import entities
-from tf_transfer.data import tables
+from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Task
 from tf_transfer.utils import formatting
 
-SHOWN = 20  # labels that are listed
+SHOWN = 20  # labels with a line of their own
 QUANTILES = (50, 90, 99, 100)
-BALANCE = 10  # times as many of the commonest label as of the rarest
+BALANCE = 10  # the largest usual ratio of the commonest label to the rarest
 
 
 def describe(
@@ -25,62 +26,76 @@ def describe(
     """Sizes, labels, lengths, duplicates, and the majority baseline.
 
     Args:
-        task: whose examples they are.
-        examples: see `tasks.read_splits`.
-        lengths: tokens of each training text, uncut, special ones included;
-            empty where there is no tokenizer.
-        max_length: where texts are cut.
+        task: The task.
+        examples: See `tasks.read_splits`.
+        lengths: Tokens of each training text before it is cut, special tokens
+            included; empty if there is no tokenizer.
+        max_length: The longest text in tokens.
     """
-    parts = {
+    splits = {
         "_".join(filter(None, (kind, name))): some
         for kind, named in examples.items()
         for name, some in named.items()
     }
-    counts = {name: _count_labels(task, some) for name, some in parts.items()}
-    rows = [("", *parts)]
-    rows.append(("examples", *(f"{len(some):,}" for some in parts.values())))
-    if task.kind == "score":
-        for name, function in (("lowest", np.min), ("mean", np.mean)):
-            rows.append((name, *_of_scores(function, parts)))
-        rows.append(("highest", *_of_scores(np.max, parts)))
-    else:
-        names = _names(task)
-        for number, name in list(enumerate(names))[:SHOWN]:
-            shown = (f"{counts[part][number]:,}" for part in parts)
-            rows.append((f"label {name}", *shown))
-        if len(names) > SHOWN:
-            shown = (f"{counts[part][SHOWN:].sum():,}" for part in parts)
-            rows.append((f"{len(names) - SHOWN} more labels", *shown))
+    rows = [
+        ("", *splits),
+        ("examples", *(f"{len(some):,}" for some in splits.values())),
+        *_label_rows(task, splits),
+    ]
     lines = [f"task {task.name}: {task.kind}, {task.metric}"]
-    lines.append(formatting.aligned(rows))
-    lines += _notes(task, parts, counts["train"])
+    lines += [formatting.aligned(rows), *_notes(task, splits)]
     if len(lengths):
         lines.append(_describe_lengths(np.asarray(lengths), max_length))
     return "\n".join(lines)
 
 
 def count_shared(examples: dict[str, dict[str, Any]]) -> dict[str, int]:
-    """How many examples of each other split have a text of the training set.
+    """The number of validation and test examples with a training text.
 
     Args:
-        examples: see `tasks.read_splits`.
+        examples: See `tasks.read_splits`.
 
     Returns:
-        A count for `validation` and `test`, of those that have any.
+        The count of `validation` and `test`, unless it is 0.
     """
-    known = set(_keys(examples["train"][""]))
-    shared = {}
-    for kind in ("validation", "test"):
-        texts = examples[kind].get("")
-        count = sum(key in known for key in _keys(texts)) if texts else 0
-        if count:
-            shared[kind] = count
-    return shared
+    splits = {
+        kind: examples[kind][""]
+        for kind in ("train", "validation", "test")
+        if "" in examples[kind]
+    }
+    return {kind: n for kind, n in _count_known(splits).items() if n}
 
 
-def _keys(some: Any) -> list[str]:
-    """The text of each example, or its pair, but for case and space."""
-    return [*map(tables.normalize, zip(*some.texts))]
+def _count_known(splits: dict[str, Any]) -> dict[str, int]:
+    """By split: its examples that have a text or pair of the training set."""
+    keys = {
+        name: [*map(texts_lib.normalize, zip(*some.texts))]
+        for name, some in splits.items()
+    }
+    known = set(keys.pop("train"))
+    return {name: sum(k in known for k in some) for name, some in keys.items()}
+
+
+def _label_rows(
+    task: Task, splits: dict[str, Any]
+) -> Iterator[tuple[str, ...]]:
+    """Yields a row per label: how often it occurs in each split."""
+    if task.kind == "score":
+        for name, function in (
+            ("lowest", np.min),
+            ("mean", np.mean),
+            ("highest", np.max),
+        ):
+            scores = (function(some.labels) for some in splits.values())
+            yield name, *(f"{score:.2f}" for score in scores)
+        return
+    names = _names(task)
+    counts = [_count_labels(task, some) for some in splits.values()]
+    for number, name in enumerate(names[:SHOWN]):
+        yield f"label {name}", *(f"{some[number]:,}" for some in counts)
+    if len(names) > SHOWN:
+        rest = (f"{some[SHOWN:].sum():,}" for some in counts)
+        yield f"{len(names) - SHOWN} more labels", *rest
 
 
 def _names(task: Task) -> Sequence[str]:
@@ -91,53 +106,38 @@ def _names(task: Task) -> Sequence[str]:
 
 def _count_labels(task: Task, some: Any) -> np.ndarray:
     """int64 [labels]. How often each label occurs."""
-    names = _names(task)
-    if task.kind == "score":
-        return np.zeros(0, np.int64)
     if task.is_tagging:
-        found = collections.Counter(
-            tag[2:]
-            for tags in some.tags
-            for tag in tags
-            if tag.startswith("B-")
-        )
-        return np.asarray([found[name] for name in names])
+        counts = collections.Counter(tag for tags in some.tags for tag in tags)
+        return np.asarray([counts[f"B-{name}"] for name in _names(task)])
     if task.kind == "labels":
         return some.labels.sum(axis=0)
-    return np.bincount(some.labels, minlength=len(names))
+    return np.bincount(some.labels, minlength=len(_names(task)))
 
 
-def _of_scores(function: Any, parts: dict[str, Any]) -> list[str]:
-    return [f"{function(some.labels):.2f}" for some in parts.values()]
-
-
-def _notes(task: Task, parts: dict[str, Any], counts: np.ndarray) -> list[str]:
-    notes = []
-    scored = parts.get("test", parts.get("validation"))
+def _notes(task: Task, splits: dict[str, Any]) -> Iterator[str]:
+    scored = splits.get("test", splits.get("validation"))
     if scored is not None and task.kind in ("classes", "labels"):
         from tf_transfer.data import metrics  # takes seconds to import
 
         score = 100 * metrics.majority(task.metric, scored.labels)
-        notes.append(f"majority baseline: {task.metric} {score:.1f}")
-    train = parts["train"]
-    texts = [*zip(*train.texts)]
-    repeated = len(texts) - int(tables.group_texts(texts).max()) - 1
-    notes.append(f"repeated texts in train: {repeated:,}")
-    known = set(_keys(train))
-    for name, some in parts.items():
-        if name != "train":
-            shared = sum(key in known for key in _keys(some))
-            notes.append(f"texts of {name} that are in train, too: {shared:,}")
-    if len(counts) and counts.max() > BALANCE * max(counts.min(), 1):
-        notes.append(
+        yield f"majority baseline: {task.metric} {score:.1f}"
+    texts = [*zip(*splits["train"].texts)]
+    repeated = len(texts) - int(texts_lib.group_texts(texts).max()) - 1
+    yield f"repeated texts in train: {repeated:,}"
+    for name, shared in _count_known(splits).items():
+        yield f"texts of {name} that are in train, too: {shared:,}"
+    if task.kind == "score":
+        return
+    counts = _count_labels(task, splits["train"])
+    if counts.max() > BALANCE * max(counts.min(), 1):
+        yield (
             f"labels are uneven: {counts.max():,} against {counts.min():,}; "
-            "--class_weights=balanced weighs them alike"
+            "--class_weights=balanced gives them equal weight"
         )
-    return notes
 
 
 def _describe_lengths(lengths: np.ndarray, max_length: int) -> str:
-    """Quantiles of lengths, and what is cut."""
+    """Quantiles of lengths, and the share that is cut."""
     quantiles = ", ".join(
         f"{q} % up to {int(np.percentile(lengths, q))}" for q in QUANTILES
     )

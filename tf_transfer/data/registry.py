@@ -1,61 +1,32 @@
-"""Every task that has a name, and what opens it.
+"""Every task that has a name, and the data set that has its texts.
 
 A data set that is added here is known to every command that takes `--task`. A
-task of one's own needs no row: its task file, or `--data` with a table, says
-what it is (`task_file`, `own`).
+task of your own needs no row: its task file, or `--data` with a table,
+describes it (`task_file`, `table_source`).
 """
 
-import functools
-import os
-from collections.abc import Callable
+import importlib
 
-from tf_transfer.data import conll
-from tf_transfer.data import cs224n
 from tf_transfer.data import glue
-from tf_transfer.data import yahoo
 from tf_transfer.data.task import Source
 from tf_transfer.utils.errors import UserError
 
-# From `--data` and the folder where wheels are unpacked to the source.
-Opener = Callable[[str, str], Source]
-
-
-def _open_glue(name: str, data: str, cache_folder: str) -> Source:
-    return glue.GlueSource(glue.TASKS[name], data, cache_folder)
-
-
-def _open_cs224n(name: str, data: str, cache_folder: str) -> Source:
-    """A task of the CS224N project's, or the nearest of GLUE's."""
-    path = os.path.join(data, cs224n.file_name(cs224n.TASKS[name], "train"))
-    if os.path.isfile(path):
-        return cs224n.FilesOfTask(data, name)
-    return glue.GlueSource(cs224n.NEAREST[name], data, cache_folder)
-
-
-def _open_conll(data: str, cache_folder: str) -> Source:
-    del cache_folder
-    return conll.Corpus(data)
-
-
-def _open_yahoo(data: str, cache_folder: str) -> Source:
-    del cache_folder
-    return yahoo.Answers(data, yahoo.DEFAULT_CLASSES)
-
-
-OPENERS: dict[str, Opener] = {
-    **{name: functools.partial(_open_glue, name) for name in glue.TASKS},
-    **{name: functools.partial(_open_cs224n, name) for name in cs224n.TASKS},
-    "ner": _open_conll,
-    "yahoo": _open_yahoo,
+# The module of each task's data set. Others than GLUE's are imported when one
+# of their tasks is opened.
+DATA_SETS = {
+    **dict.fromkeys(glue.TASKS, "glue"),
+    **dict.fromkeys(("sentiment", "paraphrase", "similarity"), "cs224n"),
+    "ner": "conll",
+    "yahoo": "yahoo",
 }
 
 
 def check(name: str) -> None:
-    """Raises `UserError` where there is no such task."""
-    if name not in OPENERS:
+    """Raises `UserError` if there is no such task."""
+    if name not in DATA_SETS:
         raise UserError(
             f"--task={name}: no such task. Give a task file of your own, such "
-            f"as mine.toml, or one of {', '.join(OPENERS)}."
+            f"as mine.toml, or one of {', '.join(DATA_SETS)}."
         )
 
 
@@ -63,12 +34,13 @@ def open_source(name: str, data: str, cache_folder: str) -> Source:
     """The source of a task that has a name.
 
     Args:
-        name: One of `OPENERS`.
-        data: Where its texts are; see its source.
-        cache_folder: Where wheels are unpacked.
+        name: One of `DATA_SETS`.
+        data: The place of its texts; see its source.
+        cache_folder: The folder where wheels are unpacked.
 
     Raises:
         UserError: There is no such task, or no such data.
     """
     check(name)
-    return OPENERS[name](data, cache_folder)
+    module = importlib.import_module(f"tf_transfer.data.{DATA_SETS[name]}")
+    return module.open_source(name, data, cache_folder)

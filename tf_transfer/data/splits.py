@@ -1,4 +1,4 @@
-"""Which examples train, validate or are sampled, each drawn by a seed."""
+"""The examples of training, validation and samples, each drawn by a seed."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,8 +10,8 @@ from tf_transfer.data.task import Task
 from tf_transfer.utils.formatting import cut
 
 NOTHING_SCORED = (
-    "Nothing would be scored: neither is there a test, nor does anything "
-    "validate. Give --validation_fraction=0.1."
+    "Nothing to score: no validation or test texts. Give "
+    "--validation_fraction=0.1."
 )
 
 
@@ -26,10 +26,10 @@ def split_train_validation(
     Args:
         labels: int64 or float32 [examples]. Label ids, or scores, which are
             stratified by fifths; or int64 [examples, labels] of 0 and 1.
-        fraction: The fraction that validates, from 0 to 1.
+        fraction: The fraction of validation examples, from 0 to 1.
         seed: The split seed, which is the same for every seed of a run.
-        groups: int64 [examples]. Rows of one number stay together; the first
-            one's label stratifies, and the fraction is of groups.
+        groups: int64 [examples]. Rows of one number stay together; the label
+            of the first stratifies, and the fraction is one of groups.
 
     Returns:
         Sorted row numbers to train on, and to validate on, int64.
@@ -41,7 +41,7 @@ def split_train_validation(
         is_held = np.isin(groups, groups[chosen[held]])
         return np.flatnonzero(~is_held), np.flatnonzero(is_held)
     order = _stratified_order(labels, seed)
-    # The larger rest validates: 7,695 of CoLA's 8,551 train at a tenth.
+    # Rounded up for validation: 7,695 of CoLA's 8,551 train at a tenth.
     count = len(labels) - int(len(labels) * (1 - fraction) + 1e-6)
     if fraction > 0:
         count = min(max(count, 1), len(labels) - 1)
@@ -55,7 +55,7 @@ def choose_subset(labels: np.ndarray, size: int, seed: int) -> np.ndarray:
 
     Args:
         labels: int64 or float32 [examples]. Label ids or scores.
-        size: How many; 0 takes all.
+        size: The size of the subset; 0 takes all.
         seed: The split seed.
 
     Returns:
@@ -77,10 +77,10 @@ def draw_sample(count: int, size: int, seed: int) -> np.ndarray:
 
 
 def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
-    """What makes the scores of a classifier mean little, a sentence each.
+    """Reasons why the scores of a classifier mean little, one sentence each.
 
     Args:
-        task: says which classes there are.
+        task: Has the classes.
         texts: `train` and `test`, by split name: `Examples`, or sentences
             whose words have `tags`.
     """
@@ -98,13 +98,13 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
 def warn_of_labels(task: Task, train: Any, tests: Iterable[Any]) -> list[str]:
     """As `find_warnings`, of int labels [examples], or bool [examples, all]."""
     assert task.labels is not None
-    found = []
+    warnings = []
     if len(_classes_of(train)) == 1:
-        found.append(
+        warnings.append(
             f"{task.name}: all {len(train)} training labels are of one class."
         )
     if len(train) < task.units:
-        found.append(
+        warnings.append(
             f"{task.name}: has {len(train)} training labels, fewer than the "
             f"{task.units} outputs of its head."
         )
@@ -112,11 +112,11 @@ def warn_of_labels(task: Task, train: Any, tests: Iterable[Any]) -> list[str]:
         lacking = sorted({*range(len(task.labels))} - _classes_of(labels))
         if lacking:
             names = ", ".join(cut(task.labels[label]) for label in lacking[:5])
-            found.append(
+            warnings.append(
                 f"{task.name}: a test set of {len(labels)} labels lacks "
                 f"{len(lacking)} of {len(task.labels)} classes ({names})."
             )
-    return found
+    return warnings
 
 
 def _classes_of(labels: Any) -> set[int]:
@@ -128,10 +128,10 @@ def _classes_of(labels: Any) -> set[int]:
 
 
 def _stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
-    """A permutation whose every beginning has the classes in proportion.
+    """A permutation whose beginnings all have the classes in proportion.
 
     Row i of a class with n members is ranked by (i + u) / n, with u drawn
-    once a class, so classes interleave evenly however long the beginning is.
+    once per class, so the classes interleave evenly.
     """
     rng = np.random.default_rng([seed, 7])
     labels = np.asarray(labels)

@@ -1,205 +1,465 @@
-"""A user's table as a source like any other, with a held-out test set."""
+"""A user's tables as a source like any other.
 
+Rows of the training files that are drawn for validation or test are stratified
+by label, and with `duplicates = "group"` no text is in two splits. A label with
+too few rows for that stays in the training set.
+"""
+
+import collections
 import dataclasses
 import functools
 import hashlib
+import json
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from tf_transfer.data import heldout
+from tf_transfer.data import entities
+from tf_transfer.data import metrics_of_kinds
+from tf_transfer.data import splits
 from tf_transfer.data import tables
+from tf_transfer.data import tagged
+from tf_transfer.data import task_file
+from tf_transfer.data import texts as texts_lib
+from tf_transfer.data.tables import Table
+from tf_transfer.data.tables import word_of
 from tf_transfer.data.task import Examples
+from tf_transfer.data.task import Sentences
 from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
+from tf_transfer.data.task_file import Part
+from tf_transfer.data.task_file import TaskFile
+from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.formatting import cut
 
-METRICS = ("f1", "f1_other", "f1_macro", "f1_hart", "precision", "recall")
+PARTS = ("train", "validation", "test")
+MOST_CLASSES = 1000  # a column with more different labels has no classes
+# The values of a column of 0 and 1.
+YES_NO = {"0": False, "1": True, "false": False, "true": True}
 
 
-@dataclasses.dataclass(frozen=True)
-class HeldOut:
-    """Which rows of a table are tested.
+class Rows(NamedTuple):
+    """The rows of some files.
 
     Attributes:
-        duplicates: `group` trains and tests no text on both sides; `keep`
-            takes every row by itself.
-        test_ids: File with the ids that are tested; empty for a fraction.
-        test_fraction: The fraction that is tested, drawn by `split_seed`.
-        split_seed: The split seed.
-        folds: Folds of a cross-validation; 0 for one held-out set.
-        fold_seed: Seed of the folds.
-        row_order: File with all ids in the order that the folds are drawn
-            on; empty for the table's.
+        table: The cells, which know their file and line.
+        texts: One or two columns, each a text per row.
+        labels: The label of each row: a word, a list of words, a number; or
+            the tags of its words.
     """
 
-    duplicates: str = "keep"
-    test_ids: str = ""
-    test_fraction: float = 0.1
-    split_seed: int = 0
-    folds: int = 0
-    fold_seed: int = 0
-    row_order: str = ""
-
-    def identify(self) -> Iterator[str]:
-        """Yields everything that decides what is tested."""
-        yield self.duplicates
-        if self.folds:
-            yield f"{self.folds} folds, {self.fold_seed}"
-            if self.row_order:
-                yield from _read_ids(self.row_order, "row_order")
-        elif self.test_ids:
-            # Sorted: a held-out set has no order.
-            yield from sorted(_read_ids(self.test_ids, "test_ids"))
-        else:
-            yield f"{self.test_fraction:g}, {self.split_seed}"
+    table: Table
+    texts: list[list[str]]
+    labels: list[Any]
 
 
 class TableSource(Source):
-    """The table as a task with a training set and a test set.
+    """The texts of a task file, or of a table that flags describe.
 
     Args:
-        name: What the task is called.
-        path: The CSV or TSV file.
-        columns: Its columns.
-        held_out: Which of its rows are tested.
-        encoding: Of the file.
-        clean: Whether links, mentions and HTML entities are replaced.
+        task_file: The description of the task.
+        split_seed: The seed of the rows that are drawn for validation and test.
 
     Attributes:
-        table: The whole table.
-        task: Its labels and metrics; F1 and its kin are those of the last
-            label.
-        identity: A hash of the table, and of what is tested.
-
-    Raises:
-        UserError: The table or a file of ids cannot be read.
+        task_file: The description of the task.
+        splits: The entries of `PARTS` that the task has.
     """
 
-    def __init__(
-        self,
-        name: str,
-        path: str,
-        columns: tables.Columns,
-        held_out: HeldOut,
-        encoding: str = "utf-8",
-        clean: bool = False,
-    ) -> None:
-        self.held_out = held_out
-        self.table = _read_table(
-            path, _last_change(path), columns, encoding, clean
-        )
-        digest = hashlib.sha256(self.table.identity.encode())
-        for line in held_out.identify():
-            digest.update(f"\n{line}".encode())
-        self.identity = f"table sha256:{digest.hexdigest()}"
-        labels = self.table.label_names
-        self.task = Task(
-            name,
+    def __init__(self, task_file: TaskFile, split_seed: int = 0) -> None:
+        self.task_file = task_file
+        self.splits = [part for part in PARTS if getattr(task_file, part)]
+        self._split_seed = split_seed
+        self._rows: dict[str, Rows] = {}
+
+    @functools.cached_property
+    def identity(self) -> str:  # type: ignore[override]
+        """A hash of the files' contents, and of how they are read."""
+        values = dataclasses.asdict(self.task_file)
+        del values["path"], values["name"]
+        for part in PARTS:
+            paths = values[part]["paths"]
+            values[part]["paths"] = [files.sha256(path) for path in paths]
+            if values[part]["ids"]:
+                values[part]["ids"] = files.sha256(values[part]["ids"])
+        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+        return f"own sha256:{digest.hexdigest()}"
+
+    @functools.cached_property
+    def task(self) -> Task:  # type: ignore[override]
+        """The task, with the labels of its training files."""
+        own = self.task_file
+        labels = None if own.kind == "score" else self._find_labels()
+        count = len(labels or ())
+        if (
+            own.kind == "classes"
+            and own.metric in metrics_of_kinds.TWO_CLASSES
+            and count != 2
+        ):
+            raise UserError(
+                f"{own.path}: metric: {own.metric!r} needs two labels, and "
+                f"there are {count}. Give 'f1_macro' or 'accuracy'."
+            )
+        metric, *also = metrics_of_kinds.choose(own.kind, own.metric, count)
+        return Task(
+            own.name,
             "",
-            (columns.text,),
-            columns.label,
+            own.texts,
+            own.label[0],
             labels,
-            "accuracy",
-            also=METRICS if len(labels) == 2 else ("f1_macro",),
-            development=("test",),
+            metric,
+            also=tuple(also),
+            development=("test",) if own.test else (),
+            kind=own.kind,
+            validation="validation" if own.validation else "",
+            score_scale=self._find_scale() if own.kind == "score" else None,
         )
+
+    def read(self, split: str) -> Examples | Sentences:
+        """The examples of one of `splits`.
+
+        Raises:
+            UserError: With the file, the line and what to do.
+        """
+        if split == "train" or not getattr(self.task_file, split).paths:
+            return self.read_all("train").take(self.drawn[split])
+        return self.read_all(split)
+
+    def read_all(self, part: str) -> Examples | Sentences:
+        """All rows of the files of a part, including those drawn from it."""
+        rows, labels = self._read(part), self.task.labels or ()
+        ids = np.arange(len(rows.table))
+        if self.task.is_tagging:
+            types = entities.types_of(labels)
+            tagged.check_types(rows.table, rows.labels, types)
+            words = rows.table.columns[self.task_file.texts[0]]
+            return Sentences(ids, words, rows.labels)
+        return Examples(ids, rows.texts, self._encode(rows, labels))
+
+    def group(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers of rows; with `duplicates = "group"` those of their texts."""
+        return self.groups[rows]
+
+    def forget(self) -> None:
+        """Releases all texts; they are read again when needed."""
+        self._rows.clear()
+
+    # === Rows ===
+
+    def _read(self, part: str) -> Rows:
+        if part not in self._rows:
+            paths = getattr(self.task_file, part).paths
+            self._rows[part] = self._read_files(paths)
+        return self._rows[part]
+
+    def _read_files(self, paths: Sequence[str]) -> Rows:
+        own = self.task_file
+        if own.kind == "entities":
+            [words], [tags] = own.texts, own.label
+            table = tables.join([tagged.read(p, words, tags) for p in paths])
+            texts = [[*map(" ".join, table.columns[words])]]
+            return Rows(table, texts, table.columns[tags])
+        columns = self._columns()
+        read = []
+        for path in paths:
+            read.append(tables.read_table(path, columns, own.encoding))
+            if not len(read[-1]):
+                raise UserError(f"{path}: holds no examples.")
+        table = tables.join(read)
+        texts = self._prepare_texts(table)
+        return Rows(table, texts, _PARSERS[own.kind](own, table))
+
+    def _columns(self) -> dict[str, str | None]:
+        """The columns that are read, with what the user gives to name each."""
+        own = self.task_file
+        columns: dict[str, str | None] = {}
+        columns |= dict.fromkeys(own.texts, self._flag("texts"))
+        columns |= dict.fromkeys(own.label, self._flag("label"))
+        if own.validation.ids or own.test.ids:
+            columns.setdefault(own.id, self._flag("id"))
+        return columns
+
+    def _flag(self, key: str) -> str:
+        """The key of the task file, or the flag, that names a column."""
+        if task_file.is_task_file(self.task_file.path):
+            return f"`{key}`"
+        return f"--{key.removesuffix('s')}_column"
+
+    def _prepare_texts(self, table: Table) -> list[list[str]]:
+        return [table.texts(column) for column in self.task_file.texts]
+
+    # === Labels ===
+
+    def _find_labels(self) -> tuple[str, ...]:
+        """The labels that are given, or that the training files have."""
+        own = self.task_file
+        if own.kind == "entities":
+            types = own.labels or tagged.types_of(self._read("train").labels)
+            if not types:
+                raise UserError(
+                    f"{own.train.paths[0]}: tags no entity, so there is "
+                    "nothing to learn."
+                )
+            return entities.tag_names(types)
+        if own.labels:
+            return own.labels
+        if len(own.label) > 1:
+            return own.label
+        words = self._read("train").labels
+        rows, least = len(words), 2
+        if own.kind == "labels":
+            words, least = [word for some in words for word in some], 1
+        counts = collections.Counter(words)
+        other = f"Give another {self._flag('label')}"
+        if len(counts) < least:
+            only = f"only the label {tables.list_names([*counts])}"
+            raise self._column_error(
+                f"has {only if counts else 'no labels'}, so there is nothing "
+                f"to learn. {other}."
+            )
+        if len(counts) > min(MOST_CLASSES, rows / 2):
+            raise self._column_error(
+                f"has {len(counts)} different labels in {rows} rows, so it is "
+                f"not a column of classes. {other}; or, for numbers, the kind "
+                "score."
+            )
+        self._check_counts(counts)
+        return tuple(sorted(counts, key=_by_value))
+
+    def _check_counts(self, counts: collections.Counter[str]) -> None:
+        """Raises `UserError` for labels that cannot be used."""
+
+    def _column_error(self, problem: str) -> UserError:
+        path, label = self.task_file.train.paths[0], self.task_file.label[0]
+        return UserError(f"{path}, column {cut(label)!r}: {problem}")
+
+    def _find_scale(self) -> tuple[float, float]:
+        """Mean and standard deviation of the training scores.
+
+        Scores may be stars, prices or years: in units of their standard
+        deviation, one learning rate fits all of them.
+        """
+        scores = np.asarray(self._read("train").labels, np.float64)
+        scores = scores[self.drawn["train"]]
+        if scores.min() == scores.max():
+            raise self._column_error(
+                f"has only the value {scores[0]:g}, so there is nothing to "
+                f"learn. Give another {self._flag('label')}."
+            )
+        return float(scores.mean()), float(scores.std())
+
+    def _encode(self, rows: Rows, labels: Sequence[str]) -> np.ndarray:
+        """The labels of all rows as numbers; see `Examples`."""
+        own, table = self.task_file, rows.table
+        if own.kind == "score":
+            return np.asarray(rows.labels, np.float32)
+        if own.kind == "entities":
+            return np.zeros(len(table), np.int64)  # sentences have no class
+        numbers = {label: number for number, label in enumerate(labels)}
+        find, column = table.number_of, own.label[0]
+        if own.kind == "labels":
+            several = np.zeros((len(table), len(labels)), np.int64)
+            for row, words in enumerate(rows.labels):
+                for word in words:
+                    several[row, find(row, column, word, numbers)] = 1
+            return several
+        return np.fromiter(
+            (
+                find(row, column, word, numbers)
+                for row, word in enumerate(rows.labels)
+            ),
+            np.int64,
+            len(table),
+        )
+
+    # === Splits ===
 
     @functools.cached_property
     def groups(self) -> np.ndarray:
-        """int64 [rows]. Rows of the same number are never split apart."""
-        if self.held_out.duplicates == "group":
-            return tables.group_texts(self.table.texts)
-        return np.arange(len(self.table))
+        """int64 [rows of train]. Rows of one number are never split apart."""
+        rows = self._read("train")
+        if self.task_file.duplicates == "keep":
+            return np.arange(len(rows.table))
+        return texts_lib.group_texts([*zip(*rows.texts)])
 
     @functools.cached_property
-    def rows(self) -> heldout.Split:
-        """The rows to train on, and to test, of one held-out set."""
-        table, held_out = self.table, self.held_out
-        if held_out.test_ids:
-            tested = self._find_rows(held_out.test_ids, "test_ids")
-        else:
-            tested = heldout.draw_test_rows(
-                table.labels,
-                self.groups,
-                held_out.test_fraction,
-                held_out.split_seed,
-            )
-        train, tested = heldout.split_train_test(tested, self.groups)
-        heldout.check_labels(train, table.labels, table.label_names)
-        return train, tested
-
-    def group(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers of rows; with --duplicates=group those of their texts."""
-        return self.groups[rows]
-
-    def read(self, split: str) -> Examples:
-        """The examples of `train` or `test`."""
-        rows = self.rows[0 if split == "train" else 1]
-        return Examples(
-            rows,
-            [[self.table.texts[row] for row in rows]],
-            self.table.labels[rows],
+    def drawn(self) -> dict[str, np.ndarray]:
+        """Rows of the training files by split, int64."""
+        own = self.task_file
+        train = self._read("train")
+        # A score is scaled by what is drawn, so its task is not known yet.
+        labels = self._encode(
+            train, () if own.kind == "score" else self.task.labels or ()
         )
+        rest = np.arange(len(labels))
+        drawn: dict[str, np.ndarray] = {}
+        # Rows with given ids first: they are not drawn for another split.
+        parts = sorted(
+            ("test", "validation"), key=lambda part: not getattr(own, part).ids
+        )
+        for part in parts:
+            wanted: Part = getattr(own, part)
+            if wanted.ids:
+                name = f"{own.path}: {part}: {wanted.ids}"
+                held = self._find_rows(wanted.ids, name, "the table", "`id`")
+                if not np.isin(self.groups[held], self.groups[rest]).all():
+                    raise UserError(
+                        f"{name}: has ids of test rows, or of texts like "
+                        "theirs. Leave them out."
+                    )
+            elif wanted.fraction:
+                held = self._draw(labels, rest, wanted.fraction)
+            else:
+                continue
+            drawn[part] = np.sort(held)
+            rest = rest[~np.isin(self.groups[rest], self.groups[held])]
+        rest = self._leave_out_held(rest)
+        if not len(rest):
+            raise UserError(
+                f"{own.path}: leaves no rows to train on. Hold out fewer."
+            )
+        return {**drawn, "train": rest}
 
-    def folds(self) -> list[heldout.Split]:
-        """The rows to train on, and to test, of each fold.
+    def _leave_out_held(self, rows: np.ndarray) -> np.ndarray:
+        """The rows whose texts are in no file for validation or test."""
+        if self.task_file.duplicates == "keep":
+            return rows
+        held = {
+            texts_lib.normalize(texts)
+            for part in ("validation", "test")
+            if getattr(self.task_file, part).paths
+            for texts in zip(*self._read(part).texts)
+        }
+        texts = [*zip(*self._read("train").texts)]
+        others = [r for r in rows if texts_lib.normalize(texts[r]) not in held]
+        return np.array(others, np.int64)
+
+    def _draw(
+        self, labels: np.ndarray, rest: np.ndarray, fraction: float
+    ) -> np.ndarray:
+        """Draws a fraction of the remaining rows, whole groups."""
+        _, held = splits.split_train_validation(
+            labels[rest], fraction, self._split_seed, self.groups[rest]
+        )
+        is_held = np.isin(np.arange(len(rest)), held)
+        if labels.dtype.kind == "i" and labels.ndim == 1:
+            is_held &= np.isin(labels[rest], labels[rest[~is_held]])
+        return rest[is_held]
+
+    def _row_ids(self, table: Table) -> list[str]:
+        """The ids of the rows."""
+        return [*map(word_of, table.columns[self.task_file.id])]
+
+    def _find_rows(
+        self, path: str, name: str, table: str, column: str
+    ) -> np.ndarray:
+        """int64 [ids]. The rows of the ids of a file, in its order.
+
+        Args:
+            path: The file.
+            name: What names it, for messages.
+            table: What names the table.
+            column: What names its column of ids.
 
         Raises:
-            UserError: The folds cannot be made, or one lacks a label.
+            UserError: The file cannot be read; or an id is not in the table,
+                or there more than once.
         """
-        table, held_out = self.table, self.held_out
-        if not held_out.folds:
-            return [self.rows]
-        order = None
-        if held_out.row_order:
-            order = self._find_rows(held_out.row_order, "row_order")
-            if len(order) < len(table):
-                raise UserError(
-                    f"--row_order={held_out.row_order}: has {len(order)} ids, "
-                    f"{table.path} {len(table)}. Give all of them."
-                )
-        folds = heldout.make_folds(
-            self.groups, held_out.folds, held_out.fold_seed, order
-        )
-        for number, (train, tested) in enumerate(folds, 1):
-            heldout.check_fold(
-                number,
-                held_out.folds,
-                table.labels,
-                train,
-                tested,
-                table.label_names,
+        ids = read_ids(path, name)
+        row_ids = self._row_ids(self._read("train").table)
+        counts = collections.Counter(row_ids)
+        missing = [word for word in ids if not counts[word]]
+        if missing:
+            raise UserError(
+                f"{name}: {len(missing)} of its {len(ids)} ids are not in "
+                f"{table}, such as {cut(missing[0])!r}. Is {column} right?"
             )
-        return folds
+        several = [word for word in ids if counts[word] > 1]
+        if several:
+            raise UserError(
+                f"{name}: {len(several)} of its {len(ids)} ids stand for "
+                f"several rows of {table}, such as {cut(several[0])!r}. Give "
+                "each row an id of its own."
+            )
+        row_of = {word: row for row, word in enumerate(row_ids)}
+        return np.array([row_of[word] for word in ids])
 
-    def _find_rows(self, path: str, flag: str) -> np.ndarray:
-        return heldout.find_rows(
-            _read_ids(path, flag),
-            self.table.ids,
-            f"--{flag}={path}",
-            self.table.path,
-            "--id_column",
+
+def read_ids(path: str, name: str) -> list[str]:
+    """Reads the ids of a file, one per line.
+
+    Args:
+        path: The file.
+        name: What names it, for messages, such as `--test_ids=ids.txt`.
+
+    Raises:
+        UserError: There is no such file, or it has no ids, or one twice.
+    """
+    if not os.path.isfile(path):
+        raise UserError(
+            f"{name}: no such file. Give a file with one id per line."
         )
+    ids = [*filter(None, map(str.strip, tables.read_lines(path)))]
+    if not ids:
+        raise UserError(f"{name}: holds no ids.")
+    if len(set(ids)) < len(ids):
+        raise UserError(f"{name}: has an id twice.")
+    return ids
 
 
-def _read_ids(path: str, flag: str) -> list[str]:
-    return heldout.read_ids(path, f"--{flag}={path}")
+def _by_value(label: str) -> tuple[int, float, str]:
+    """Sorts numbers by value, before all that are not numbers."""
+    try:
+        return (0, float(label), label)
+    except ValueError:
+        return (1, 0.0, label)
 
 
-@functools.lru_cache(4)
-def _read_table(
-    path: str,
-    changed: int,
-    columns: tables.Columns,
-    encoding: str,
-    clean: bool,
-) -> tables.Table:
-    del changed  # but it is in the cache's key
-    return tables.read(path, columns, encoding, clean)
+# === The labels of a table ===
 
 
-def _last_change(path: str) -> int:
-    """When a file was last changed, in ns; 0 where there is none."""
-    return os.stat(path).st_mtime_ns if os.path.isfile(path) else 0
+def _parse_classes(own: TaskFile, table: Table) -> list[str]:
+    [column] = own.label
+    words = [sys.intern(word_of(cell)) for cell in table.columns[column]]
+    if "" in words:
+        raise table.empty(words.index(""), column)
+    return words
+
+
+def _parse_scores(own: TaskFile, table: Table) -> list[float]:
+    return table.scores(own.label[0])
+
+
+def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
+    if len(own.label) == 1:
+        cells = table.columns[own.label[0]]
+        lists = (
+            cell
+            if isinstance(cell, list)
+            else word_of(cell).split(own.separator)
+            for cell in cells
+        )
+        return [[*filter(None, map(word_of, some))] for some in lists]
+    labels: list[list[str]] = [[] for _ in range(len(table))]
+    for column in own.label:
+        for row, cell in enumerate(table.columns[column]):
+            applies = YES_NO.get(word_of(cell).lower())
+            if applies is None:
+                raise table.error(
+                    row, column, f"{cell!r:.60} is neither 0 nor 1."
+                )
+            if applies:
+                labels[row].append(column)
+    return labels
+
+
+_PARSERS: dict[str, Callable[[TaskFile, Table], Any]] = {
+    "classes": _parse_classes,
+    "score": _parse_scores,
+    "labels": _parse_labels,
+}

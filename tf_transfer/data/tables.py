@@ -1,437 +1,644 @@
-"""A user's own data: a CSV or TSV file with a text and a label a row.
+"""Tables: the one reader of CSV, TSV, JSON lines and Parquet, and the writer.
 
-The first line names the columns. In a `.tsv` file tabs separate and quotes are
-ordinary characters; any other file is CSV, as spreadsheets write it.
+The file extension selects the format: `.tsv` and `.tab` have tabs and ordinary
+quotes, `.jsonl`, `.ndjson` and `.json` one JSON object per line, `.parquet` and
+`.pq` are Parquet; any other file is CSV, as spreadsheets write it. A corpus
+whose files differ gives its own `Dialect`. Only Parquet needs pyarrow.
 """
 
 import collections
 import csv
 import dataclasses
-import hashlib
-import html
 import io
+import json
+import math
 import os
 import re
 import sys
-import urllib.parse
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
+import tqdm
+from absl import logging
 
-from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-MOST_CLASSES = 1000  # more labels than this are not a column of classes
-SHOWN = 12  # columns that a message lists
+TABS = (".tsv", ".tab")
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+PARQUET = (".parquet", ".pq")
+EXTENSIONS = (".csv", *TABS, *JSON_LINES, *PARQUET)
+SHOWN = 12  # names that a message lists
+BATCH = 50_000  # rows of Parquet that are converted at a time
 
 
 @dataclasses.dataclass(frozen=True)
-class Columns:
-    """The names of the columns that are read.
-
-    The names of the fields are part of the identity of a table.
+class Dialect:
+    """How a file of delimited text is written.
 
     Attributes:
-        text: Of the texts.
-        label: Of the labels; empty for none.
-        id: Of the ids; None for `id`, where there is such a column; empty for
-            the numbers of the lines.
-        keyword: Of a keyword that is put before the text; empty for none.
+        delimiter: Separates the cells of a row.
+        quoting: `strict`, CSV as spreadsheets write it; `lax`, CSV in which a
+            quote inside a cell is an ordinary character; `none`, every quote
+            is one, and each line is a row.
+        header: Names of the columns if the file has no header line.
+        is_ragged: Whether rows may have more or fewer cells than the header,
+            as long as they have the columns that are read.
+        skips_short: Whether rows with too few cells are left out and counted,
+            instead of refused.
     """
 
-    text: str
-    label: str
-    id: str | None = ""
-    keyword: str = ""
+    delimiter: str = ","
+    quoting: str = "strict"
+    header: tuple[str, ...] | None = None
+    is_ragged: bool = False
+    skips_short: bool = False
+
+    @property
+    def separator(self) -> str:
+        """The delimiter as messages name it."""
+        return "tabs" if self.delimiter == "\t" else "commas"
+
+
+CSV = Dialect()
+TSV = Dialect("\t", "none")
 
 
 @dataclasses.dataclass
 class Table:
-    """Labelled texts in the order of their file.
+    """Columns of files, whose cells know their file and line.
 
     Attributes:
-        path: The file.
-        ids: One a row; line numbers where there is no column for them.
-        texts: One a row.
-        labels: int64 [rows]. Indices of `label_names`.
-        label_names: The labels as the file has them, sorted; numbers by
-            value.
-        identity: The file's hash, and how it was read.
+        files: The files in their order, each with the line of each row; in
+            Parquet, its number.
+        columns: The cells of each column, as the files have them: text; in
+            JSON and Parquet also numbers, lists, and None for no value.
+        flags: The flag or key that names a column, such as `--text_column`.
     """
 
-    path: str
-    ids: list[str]
-    texts: list[str]
-    labels: np.ndarray
-    label_names: tuple[str, ...]
-    identity: str
+    files: list[tuple[str, Sequence[int]]]
+    columns: dict[str, list[Any]]
+    flags: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.texts)
+        return sum(len(lines) for _, lines in self.files)
+
+    def locate(self, row: int, offset: int = 0) -> str:
+        """The file and the line of a row, for messages.
+
+        Args:
+            row: The number of the row.
+            offset: Lines of a text file from the row's first line on.
+        """
+        file = 0
+        while row >= len(self.files[file][1]):
+            row -= len(self.files[file][1])
+            file += 1
+        path, lines = self.files[file]
+        if is_parquet(path):
+            return f"{path}, row {lines[row]}"
+        return f"{path}, line {lines[row] + offset * is_plain(path)}"
+
+    def error(self, row: int, column: str, problem: str) -> UserError:
+        """An error that names the file, the line and the column of a cell."""
+        return UserError(
+            f"{self.locate(row)}, column {cut(column)!r}: {problem}"
+        )
+
+    def empty(self, row: int, column: str) -> UserError:
+        """The error for a cell that must not be empty."""
+        flag = self.flags.get(column)
+        other = f", or give another {flag}" if flag else ""
+        return self.error(row, column, f"is empty. Remove the row{other}.")
+
+    def texts(self, column: str) -> list[str]:
+        """The cells of a column as texts.
+
+        Raises:
+            UserError: A cell is empty, or not a text.
+        """
+        cells = self.columns[column]
+        for row, cell in enumerate(cells):
+            if cell is None or (isinstance(cell, str) and not cell.strip()):
+                raise self.empty(row, column)
+            if not isinstance(cell, str):
+                raise self.error(
+                    row,
+                    column,
+                    f"is not a text but {cell!r:.60}. Give the column of the "
+                    "texts.",
+                )
+        return cells
+
+    def words(self, column: str) -> list[list[str]]:
+        """The cells of a column as words: lists, or text with blanks.
+
+        Raises:
+            UserError: A cell is empty, or is neither.
+        """
+        sentences = []
+        for row, cell in enumerate(self.columns[column]):
+            words = cell.split() if isinstance(cell, str) else cell
+            if not words or not isinstance(words, list):
+                raise self.error(row, column, "has no words. Give a list.")
+            for word in words:
+                if not isinstance(word, str) or not word.strip():
+                    raise self.error(row, column, f"{word!r:.60} is no word.")
+            sentences.append(words)
+        return sentences
+
+    def scores(
+        self, column: str, low: float = -math.inf, high: float = math.inf
+    ) -> list[float]:
+        """The cells of a column as finite numbers from `low` to `high`.
+
+        Raises:
+            UserError: A cell is not.
+        """
+        kind = "a number"
+        if math.isfinite(high):
+            kind = f"a score from {low:g} to {high:g}"
+        scores = []
+        for row, cell in enumerate(self.columns[column]):
+            try:
+                score = math.nan if isinstance(cell, bool) else float(cell)
+            except (TypeError, ValueError):
+                score = math.nan
+            if not (math.isfinite(score) and low <= score <= high):
+                raise self.error(
+                    row,
+                    column,
+                    f"{cell!r:.60} is not {kind}. Fix the row, or remove it.",
+                )
+            scores.append(score)
+        return scores
+
+    def number_of(
+        self, row: int, column: str, label: str, numbers: Mapping[str, int]
+    ) -> int:
+        """The number of the label of a row.
+
+        Raises:
+            UserError: The label has none.
+        """
+        if label not in numbers:
+            raise self.error(
+                row,
+                column,
+                f"{cut(label)!r} is not one of the labels: "
+                f"{list_names([*numbers])}. Fix the row, or remove it.",
+            )
+        return numbers[label]
+
+    def check_columns(self, flags: Mapping[str, str | None]) -> None:
+        """Raises `UserError` if a column is missing; see `read_table`."""
+        path = self.files[0][0]
+        line = ", line 1" if is_plain(path) else ""
+        _check_columns(path, line, flags, list(self.columns))
 
 
-def read(
-    path: str, columns: Columns, encoding: str = "utf-8", clean: bool = False
+def join(tables: Sequence[Table]) -> Table:
+    """The rows of several tables with the same columns, in order."""
+    first = tables[0]
+    if len(tables) == 1:
+        return first
+    columns = {
+        name: [cell for table in tables for cell in table.columns[name]]
+        for name in first.columns
+    }
+    return Table([f for t in tables for f in t.files], columns, first.flags)
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a file is Parquet, by its extension."""
+    return path.lower().endswith(PARQUET)
+
+
+def is_plain(path: str) -> bool:
+    """Whether a file is delimited text, by its extension."""
+    return not path.lower().endswith((*JSON_LINES, *PARQUET))
+
+
+def read_table(
+    path: str,
+    columns: Mapping[str, str | None] | None = None,
+    encoding: str = "",
+    dialect: Dialect | None = None,
 ) -> Table:
-    """Reads a table.
+    """Reads columns of a file.
 
     Args:
-        path: The CSV or TSV file.
-        columns: Its columns.
-        encoding: Of the file.
-        clean: Whether links, mentions and HTML entities are replaced; see
-            `clean_text`.
+        path: The file.
+        columns: The names of the columns, each with the flag or key that
+            names it, or "", or None if the column may be missing. Without
+            names, all columns are read.
+        encoding: The encoding that the user gives for delimited text; empty
+            if the file has to be UTF-8.
+        dialect: The dialect of delimited text; None for that of the extension.
 
     Raises:
-        UserError: With the file, the line and what to do.
+        UserError: The file or a column is missing, or a row cannot be read;
+            with the line.
     """
     if not os.path.isfile(path):
         raise UserError(
-            f"--data={path}: no such file. Give a CSV or TSV file whose first "
-            "line names its columns."
+            f"{path}: no such file. Give a CSV, TSV, JSON lines or Parquet "
+            "file."
         )
-    ids, texts, labels = [], [], []
-    positions, rows = _open(path, columns, encoding)
-    for line, row in rows:
-        text = make_text(row["text"], row.get("keyword", ""), clean)
-        label = row["label"].strip()
-        for value, flag, name in (
-            (row["text"].strip(), "text", columns.text),
-            (label, "label", columns.label),
-        ):
-            if not value:
-                raise UserError(
-                    f"{path}, line {line}, column {name!r}: is empty. Remove "
-                    f"the row, or give another --{flag}_column."
-                )
-        ids.append(row["id"].strip() if "id" in row else str(line))
-        texts.append(text)
-        labels.append(sys.intern(label))
-    if "id" in positions:
-        _check_ids(path, columns.id or "id", ids)
-    label_names = _check_labels(path, columns.label, labels)
-    label_ids = {name: number for number, name in enumerate(label_names)}
-    identity = (
-        f"{files.sha256(path)} {columns} {_python_name(encoding)} {clean}"
-    )
-    return Table(
-        path,
-        ids,
-        texts,
-        np.fromiter((label_ids[w] for w in labels), np.int64, len(labels)),
-        label_names,
-        identity,
-    )
+    if dialect is None and is_parquet(path):
+        return _read_parquet(path, columns)
+    if dialect is None and not is_plain(path):
+        return _read_json(path, columns)
+    if dialect is None:
+        dialect = TSV if path.lower().endswith(TABS) else CSV
+    return _read_delimited(path, columns, encoding, dialect)
 
 
-def read_texts(
-    path: str, columns: Columns, encoding: str = "utf-8", clean: bool = False
-) -> list[str]:
-    """Reads the texts of a file that may have no labels, empty texts too."""
-    columns = dataclasses.replace(columns, label="", id="")
-    _, rows = _open(path, columns, encoding)
-    return [
-        make_text(row["text"], row.get("keyword", ""), clean) for _, row in rows
-    ]
+def list_names(names: Sequence[str]) -> str:
+    """The first names of a list, quoted, for messages."""
+    return ", ".join(repr(cut(name)) for name in names[:SHOWN])
 
 
-def read_cells(
-    path: str, encoding: str = "utf-8"
-) -> tuple[list[str], list[list[str]]]:
-    """Reads the header and all rows of a file, without empty lines."""
-    with open(path, encoding=_python_name(encoding), newline="") as file:
-        header, *rows = (
-            row for row in csv.reader(file, **_dialect(path)) if row
-        )
-    return header, rows
-
-
-def answer_lines(
+def _check_columns(
     path: str,
-    columns: Columns,
-    encoding: str,
-    answer: Callable[[list[str]], list[tuple[str, float]]],
-    is_cleaned: bool = False,
+    line: str,
+    columns: Mapping[str, str | None] | None,
+    header: Sequence[str],
+    dialect: Dialect | None = None,
 ) -> list[str]:
-    """The rows of a file with `label` and `score` added, as lines of CSV.
+    """The columns of a file that are read.
+
+    Raises:
+        UserError: One is missing; or all are read, and two have one name.
+    """
+    if columns is None:
+        for name, count in collections.Counter(header).items():
+            if count > 1:
+                raise UserError(
+                    f"{path}{line}: has {count} columns {cut(name)!r}. Rename "
+                    "all but one."
+                )
+        return list(header)
+    for name, flag in columns.items():
+        if name not in header and flag is not None:
+            advice = f" Give one of them as {flag}." if flag else ""
+            if dialect and len(header) == 1:
+                advice += f" Cells are separated by {dialect.separator}."
+            raise UserError(
+                f"{path}{line}: has no column {cut(name)!r}. Its "
+                f"columns are {list_names(header)}.{advice}"
+            )
+    return [name for name in columns if name in header]
+
+
+# === Delimited text ===
+
+
+def _read_delimited(
+    path: str,
+    columns: Mapping[str, str | None] | None,
+    encoding: str,
+    dialect: Dialect,
+) -> Table:
+    rows = read_rows(path, encoding, dialect)
+    _, header = next(rows, (0, None))
+    if header is None:
+        raise UserError(f"{path}: is empty.")
+    names = _check_columns(path, ", line 1", columns, header, dialect)
+    positions = [header.index(name) for name in names]
+    needed = max(positions) + 1
+    cells: list[list[str]] = [[] for _ in names]
+    lines, skipped = [], 0
+    for line, row in rows:
+        if len(row) >= needed:
+            lines.append(line)
+            for column, position in zip(cells, positions):
+                column.append(row[position])
+        elif dialect.skips_short:
+            skipped += 1
+        else:
+            raise _width_error(path, line, row, header[:needed], dialect)
+    if skipped:
+        logging.warning(
+            "%s: left out %d broken rows (too few cells).", path, skipped
+        )
+    return Table([(path, lines)], dict(zip(names, cells)), columns or {})
+
+
+def read_rows(
+    path: str, encoding: str = "", dialect: Dialect = CSV
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number, cells): of the header first, then of every row.
+
+    Args:
+        path: A file of delimited text.
+        encoding: See `read_table`.
+        dialect: The dialect of the file.
+
+    Raises:
+        UserError: A row cannot be read, or has not as many cells as the header.
+    """
+    header: Sequence[str] | None = dialect.header
+    if header:
+        yield 0, [*header]
+    for line, row in _split_rows(path, encoding, dialect):
+        header = header or row
+        if len(row) != len(header) and not dialect.is_ragged:
+            raise _width_error(path, line, row, header, dialect)
+        yield line, row
+
+
+def _width_error(
+    path: str,
+    line: int,
+    row: Sequence[str],
+    header: Sequence[str],
+    dialect: Dialect,
+) -> UserError:
+    quotes = "" if dialect.quoting == "none" else ", or its quotes"
+    return UserError(
+        f"{path}, line {line}: has {len(row)} cells, needs {len(header)}: "
+        f"{list_names(header)}. Fix the line{quotes}; cells are separated by "
+        f"{dialect.separator}."
+    )
+
+
+def _split_rows(
+    path: str, encoding: str, dialect: Dialect
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number, cells) of every row.
+
+    Raises:
+        UserError: The file has another encoding, or is not CSV; with the line.
+    """
+    if dialect.quoting == "none":
+        for number, line in enumerate(read_lines(path, encoding), 1):
+            if line or dialect.is_ragged:
+                yield number, line.split(dialect.delimiter)
+        return
+    csv.field_size_limit(sys.maxsize)
+    reader = csv.reader(
+        _decode_lines(path, encoding, newline=""),
+        delimiter=dialect.delimiter,
+        strict=dialect.quoting == "strict",
+    )
+    begin = 1  # of the row: an open quote is noticed at the end of the file
+    try:
+        for cells in reader:
+            if cells:
+                yield reader.line_num, cells
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise UserError(
+            f"{path}, line {begin}: is not CSV ({error}). Close its quotes; "
+            "a quote inside a cell is doubled."
+        ) from None
+
+
+def read_lines(path: str, encoding: str = "") -> Iterator[str]:
+    """Yields the lines of a text file, except empty ones at its end.
 
     Args:
         path: The file.
-        columns: Its columns.
-        encoding: Of the file.
-        answer: From texts to the (label, score) of each.
-        is_cleaned: Whether texts are cleaned; see `clean_text`.
+        encoding: See `read_table`.
 
     Raises:
-        UserError: It holds no texts, or cannot be read.
+        UserError: The file has another encoding; with the line.
     """
-    texts = read_texts(path, columns, encoding, is_cleaned)
-    if not texts:
-        raise UserError(f"--input={path}: holds no texts.")
-    header, rows = read_cells(path, encoding)
-    prefix = "predicted_" if {"label", "score"} & set(header) else ""
-    buffer = io.StringIO(newline="")
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow((*header, f"{prefix}label", f"{prefix}score"))
-    for cells, (label, score) in zip(rows, answer(texts), strict=True):
-        writer.writerow((*cells, label, f"{score:.4f}"))
-    return buffer.getvalue().removesuffix("\n").split("\n")
+    empty = 0
+    for line in _decode_lines(path, encoding, newline="\n"):
+        line = line.removesuffix("\n").removesuffix("\r")
+        if line:
+            yield from [""] * empty
+            yield line
+        empty = 0 if line else empty + 1
 
 
-def make_text(text: str, keyword: str = "", clean: bool = False) -> str:
-    """A text as a model reads it.
-
-    Args:
-        text: The cell.
-        keyword: Of the keyword's column.
-        clean: Whether the text is cleaned; see `clean_text`.
-    """
-    keyword = urllib.parse.unquote(keyword).strip()
-    text = text.strip()
-    text = f"{keyword}: {text}" if keyword else text
-    return clean_text(text) if clean else text
-
-
-def _open(
-    path: str, columns: Columns, encoding: str
-) -> tuple[dict[str, int], Iterator[tuple[int, dict[str, str]]]]:
-    """Reads the header of a file.
-
-    Returns:
-        The position of each field of `Columns` that the file has; and an
-        iterator over (line number, cell of each of them).
-    """
-    lines = read_lines(path, encoding)
-    _, header = next(lines, (0, []))
-    if not header:
-        raise UserError(f"{path}: is empty.")
-    positions = _find_columns(path, header, columns)
-    return positions, _rows(path, lines, len(header), positions)
-
-
-def _rows(
-    path: str,
-    lines: Iterator[tuple[int, list[str]]],
-    width: int,
-    positions: dict[str, int],
-) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, cells in lines:
-        if len(cells) != width:
-            raise UserError(
-                f"{path}, line {number}: has {len(cells)} cells, the header "
-                f"{width}. Mend the line"
-                + ("." if _is_tsv(path) else ", or its quotes.")
-            )
-        yield number, {name: cells[at] for name, at in positions.items()}
-
-
-def read_lines(
-    path: str, encoding: str = "utf-8"
-) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line number, cells) of every line that is not empty.
-
-    Raises:
-        UserError: It is not in this encoding, or not CSV; with the line.
-    """
-    _check_encoding(path, encoding)
-    csv.field_size_limit(sys.maxsize)
-    with open(path, encoding=_python_name(encoding), newline="") as file:
-        reader = csv.reader(file, **_dialect(path))
-        begin = 1  # of the row: an open quote is noticed lines below
-        try:
-            for cells in reader:
-                if cells:
-                    yield reader.line_num, cells
-                begin = reader.line_num + 1
-        except csv.Error as error:
-            raise UserError(
-                f"{path}, line {begin}: is not CSV ({error}). Close its "
-                "quotes; a quote inside of a cell is doubled."
-            ) from None
-
-
-def _is_tsv(path: str) -> bool:
-    return path.lower().endswith((".tsv", ".tab"))
-
-
-def _dialect(path: str) -> dict[str, Any]:
-    if _is_tsv(path):
-        return {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    return {"dialect": "excel", "strict": True}
-
-
-def _find_columns(
-    path: str, header: list[str], columns: Columns
-) -> dict[str, int]:
-    positions = {}
-    for flag in ("text", "label", "id", "keyword"):
-        name = getattr(columns, flag)
-        if flag == "id" and name is None and "id" in header:
-            name = "id"
-        if not name:
-            continue
-        if name not in header:
-            shown = ", ".join(map(repr, map(cut, header[:SHOWN])))
-            raise UserError(
-                f"{path}, line 1: has no column {cut(name)!r}. Give one of "
-                f"{shown} as --{flag}_column."
-            )
-        positions[flag] = header.index(name)
-    return positions
-
-
-def _python_name(encoding: str) -> str:
-    """UTF-8 with or without a byte-order mark."""
-    is_utf8 = encoding.lower().replace("_", "-") in ("utf-8", "utf8")
+def codec_of(encoding: str) -> str:
+    """Python's name of an encoding; UTF-8 may have a byte-order mark."""
+    is_utf8 = encoding.lower().replace("_", "-") in ("", "utf-8", "utf8")
     return "utf-8-sig" if is_utf8 else encoding
 
 
-def _check_encoding(path: str, encoding: str) -> None:
-    """Raises `UserError`, with the line, where bytes are not of an encoding."""
+def _decode_lines(path: str, encoding: str, newline: str) -> Iterator[str]:
     try:
-        "".encode(encoding)
+        with open(path, encoding=codec_of(encoding), newline=newline) as file:
+            yield from _bar(path, file)
     except LookupError:
         raise UserError(
             f"--encoding={encoding}: no such encoding. Give utf-8, latin-1, "
             "cp1252, ..."
         ) from None
+    except UnicodeError:  # also for UTF-16 without a byte-order mark
+        raise _encoding_error(path, encoding) from None
+
+
+def _encoding_error(path: str, encoding: str) -> UserError:
+    """The error that names the first byte of another encoding."""
     with open(path, "rb") as file:
-        # As bytes, lines of UTF-16 and UTF-32 cannot be told apart.
-        is_wide = "16" in encoding or "32" in encoding
-        for line, content in enumerate([file.read()] if is_wide else file, 1):
-            try:
-                content.decode(encoding)
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path}, line {line}: is not {encoding} (byte "
-                    f"0x{content[error.start]:02x}). Give the file's own "
-                    "--encoding, such as latin-1 or cp1252."
-                ) from None
-
-
-def _check_ids(path: str, column: str, ids: list[str]) -> None:
-    if len(set(ids)) < len(ids):
-        [(twice, count)] = collections.Counter(ids).most_common(1)
-        raise UserError(
-            f"{path}, column {column!r}: has {cut(twice)!r} {count} times. "
-            "Give another --id_column, or none: --id_column= numbers the lines."
-        )
-
-
-def _check_labels(path: str, column: str, labels: list[str]) -> tuple[str, ...]:
-    """The different labels, sorted.
-
-    Raises:
-        UserError: No classifier can be trained and tested on them.
-    """
-    counts = collections.Counter(labels)
-    where = f"{path}, column {column!r}"
-    if not counts:
-        raise UserError(f"{path}: holds no examples.")
-    if len(counts) == 1:
-        raise UserError(
-            f"{where}: has one label only, {cut(labels[0])!r}: there is "
-            "nothing to classify. Give another --label_column."
-        )
-    if len(counts) > min(MOST_CLASSES, len(labels) / 2):
-        raise UserError(
-            f"{where}: has {len(counts)} different labels in {len(labels)} "
-            "rows: this is not a column of classes. Give another "
-            "--label_column."
-        )
-    once = [label for label, count in counts.items() if count == 1]
-    if once:
-        raise UserError(
-            f"{where}: one example only has label {cut(once[0])!r}: it cannot "
-            "be both trained on and tested. Remove it, or mend its label."
-        )
-    return sort_labels(counts)
-
-
-def sort_labels(words: Iterable[str]) -> tuple[str, ...]:
-    """Different labels in the order of their ids: numbers by value first."""
-    return tuple(sorted(words, key=_by_value))
-
-
-def _by_value(label: str) -> tuple[int, float, str]:
-    """Sorts numbers by value, before all that are not numbers."""
+        content = file.read()
+    line, byte = 1, content[0]
     try:
-        return (0, float(label), label)
-    except ValueError:
-        return (1, 0.0, label)
-
-
-# === Texts ===
-
-
-def clean_text(text: str) -> str:
-    """Resolves HTML entities; links become `http`, mentions `@user`."""
-    text = html.unescape(text)
-    text = re.sub(r"https?://\S+", "http", text)
-    return re.sub(r"(?<!\w)@\w+", "@user", text)
-
-
-# === Duplicates ===
-
-
-def group_texts(texts: Sequence[str | Sequence[str]]) -> np.ndarray:
-    """Numbers texts; those that differ in case and space only share a number.
-
-    Args:
-        texts: each a text, or the texts of a pair.
-
-    Returns:
-        int64 [texts], from 0 on, in the order of first appearance.
-    """
-    known: dict[bytes, int] = {}
-    return np.fromiter(
-        (
-            known.setdefault(_digest(normalize(text)), len(known))
-            for text in texts
-        ),
-        np.int64,
-        len(texts),
+        content.decode(codec_of(encoding))
+    except UnicodeDecodeError as error:
+        line += error.object.count(b"\n", 0, error.start)
+        byte = error.object[error.start]
+    advice = (
+        "Give the file's own --encoding, such as latin-1 or cp1252."
+        if encoding
+        else "Convert the file to UTF-8."
+    )
+    return UserError(
+        f"{path}, line {line}: is not {encoding or 'UTF-8'} (byte "
+        f"0x{byte:02x}). {advice}"
     )
 
 
-def normalize(text: str | Sequence[str]) -> str:
-    """What texts, or pairs of texts, that count as equal have in common."""
-    parts = [text] if isinstance(text, str) else text
-    return "\0".join(" ".join(part.lower().split()) for part in parts)
+def _bar(path: str, parts: Iterable[Any], rows: int = 1) -> Iterable[Any]:
+    """A progress bar over the parts of a file, each of this many rows."""
+    return tqdm.tqdm(
+        parts,
+        desc=f"reading {os.path.basename(path)}",
+        unit=" rows",
+        unit_scale=rows,
+        leave=False,
+        disable=None,
+        delay=1,
+    )
 
 
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+# === JSON lines ===
 
 
-@dataclasses.dataclass(frozen=True)
-class Duplicates:
-    """Texts that a table holds more than once.
+def _read_json(path: str, columns: Mapping[str, str | None] | None) -> Table:
+    cells: dict[str, list[Any]] = {}
+    lines: list[int] = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        row = _parse_object(f"{path}, line {number}", line)
+        if columns is None:
+            for name in row:
+                cells.setdefault(name, [None] * len(lines))
+        elif not lines:
+            where = f", line {number}"
+            names = _check_columns(path, where, columns, list(row))
+            cells = {name: [] for name in names}
+        lines.append(number)
+        for name, column in cells.items():
+            column.append(row.get(name))
+    return Table([(path, lines)], cells, columns or {})
 
-    Attributes:
-        rows: Rows that repeat a text.
-        conflicting: Texts that have several labels.
+
+def _parse_object(where: str, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+        if "\\ud" in line.lower():  # perhaps half of a surrogate pair
+            json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"{where}: has half a character ({error.object[error.start]!a}), "
+            "such as of a cut emoji. Remove it."
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{where}: is not JSON ({error}). Give one object per line."
+        ) from None
+    if not isinstance(row, dict):
+        raise UserError(
+            f"{where}: is not a JSON object. Give one per line, such as "
+            '{"text": "...", "label": "..."}.'
+        )
+    return row
+
+
+# === Parquet ===
+
+
+def _read_parquet(path: str, columns: Mapping[str, str | None] | None) -> Table:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            names = _check_columns(path, "", columns, schema.names)
+            for name in names if columns else ():
+                _check_type(path, name, schema.field(name).type)
+            cells: dict[str, list[Any]] = {name: [] for name in names}
+            batches = file.iter_batches(BATCH, columns=names)
+            for batch in _bar(path, batches, BATCH):
+                for name, column in cells.items():
+                    column.extend(batch.column(name).to_pylist())
+            lines = range(1, file.metadata.num_rows + 1)
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).split("\n")[0].split(". ")[0]
+        raise UserError(
+            f"{path}: is not Parquet, or damaged ({reason})."
+        ) from None
+    return Table([(path, lines)], cells, columns or {})
+
+
+def _check_type(path: str, name: str, kind: Any) -> None:
+    """Raises `UserError` for a column of neither text nor labels."""
+    from pyarrow import types
+
+    for is_nested in (types.is_dictionary, types.is_list, types.is_large_list):
+        if is_nested(kind):
+            kind = kind.value_type
+    if not any(
+        is_good(kind)
+        for is_good in (
+            types.is_string,
+            types.is_large_string,
+            types.is_integer,
+            types.is_floating,
+            types.is_boolean,
+            types.is_null,
+        )
+    ):
+        raise UserError(
+            f"{path}, column {cut(name)!r}: holds {kind}. Give text, numbers, "
+            "or lists of them."
+        )
+
+
+# === Labels ===
+
+
+def word_of(cell: Any) -> str:
+    """A label as text, independent of the format of its file.
+
+    1, 1.0, "1" and "1.0" are the same label; True and "True" are `true`.
     """
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if cell is None or cell != cell:
+        return ""
+    text = str(cell).strip()
+    if text in ("True", "False"):
+        return text.lower()
+    # pandas writes whole numbers so if their column has an empty cell.
+    return text[:-2] if re.fullmatch(r"-?[0-9]+\.0", text) else text
 
-    rows: int
-    conflicting: int
+
+# === Writing ===
 
 
-def count_duplicates(groups: np.ndarray, labels: np.ndarray) -> Duplicates:
-    """Counts the duplicates of grouped texts.
+def write_table(columns: dict[str, Sequence[Any]], extension: str) -> bytes:
+    """The content of a file with these columns, in the extension's format.
 
-    Args:
-        groups: int64 [texts]. See `group_texts`.
-        labels: int64 [texts].
+    Raises:
+        UserError: Parquet cannot hold the values of a column.
     """
-    count = int(groups.max()) + 1
-    low = np.full(count, np.iinfo(np.int64).max)
-    high = np.full(count, -1)
-    np.minimum.at(low, groups, labels)
-    np.maximum.at(high, groups, labels)
-    return Duplicates(len(groups) - count, int(np.sum(low != high)))
+    if extension in PARQUET:
+        return _write_parquet(columns)
+    rows = zip(*columns.values())
+    if extension in JSON_LINES:
+        lines = (
+            json.dumps(dict(zip(columns, row)), ensure_ascii=False, default=str)
+            for row in rows
+        )
+        return "".join(f"{line}\n" for line in lines).encode()
+    table = [list(columns), *([*map(_cell_text, row)] for row in rows)]
+    if extension in TABS:  # a tab or a line break inside a cell cannot stay
+        return "".join(
+            "\t".join(re.sub(r"[\t\r\n]+", " ", cell) for cell in row) + "\n"
+            for row in table
+        ).encode()
+    # A lone carriage return ends a row for some readers, and is not quoted.
+    has_return = any("\r" in cell for row in table for cell in row)
+    buffer = io.StringIO(newline="")
+    csv.writer(
+        buffer,
+        lineterminator="\n",
+        quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL,
+    ).writerows(table)
+    return buffer.getvalue().encode()
+
+
+def _write_parquet(columns: dict[str, Sequence[Any]]) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    arrays = {}
+    for name, cells in columns.items():
+        try:
+            arrays[name] = pyarrow.array(list(cells))
+        except (pyarrow.ArrowException, OverflowError):
+            raise UserError(
+                f"column {cut(name)!r}: has values of several types, which "
+                "Parquet cannot hold. Write .csv or .jsonl."
+            ) from None
+    sink = io.BytesIO()
+    parquet.write_table(pyarrow.table(arrays), sink)
+    return sink.getvalue()
+
+
+def _cell_text(cell: Any) -> str:
+    if isinstance(cell, (list, tuple)):
+        return ";".join(map(str, cell))
+    return "" if cell is None else str(cell)

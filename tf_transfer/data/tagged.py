@@ -1,69 +1,71 @@
 """Sentences whose words are tagged with entities of any types.
 
-From CoNLL columns, a word a line, its tag last and an empty line behind each
-sentence; or from JSON lines and Parquet, a list of words and one of tags a row.
-Schemes are IOB1, IOB2 and BIOES (with L for E and U for S: BILOU); what comes
-out is IOB2.
+The files have CoNLL columns, one word per line, its tag last and an empty line
+behind each sentence; or they are JSON lines or Parquet, with a list of words
+and one of tags per row. The schemes are IOB1, IOB2 and BIOES (with L for E and
+U for S: BILOU); all tags are converted to IOB2. In IOB2 every entity begins
+with B-. In IOB1 it begins with I-, and B- only separates it from another of its
+type right before it.
 """
 
-import dataclasses
 import re
+from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
 
-from tf_transfer.data import conll
+import numpy as np
+from absl import logging
+
 from tf_transfer.data import entities
-from tf_transfer.data import rows as rows_lib
+from tf_transfer.data import tables
+from tf_transfer.data.tables import Table
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
+_BLANKS = re.compile(r"[ \t]+")
 _TAG = re.compile(r"O|[BIESLU]-\S+")
-# Letters of BIOES and BILOU, and what they are in IOB2.
+# Letters of BIOES and BILOU, and their letters in IOB2.
 _IOB2 = {"S": "B", "U": "B", "E": "I", "L": "I"}
 
 
-@dataclasses.dataclass
-class Tagged:
-    """The sentences of a file.
-
-    Attributes:
-        path: The file.
-        words: The words of each sentence.
-        tags: The tags of each, in IOB2.
-        lines: The line of each word of each sentence, or its row.
-    """
-
-    path: str
-    words: list[list[str]]
-    tags: list[list[str]]
-    lines: list[list[int]]
-
-    def __len__(self) -> int:
-        return len(self.words)
-
-    def locate(self, sentence: int, word: int) -> str:
-        """Where a word stands, for messages."""
-        what = "row" if rows_lib.is_parquet(self.path) else "line"
-        return f"{self.path}, {what} {self.lines[sentence][word]}"
-
-
-def read(path: str, words_column: str, tags_column: str) -> Tagged:
+def read(path: str, words_column: str, tags_column: str) -> Table:
     """Reads tagged sentences.
 
     Args:
         path: The file.
-        words_column: Of JSON lines and Parquet: the words.
-        tags_column: Of these, their tags.
+        words_column: The column of the words, in JSON lines and Parquet; and
+            the name of that column in the table.
+        tags_column: The same of the tags.
+
+    Returns:
+        A row per sentence, a list of words and of tags in IOB2 each.
 
     Raises:
         UserError: With the file and the line.
     """
-    if rows_lib.is_json(path) or rows_lib.is_parquet(path):
-        found = _read_lists(path, words_column, tags_column)
+    names = dict.fromkeys((words_column, tags_column), "")
+    if tables.is_plain(path):
+        table = _read_columns(path, words_column, tags_column)
     else:
-        found = _read_columns(path)
-    _check_tags(found)
-    found.tags = _to_iob2(found)
-    return found
+        table = tables.read_table(path, names)
+        table.columns = {name: table.words(name) for name in names}
+    for row, (words, tags) in enumerate(zip(*table.columns.values())):
+        if len(words) != len(tags):
+            raise table.error(
+                row,
+                tags_column,
+                f"has {len(tags)} tags for {len(words)} words. Give one tag "
+                "per word.",
+            )
+        for word, tag in enumerate(tags):
+            if not _TAG.fullmatch(tag):
+                raise UserError(
+                    f"{table.locate(row, word)}: {cut(tag)!r} is not a tag. "
+                    "Give O, or B- or I- (E-, S-) and a type, such as B-GENE."
+                )
+    table.columns[tags_column] = _convert(table, table.columns[tags_column])
+    return table
 
 
 def types_of(sentences: Iterable[list[str]]) -> tuple[str, ...]:
@@ -72,72 +74,176 @@ def types_of(sentences: Iterable[list[str]]) -> tuple[str, ...]:
     return tuple(sorted({tag[2:] for tag in tags if tag != "O"}))
 
 
-def _read_columns(path: str) -> Tagged:
-    words, tags, lines = [], [], []
-    for sentence in conll.read_rows(path, min_columns=2):
-        words.append([cells[0] for _, cells in sentence])
-        tags.append([cells[-1] for _, cells in sentence])
-        lines.append([number for number, _ in sentence])
-    return Tagged(path, words, tags, lines)
+def check_types(
+    table: Table, sentences: Sequence[list[str]], types: Sequence[str]
+) -> None:
+    """Raises `UserError`, with the line, if a tag has none of some types.
 
-
-def _read_lists(path: str, words_column: str, tags_column: str) -> Tagged:
-    found = rows_lib.read(path, [words_column, tags_column])
-    words, tags, lines = [], [], []
-    for row in range(len(found)):
-        words.append(rows_lib.words_of(found, row, words_column))
-        tags.append(rows_lib.words_of(found, row, tags_column))
-        if len(words[-1]) != len(tags[-1]):
-            raise UserError(
-                f"{found.locate(row, tags_column)}: has {len(tags[-1])} tags "
-                f"of {len(words[-1])} words. Give one a word."
-            )
-        lines.append([found.lines[row]] * len(words[-1]))
-    return Tagged(path, words, tags, lines)
-
-
-def _check_tags(found: Tagged) -> None:
-    """Raises `UserError`, with the line, for what is no tag."""
-    for number, sentence in enumerate(found.tags):
-        for word, tag in enumerate(sentence):
-            if not _TAG.fullmatch(tag):
+    Args:
+        table: The table of the sentences.
+        sentences: The tags of each.
+        types: The types of entity.
+    """
+    known = {*entities.tag_names(types)}
+    for row, tags in enumerate(sentences):
+        for word, tag in enumerate(tags):
+            if tag not in known:
                 raise UserError(
-                    f"{found.locate(number, word)}: {cut(tag)!r} is not a tag. "
-                    "Give O, or B- or I- (E-, S-) and a type, such as B-GENE."
+                    f"{table.locate(row, word)}: {cut(tag[2:])!r} is not one "
+                    f"of the types of entity: {', '.join(types)}. Fix the tag, "
+                    "or remove the sentence."
                 )
 
 
-def _to_iob2(found: Tagged) -> list[list[str]]:
-    """The tags in IOB2, from any of the schemes."""
-    used = {tag[0] for sentence in found.tags for tag in sentence}
-    if used & set(_IOB2):
-        _check_bioes(found)
-        return [
-            [_IOB2.get(tag[0], tag[0]) + tag[1:] for tag in sentence]
-            for sentence in found.tags
-        ]
-    names = entities.tag_names(types_of(found.tags))
-    lines = [line for sentence in found.lines for line in sentence]
-    what = "row" if rows_lib.is_parquet(found.path) else "line"
-    return conll.to_iob2(
-        found.tags, found.path, lambda word: f"{what} {lines[word]}", names
+# === CoNLL columns ===
+
+
+def _read_columns(path: str, words_column: str, tags_column: str) -> Table:
+    sentences = list(read_sentences(path, min_columns=2))
+    return Table(
+        [(path, [line for line, _ in sentences])],
+        {
+            name: [[cells[at] for cells in rows] for _, rows in sentences]
+            for name, at in ((words_column, 0), (tags_column, -1))
+        },
     )
 
 
-def _check_bioes(found: Tagged) -> None:
-    """Raises `UserError` where an entity of BIOES has no beginning or end."""
-    for number, sentence in enumerate(found.tags):
-        is_open = ""  # the type of an entity that has begun
-        for word, tag in enumerate([*sentence, "O"]):
+def read_sentences(
+    path: str, min_columns: int
+) -> Iterator[tuple[int, list[list[str]]]]:
+    """Yields the line of each sentence's first word, and the cells of all.
+
+    Raises:
+        UserError: There are none, or a line has fewer columns, or not as
+            many as the others.
+    """
+    rows: list[list[str]] = []
+    width, first_line, number = 0, 0, 0
+    for number, line in enumerate(tables.read_lines(path), 1):
+        cells = _BLANKS.split(line.strip(" \t"))
+        if cells[0] in ("", "-DOCSTART-"):
+            if rows:
+                yield number - len(rows), rows
+            rows = []
+            continue
+        if not width:
+            width, first_line = len(cells), number
+        if len(cells) != width or width < min_columns:
+            needed = f"line {first_line} {width}"
+            raise UserError(
+                f"{path}, line {number}: has {len(cells)} columns, "
+                + (needed if width >= min_columns else "needs 2")
+                + ". Give a word and its tags, separated by blanks, and an "
+                "empty line behind each sentence."
+            )
+        rows.append(cells)
+    if rows:
+        yield number - len(rows) + 1, rows
+    if not width:
+        raise UserError(f"{path}: holds no sentences.")
+
+
+# === Schemes ===
+
+
+def _convert(table: Table, sentences: list[list[str]]) -> list[list[str]]:
+    """Tags in IOB2, from any of the schemes."""
+    letters = {tag[0] for tags in sentences for tag in tags}
+    if letters.isdisjoint(_IOB2):
+        [(path, _)] = table.files
+        starts = np.cumsum([0, *map(len, sentences)])
+
+        def locate(word: int) -> str:
+            row = int(np.searchsorted(starts, word, "right")) - 1
+            place = table.locate(row, word - int(starts[row]))
+            return place.removeprefix(f"{path}, ")
+
+        names = entities.tag_names(types_of(sentences))
+        return to_iob2(sentences, path, locate, names)
+    _check_bioes(table, sentences)
+    return [
+        [_IOB2.get(tag[0], tag[0]) + tag[1:] for tag in tags]
+        for tags in sentences
+    ]
+
+
+def _check_bioes(table: Table, sentences: list[list[str]]) -> None:
+    """Raises `UserError` if an entity of BIOES has no beginning or end."""
+    for row, tags in enumerate(sentences):
+        open_type = ""  # of an entity that has begun and not ended
+        for word, tag in enumerate([*tags, "O"]):
             continues = tag[0] in "IEL"
-            if bool(is_open) != continues or (continues and tag[2:] != is_open):
-                at = min(word, len(sentence) - 1)
+            if continues != bool(open_type) or (
+                continues and tag[2:] != open_type
+            ):
+                word = min(word, len(tags) - 1)
                 raise UserError(
-                    f"{found.locate(number, at)}: {cut(sentence[at])!r} breaks "
-                    "an entity of BIOES, which begins with B- and ends with "
-                    "E-, or is S- alone. Mend the tag, or the one before it."
+                    f"{table.locate(row, word)}: {cut(tags[word])!r} breaks an "
+                    "entity of BIOES, which begins with B- and ends with E-, "
+                    "or is S- alone. Fix the tag, or the one before it."
                 )
-            if tag[0] == "B":
-                is_open = tag[2:]
-            elif tag[0] in "EL":
-                is_open = ""
+            if tag[0] not in "IO":
+                open_type = tag[2:] if tag[0] == "B" else ""
+
+
+def to_iob2(
+    sentences: list[list[str]],
+    source: str,
+    locate: Callable[[int], str],
+    names: Sequence[str],
+) -> list[list[str]]:
+    """The same entities in IOB2, from IOB1 or IOB2.
+
+    The first tag of a stretch of one type is always B- in IOB2 and always I-
+    in IOB1. If both occur, the scheme is that of most stretches, and the first
+    of the others is wrong.
+
+    Args:
+        sentences: The tags of each sentence.
+        source: Where the tags come from, for messages.
+        locate: From the number of a word to its place in the source.
+        names: All tags; see `entities.tag_names`.
+
+    Raises:
+        UserError: With a line of each scheme.
+    """
+    tagged = entities.encode(sentences, names)
+    starts = entities.find_stretches(tagged)
+    is_inside = tagged.ids[starts] % 2 == 0
+    if not is_inside.any():
+        return sentences
+    if not is_inside.all():
+        problem = _describe_mixture(
+            tagged.ids, starts, is_inside, locate, names
+        )
+        raise UserError(f"{source}, {problem}")
+    logging.warning(
+        "%s: its tags are IOB1, where entities begin with I-, as in %s. They "
+        "are read as IOB2.",
+        source,
+        locate(starts[0]),
+    )
+    tagged.ids[starts] -= 1  # from I- to B-
+    return entities.decode(tagged, names)
+
+
+def _describe_mixture(
+    ids: np.ndarray,
+    starts: np.ndarray,
+    is_inside: np.ndarray,
+    locate: Callable[[int], str],
+    names: Sequence[str],
+) -> str:
+    """The message on stretches of both schemes."""
+    is_iob1 = 2 * is_inside.sum() > len(starts)
+    is_wrong = is_inside != is_iob1
+    word, other = starts[is_wrong][0], starts[~is_wrong][0]
+    scheme, letter = ("IOB1", "I") if is_iob1 else ("IOB2", "B")
+    tag = names[ids[word]]
+    return (
+        f"{locate(word)}: begins an entity with {tag}, but {locate(other)} "
+        f"with {names[ids[other]]}, as do {(~is_wrong).sum()} of the "
+        f"{len(starts)} that show the scheme: the tags are {scheme}, which has "
+        f"{letter}{tag[1:]} here. Fix the tag, or the one before it."
+    )

@@ -1,6 +1,6 @@
-"""A task: what is known of it, and where its labelled texts come from.
+"""A task, its examples, and the source that reads them.
 
-Every data set is a file of its own beside this one. It has its tasks (`Task`)
+Every data set has a module of its own in this package, with its tasks (`Task`)
 and a `Source` that reads them.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 SCORE_RANGE = (0.0, 5.0)  # of STS-B, in the files and in the submission
-# What a task asks for: one of its classes; any number of its labels; a number;
-# or a tag for each word.
+# The answer is one of the classes; any number of the labels; a number; or a tag
+# for each word.
 KINDS = ("classes", "labels", "score", "entities")
 
 
@@ -24,27 +24,27 @@ class Task:
     """One labelled task on a text or a pair of texts.
 
     Attributes:
-        name: What `--task` says.
+        name: The value of `--task`.
         folder: Its folder in the official GLUE download.
         texts: Names of its one or two text columns.
         label: Name of its label column.
-        labels: The words of its labels in the files, in the order of their
-            ids; `None` for a score.
+        labels: Its labels as the files have them, in the order of their ids;
+            `None` for a score.
         metric: The metric that selects, stops and ranks.
         tfds: Name of the TFDS config.
         tfds_texts: The text columns there.
-        also: Metrics reported beside `metric`.
+        also: Metrics reported in addition to `metric`.
         header: Column names where the files have no header line.
         development: The official development files, the headline one first.
-        tests: The official test files, each with the name of the submission
-            file that GLUE wants for it.
-        words: The labels as the submission wants them.
+        tests: The official test files, each with the name of its submission
+            file.
+        words: The labels as the submission has them.
         skip_broken: Whether the official files are known to hold broken
             rows, which are then counted and left out.
         kind: One of `KINDS`.
         validation: The split that validates; empty where a part of the
             training set does.
-        score_range: Where all scores lie; None where nobody knows.
+        score_range: The lowest and highest possible score; None if unknown.
         score_scale: Mean and standard deviation of the training scores, in
             which the network answers and the loss is measured; None where
             scores are taken as they are.
@@ -79,7 +79,7 @@ class Task:
 
     @property
     def units(self) -> int:
-        """Output units: one for a score or a sigmoid, else one a label."""
+        """Output units: one for a score or a sigmoid, else one per label."""
         if self.labels is None:
             return 1
         is_binary = len(self.labels) == 2 and self.kind == "classes"
@@ -88,21 +88,21 @@ class Task:
         return len(self.labels)
 
     def with_loss_head(self, loss_head: str) -> "Task":
-        """The same task, whose two classes are told apart in another way."""
+        """The same task with another output for two classes."""
         return dataclasses.replace(self, loss_head=loss_head)
 
     def scored_by(self, metric: str) -> "Task":
-        """The same task; of its metrics another is the headline."""
+        """The same task with another of its metrics as the headline."""
         others = tuple(other for other in self.metrics if other != metric)
         return dataclasses.replace(self, metric=metric, also=others)
 
     def scaled(self) -> "Task":
-        """The same task, its scores in units of their deviation.
+        """The same task, its scores in units of their standard deviation.
 
-        Those of a known range are taken to be spread evenly over it, which has
-        a deviation of its width by the root of 12; others are as they were. A
-        new output layer then begins at their middle and not far from it, where
-        few weights would take epochs to get to.
+        Scores of a known range are assumed to be uniform over it: their
+        standard deviation is its width by the root of 12. Other scores keep
+        their scale. A new output layer then begins near the middle of the
+        scores, which a few weights would take epochs to reach.
         """
         if self.score_range is None or self.score_scale is not None:
             return self
@@ -127,7 +127,7 @@ class Task:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What `config.json` says of the task: enough to predict with."""
+        """The entry of `config.json`: enough to predict with."""
         return {
             "texts": list(self.texts),
             "labels": self.labels,
@@ -226,7 +226,7 @@ class Sentences:
 def join(parts: Sequence[Any]) -> Any:
     """Several `Examples`, or `Sentences`, one behind the other.
 
-    Their ids are of different splits: they are numbered anew.
+    They get new ids, since theirs belong to different splits.
     """
     first, ids = parts[0], np.arange(sum(map(len, parts)))
     if isinstance(first, Sentences):
@@ -244,8 +244,8 @@ class Source:
 
     Attributes:
         task: Whose texts it reads.
-        identity: What stands for the data in a run's key: a release, or a
-            hash of the content.
+        identity: The name of the data in a run's key: a release, or a hash of
+            the content.
     """
 
     task: Task
@@ -256,9 +256,9 @@ class Source:
         raise NotImplementedError
 
     def group(self, rows: np.ndarray) -> np.ndarray | None:
-        """Numbers of rows of the training set; equal ones are never split.
+        """Numbers of training rows; rows of one number are never split apart.
 
-        None, unless a data set holds a text twice and says so.
+        None, unless the data set groups equal texts.
 
         Args:
             rows: int [rows]. Their ids.
@@ -267,4 +267,4 @@ class Source:
         return None
 
     def forget(self) -> None:
-        """Lets go of texts that it keeps to read them once."""
+        """Releases the texts that it has read."""

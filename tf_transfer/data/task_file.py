@@ -9,7 +9,7 @@
     test = 0.1                         # or files; absent: no test
 
 Only `texts`, `label` and `train` are needed. File names are relative to the
-task file. `KEYS` declares every key; `own` reads the data files.
+task file. `KEYS` declares every key; `table_source` reads the data files.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from typing import NoReturn
 from msgspec import Meta
 
 from tf_transfer.data import metrics_of_kinds
-from tf_transfer.data import rows
+from tf_transfer.data import tables
 from tf_transfer.data.task import KINDS
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
@@ -319,7 +319,7 @@ def _stem(path: str) -> str:
 
 def is_table(data: str) -> bool:
     """Whether `--data` names one table: a file, or a name like a table's."""
-    return os.path.isfile(data) or data.lower().endswith(rows.TABLES)
+    return os.path.isfile(data) or data.lower().endswith(tables.EXTENSIONS)
 
 
 def from_flags(

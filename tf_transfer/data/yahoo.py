@@ -1,22 +1,19 @@
-"""Yahoo Answers: questions and their best answers, some of their ten classes.
+"""Yahoo Answers: questions and their best answers, in some of ten classes.
 
-Its own files, `train.csv` and `test.csv`, have no header: the number of the
-class, the question's title, the rest of the question (often empty), the best
-answer. Line breaks are written as a backslash and an n.
+The files `train.csv` and `test.csv` have no header, and four cells per row: the
+number of the class, the question's title, the rest of the question (often
+empty), the best answer. A line break is written as a backslash and an n.
 """
 
 import os
-from collections.abc import Iterator
 from collections.abc import Sequence
 
 import numpy as np
 
 from tf_transfer.data import tables
-from tf_transfer.data import tsv
+from tf_transfer.data.folder import FolderSource
 from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Source
 from tf_transfer.data.task import Task
-from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
@@ -34,74 +31,76 @@ CLASSES = (
 )
 DEFAULT_CLASSES = "1,2"
 CELLS = ("class", "question title", "question content", "best answer")
+DIALECT = tables.Dialect(header=CELLS)
 
 
-class Answers(Source):
+class Answers(FolderSource):
     """The examples of some classes.
 
     Args:
-        folder: Where the files are.
+        folder: The folder of the files.
         classes: Numbers from 1 on or names, separated by commas; the first
             one is label 0.
 
     Attributes:
         labels: The names of the chosen classes.
         task: The task to tell them apart.
-        identity: A hash of the files, and which classes are read.
+        identity: A hash of the files, and the classes that are read.
 
     Raises:
-        UserError: A file is missing, or a class is not known.
+        UserError: A file is missing, or a class is unknown.
     """
 
     def __init__(self, folder: str, classes: str) -> None:
-        self._folder = folder
-        digest = files.combined_sha256(map(self._path, ("train", "test")))
-        names = self._class_names()
+        names = _class_names(folder)
         self._numbers = choose_classes(classes, names)
         self.labels = tuple(names[number - 1] for number in self._numbers)
-        self.task = Task(
-            "text",
-            "",
-            ("answer",),
-            "class",
-            self.labels,
-            "accuracy",
-            also=("f1",) if len(self.labels) == 2 else ("f1_macro",),
-            development=("test",),
+        super().__init__(
+            Task(
+                "text",
+                "",
+                ("answer",),
+                "class",
+                self.labels,
+                "accuracy",
+                also=("f1",) if len(self.labels) == 2 else ("f1_macro",),
+                development=("test",),
+            ),
+            folder,
+            "{}.csv",
+            "Give as --data the folder with train.csv and test.csv of Yahoo "
+            "Answers.",
+            f"yahoo {','.join(map(str, self._numbers))}",
+            ("train", "test"),
         )
-        chosen = ",".join(map(str, self._numbers))
-        self.identity = f"yahoo {chosen} sha256:{digest}"
-
-    def _path(self, split: str) -> str:
-        path = os.path.join(self._folder, f"{split}.csv")
-        if not os.path.isfile(path):
-            raise UserError(
-                f"{path}: no such file. Give as --data the folder with "
-                "train.csv and test.csv of Yahoo Answers."
-            )
-        return path
-
-    def _class_names(self) -> tuple[str, ...]:
-        """The names of all classes, of `classes.txt` where there is one."""
-        path = os.path.join(self._folder, "classes.txt")
-        if not os.path.isfile(path):
-            return CLASSES
-        names = tuple(map(str.strip, tsv.read_lines(path)))
-        if len(names) != len(CLASSES) or len(set(names)) != len(CLASSES):
-            raise UserError(
-                f"{path}: does not hold {len(CLASSES)} different names, one a "
-                "line. Mend it, or remove it: then the published names are "
-                "used."
-            )
-        return names
 
     def read(self, split: str) -> Examples:
         """The examples of `train` or `test`."""
-        return read(self._path(split), self._numbers)
+        return read(self.find_file(split), self._numbers)
+
+
+def open_source(name: str, data: str, cache_folder: str) -> Answers:
+    """The two classes of `DEFAULT_CLASSES`, from a folder."""
+    del name, cache_folder
+    return Answers(data, DEFAULT_CLASSES)
+
+
+def _class_names(folder: str) -> tuple[str, ...]:
+    """The names of all classes: those of `classes.txt` if there is one."""
+    path = os.path.join(folder, "classes.txt")
+    if not os.path.isfile(path):
+        return CLASSES
+    names = tuple(map(str.strip, tables.read_lines(path)))
+    if len(names) != len(CLASSES) or len(set(names)) != len(CLASSES):
+        raise UserError(
+            f"{path}: does not hold {len(CLASSES)} different names, one per "
+            "line. Fix it, or remove it to use the published names."
+        )
+    return names
 
 
 def choose_classes(classes: str, names: Sequence[str] = CLASSES) -> list[int]:
-    """The numbers of the classes that a flag names, in its order.
+    """The numbers of the classes that `--classes` names, in its order.
 
     Args:
         classes: Numbers from 1 on or names, separated by commas.
@@ -141,8 +140,16 @@ def read(path: str, numbers: Sequence[int]) -> Examples:
         UserError: With the file, the line and what to do.
     """
     label_of = {str(number): label for label, number in enumerate(numbers)}
+    known = {str(number) for number in range(1, len(CLASSES) + 1)}
+    rows = tables.read_rows(path, dialect=DIALECT)
+    next(rows)  # the header
     ids, texts, labels = [], [], []
-    for row, (line, (word, *cells)) in enumerate(_rows(path)):
+    for row, (line, (word, *cells)) in enumerate(rows):
+        if word not in known:
+            raise UserError(
+                f"{path}, line {line}: {cut(word)!r} is not a class from 1 to "
+                f"{len(known)}. Fix the line; the file must have no header."
+            )
         if word not in label_of:
             continue
         # To an encoder a line break is a space.
@@ -161,22 +168,3 @@ def read(path: str, numbers: Sequence[int]) -> Examples:
     return Examples(
         np.asarray(ids, np.int64), [texts], np.asarray(labels, np.int64)
     )
-
-
-def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line number, cells) of every row, of all classes."""
-    known = {str(number) for number in range(1, len(CLASSES) + 1)}
-    for line, cells in tables.read_lines(path):
-        if len(cells) != len(CELLS):
-            raise UserError(
-                f"{path}, line {line}: has {len(cells)} cells, needs "
-                f"{len(CELLS)}: {', '.join(CELLS)}. Mend the line, or its "
-                "quotes."
-            )
-        if cells[0] not in known:
-            raise UserError(
-                f"{path}, line {line}: {cut(cells[0])!r} is not a class from "
-                f"1 to {len(known)}. Mend the line; the file must have no "
-                "header."
-            )
-        yield line, cells

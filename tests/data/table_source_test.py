@@ -5,14 +5,14 @@ import pytest
 
 from tests import own_data
 from tests.data import glue_files
-from tf_transfer.data import own
 from tf_transfer.data import splits
+from tf_transfer.data import table_source
 from tf_transfer.data import task_file
 from tf_transfer.utils.errors import UserError
 
 
 def open_task(path, seed=0):
-    return own.OwnSource(task_file.read(path), seed)
+    return table_source.TableSource(task_file.read(path), seed)
 
 
 # === The task file ===
@@ -244,13 +244,13 @@ def test_what_validates_by_ids_is_not_tested(tmp_path):
     path = own_data.write_task(
         tmp_path, validation=validation, test={"ids": "test.txt"}
     )
-    with pytest.raises(UserError, match="validation: .*ids of rows that test"):
+    with pytest.raises(UserError, match="validation: .*ids of test rows"):
         open_task(path).read("train")
 
 
 def test_a_metric_of_two_labels_is_refused_where_there_are_more(tmp_path):
     path = own_data.write_task(tmp_path, metric="recall")
-    with pytest.raises(UserError, match="metric: 'recall' is of two labels"):
+    with pytest.raises(UserError, match="metric: 'recall' needs two labels"):
         open_task(path).read("train")
     columns = own_data.news(20)
     columns["team"] = ["space", "money"] * 10
@@ -265,7 +265,7 @@ def test_equal_texts_are_kept_on_one_side_where_asked(tmp_path):
         tmp_path, columns=doubled, duplicates="group", test=0.3, validation=0.2
     )
     source = open_task(path)
-    texts = [set(source.read(part).texts[0]) for part in own.PARTS]
+    texts = [set(source.read(part).texts[0]) for part in table_source.PARTS]
     assert not texts[0] & texts[1] and not texts[0] & texts[2]
     assert sum(map(len, texts)) == 20
     assert len(source.read("test")) % 3 == 0
@@ -359,9 +359,14 @@ def edited(tmp_path, ending, edit, **keys):
     [
         ("body", " ", {}, "is empty"),
         ("team", "", {}, "is empty"),
-        ("team", "many", {"kind": "score"}, "'x' is no number"),
-        ("team", "z", {"labels": ["x", "y"]}, "'z' is not among the labels"),
-        ("team", "z", {"label": "group"}, "has no column 'group'. There are"),
+        ("team", "many", {"kind": "score"}, "'x' is not a number"),
+        (
+            "team",
+            "z",
+            {"labels": ["x", "y"]},
+            "'z' is not one of the labels",
+        ),
+        ("team", "z", {"label": "group"}, "has no column 'group'"),
     ],
 )
 def test_a_wrong_cell_is_named_with_its_line(
@@ -393,7 +398,7 @@ def test_the_test_may_lack_a_label(tmp_path):
 
 def test_numbers_as_classes_are_told_to_be_scores(tmp_path):
     path = own_data.write_task(tmp_path, label="body", texts="title")
-    with pytest.raises(UserError, match="for numbers, the kind is score"):
+    with pytest.raises(UserError, match="for numbers, the kind score"):
         _ = open_task(path).task
 
 
@@ -405,8 +410,8 @@ def test_a_table_and_its_columns_are_a_task(tmp_path):
     said = task_file.from_flags(
         path, text_column="title,body", label_column="team"
     )
-    source = own.OwnSource(said)
-    assert source.name == "news" and source.task.texts == ("title", "body")
+    source = table_source.TableSource(said)
+    assert source.task.name == "news" and source.task.texts == ("title", "body")
     assert len(source.read("test")) == 6
 
 
