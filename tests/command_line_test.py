@@ -247,7 +247,7 @@ BAD_FILES = (
     ("mnli", "MNLI/dev_mismatched.tsv", None, ["no such file"]),
     ("rte", "RTE/train.tsv", lambda text: "", ["is empty"]),
     ("rte", "RTE/train.tsv", without_line_2, ["holds no examples"]),
-    ("cola", "CoLA/train.tsv", lambda text: "", ["is empty"]),
+    ("cola", "CoLA/train.tsv", lambda text: "", ["holds no examples"]),
     (
         "rte",
         "RTE/train.tsv",
@@ -264,13 +264,13 @@ BAD_FILES = (
         "rte",
         "RTE/train.tsv",
         in_line_3(lambda line: "one\ttwo"),
-        ["line 3", "has 2 columns, needs 4"],
+        ["line 3", "has 2 cells, needs 4"],
     ),
     (
         "cola",
         "CoLA/train.tsv",
         in_line_3(lambda line: "one\t1"),
-        ["line 3", "has 2 columns, needs 4"],
+        ["line 3", "has 2 cells, needs 4"],
     ),
     (
         "rte",

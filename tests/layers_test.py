@@ -21,7 +21,6 @@ PAPERS = (
 )
 COMMANDS = ("cache", "ensemble", "predict", "report", "search", "sweep")
 ENTRIES = tuple(f"tf_transfer.{name}" for name in (*PAPERS, *COMMANDS))
-LONGEST = 800  # lines
 
 # The rooms from the bottom up. A room imports itself and those that are listed,
 # directly or inside of a function.
@@ -206,7 +205,6 @@ def test_a_strategy_is_chosen_in_one_file():
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_says_what_it_is_for_and_stays_short(name):
+def test_a_file_says_what_it_is_for(name):
     text = FILES[name].read_text(encoding="utf-8")
     assert ast.get_docstring(ast.parse(text))
-    assert len(text.splitlines()) < LONGEST

@@ -12,7 +12,7 @@ from tests import commands
 from tests.searches import made_up
 from tf_transfer.searches import space as space_lib
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.train import usual_rate
+from tf_transfer.train import RATES
 
 TASKS = [
     "cola",
@@ -104,7 +104,7 @@ def test_the_grids_hold_the_rates_that_a_search_tries(name):
                 for rule in grid["exclude"]
             )
         ]
-        usual = usual_rate(str(layers))
+        usual = RATES.of(str(layers))
         assert tuple(rates) == space_lib.rates_around(usual)
 
 

@@ -282,7 +282,7 @@ def test_a_schedule_is_part_of_a_run_s_name_and_none_is_not():
     auto = glue.Settings(freeze_schedule="autofreeze")
     assert auto.hashed()["freeze_percentile"] == 50
     assert auto.approach == "fine_tuning_autofreeze"
-    assert auto.resolve().lr == glue.LR_FINE_TUNING
+    assert auto.resolve().lr == glue.Settings.usual_rates.everything
     assert not auto.runs_cached
     assert dataclasses.replace(auto, frozen_prefix="cached").runs_cached
     gradual = glue.Settings(freeze_schedule="gradual")
