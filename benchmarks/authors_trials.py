@@ -16,13 +16,11 @@ import csv
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tf_transfer import freezing
-from tf_transfer.reports import claims
-from tf_transfer.reports import reading
+from tf_transfer.reports import claims, reading
 from tf_transfer.training import records
 from tf_transfer.utils import files
 

@@ -16,14 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import tqdm
-from absl import app
-from absl import flags
+from absl import app, flags
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
-from tf_transfer.reports import infer
-from tf_transfer.reports import resampling
-from tf_transfer.reports import verdicts
+from tf_transfer.reports import claims, frames, infer, resampling, verdicts
 from tf_transfer.utils import formatting
 
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"

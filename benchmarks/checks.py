@@ -19,10 +19,8 @@ from typing import Any
 
 from tf_transfer import glue
 from tf_transfer.feature_cache import store
-from tf_transfer.training import checkpoint
-from tf_transfer.training import records
-from tf_transfer.utils import json_files
-from tf_transfer.utils import wheels
+from tf_transfer.training import checkpoint, records
+from tf_transfer.utils import json_files, wheels
 
 # Owner and name of what checks.
 CHECKS: tuple[tuple[Any, str], ...] = (

@@ -9,28 +9,24 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import CACHED
-from benchmarks import frameworks
-from benchmarks import HUGGING_FACE
-from benchmarks import hugging_face
-from benchmarks import keras_fit
-from benchmarks import LIVE
+from benchmarks import (
+    CACHED,
+    frameworks,
+    HUGGING_FACE,
+    hugging_face,
+    keras_fit,
+    LIVE,
+)
 from tf_transfer import glue
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
-from tf_transfer.feature_cache.cache import CacheOptions
-from tf_transfer.feature_cache.cache import FeatureCache
+from tf_transfer.feature_cache.cache import CacheOptions, FeatureCache
 from tf_transfer.feature_cache.prefix import FrozenPrefix
-from tf_transfer.models import cost
+from tf_transfer.models import cost, freezing, loading
 from tf_transfer.models import encoder as encoder_lib
-from tf_transfer.models import freezing
-from tf_transfer.models import loading
-from tf_transfer.training import dropout
-from tf_transfer.training import joint
-from tf_transfer.training import steps
+from tf_transfer.training import dropout, joint, steps
 from tf_transfer.training.objectives import Objective
-from tf_transfer.training.optimizer import AdamOptions
-from tf_transfer.training.optimizer import BertAdam
+from tf_transfer.training.optimizer import AdamOptions, BertAdam
 from tf_transfer.training.trainer import TrainingOptions
 
 

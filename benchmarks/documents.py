@@ -2,8 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tf_transfer.utils import files

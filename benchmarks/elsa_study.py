@@ -24,17 +24,13 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from absl import app
-from absl import flags
+from absl import app, flags
 
-from benchmarks import documents
-from benchmarks import frameworks
-from benchmarks import hugging_face
+from benchmarks import documents, frameworks, hugging_face
 from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.models import loading

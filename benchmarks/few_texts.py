@@ -13,8 +13,7 @@ import glob
 import os
 import statistics
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from benchmarks import documents
 from tf_transfer import train

@@ -26,9 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import CACHED
-from benchmarks import HUGGING_FACE
-from benchmarks import LIVE
+from benchmarks import CACHED, HUGGING_FACE, LIVE
 from tf_transfer import glue
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting

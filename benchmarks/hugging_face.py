@@ -11,13 +11,11 @@ import contextlib
 import importlib.util
 import os
 from collections.abc import Callable
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.data import batches
-from tf_transfer.models import cost
-from tf_transfer.models import freezing
+from tf_transfer.models import cost, freezing
 from tf_transfer.models.methods import base
 from tf_transfer.models.methods.lora import LoRA
 

@@ -28,14 +28,10 @@ import multiprocessing
 import os
 import statistics
 import threading
-from collections.abc import Callable
-from collections.abc import Iterator
-from typing import Any
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Any, TYPE_CHECKING
 
-from benchmarks import documents
-from benchmarks import frameworks
-from benchmarks import hugging_face
+from benchmarks import documents, frameworks, hugging_face
 from tf_transfer.config import command_line
 from tf_transfer.config.settings import setting
 from tf_transfer.models.cost import Shape

@@ -19,8 +19,7 @@ import statistics
 from typing import Any
 
 import numpy as np
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from benchmarks import documents
 from tf_transfer import train

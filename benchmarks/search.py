@@ -20,15 +20,15 @@ from collections.abc import Sequence
 
 import matplotlib.ticker
 import numpy as np
-from absl import app
-from absl import flags
+from absl import app, flags
 
-from benchmarks import documents
-from benchmarks import search_constants
-from benchmarks import search_records
-from benchmarks import search_replay
-from benchmarks.search_replay import Record
-from benchmarks.search_replay import SHARES
+from benchmarks import (
+    documents,
+    search_constants,
+    search_records,
+    search_replay,
+)
+from benchmarks.search_replay import Record, SHARES
 from tf_transfer.config import command_line
 from tf_transfer.reports import plots
 from tf_transfer.reports.study import Figure

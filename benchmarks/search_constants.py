@@ -6,10 +6,8 @@ import statistics
 
 import numpy as np
 
-from benchmarks import documents
-from benchmarks import search_replay
-from benchmarks.search_replay import Record
-from benchmarks.search_replay import SHARES
+from benchmarks import documents, search_replay
+from benchmarks.search_replay import Record, SHARES
 from tf_transfer.searches import planner
 
 OWN_SHARES, FLOOR_MARGINS = (0.0, 0.5, 1.0), (0.0, 1.0, 2.0)

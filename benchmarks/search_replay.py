@@ -17,18 +17,13 @@ likeliest first, and at a constant rate like all runs of the grid.
 import collections
 import random
 import statistics
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tf_transfer import search as search_lib
 from tf_transfer.searches import costs
 from tf_transfer.searches import planner as planner_lib
-from tf_transfer.searches.costs import Costs
-from tf_transfer.searches.costs import Prior
+from tf_transfer.searches.costs import Costs, Prior
 from tf_transfer.searches.space import Approach
 
 SHARES = {"1/20": 1 / 20, "1/10": 1 / 10, "1/4": 1 / 4}

@@ -12,9 +12,7 @@ import os
 import sys
 from typing import Any
 
-from benchmarks import CACHED
-from benchmarks import HUGGING_FACE
-from benchmarks import LIVE
+from benchmarks import CACHED, HUGGING_FACE, LIVE
 
 COLUMNS = (
     "encoder",

@@ -18,8 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from benchmarks import documents
 from tf_transfer.config import command_line

@@ -12,15 +12,12 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from absl import app
-from absl import flags
+from absl import app, flags
 
 from benchmarks import documents
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import execute
+from tf_transfer.sweeps import execute, local, work
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import local
-from tf_transfer.sweeps import work
 from tf_transfer.utils.errors import UserError
 
 MARK = "memory"

@@ -9,12 +9,10 @@ import pytest
 
 from tests import commands
 from tests import forks as forks_lib
-from tf_transfer import glue
-from tf_transfer import report
+from tf_transfer import glue, report
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
-from tf_transfer.utils import network
-from tf_transfer.utils import wheels
+from tf_transfer.utils import network, wheels
 from tf_transfer.utils.errors import UserError
 
 ENTRIES = (

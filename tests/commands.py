@@ -8,8 +8,7 @@ import sys
 
 from absl import flags
 
-from tf_transfer import experiment
-from tf_transfer import glue
+from tf_transfer import experiment, glue
 from tf_transfer.config import command_line
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -11,8 +11,7 @@ import pytest
 from tests import commands
 from tests.reports import synthetic
 from tf_transfer import ensemble
-from tf_transfer.data import ensembles
-from tf_transfer.data import metrics
+from tf_transfer.data import ensembles, metrics
 
 LABELS = np.array([0, 1, 1, 0])
 # Each is wrong once; the second so surely that the mean follows it.

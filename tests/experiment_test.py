@@ -7,21 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import commands
-from tests import head_first
-from tests import interrupting
-from tests import quick
-from tf_transfer import experiment
-from tf_transfer import glue
-from tf_transfer import predict
-from tf_transfer import report
-from tf_transfer import sweep
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
+from tests import commands, head_first, interrupting, quick
+from tf_transfer import experiment, glue, predict, report, sweep
+from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.training.callbacks import Callback
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import Interrupted, UserError
 
 ROW = "tests.head_first"  # how commands name the sixth experiment
 SMALL = {

@@ -8,17 +8,12 @@ import os
 
 import pytest
 
-from tests import commands
-from tests import cs224n_runs
-from tests import stacking_data
-from tf_transfer import stacking
-from tf_transfer import tweets
+from tests import commands, cs224n_runs, stacking_data
+from tf_transfer import stacking, tweets
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.models import heads as stacking_heads
-from tf_transfer.reports import choose
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
+from tf_transfer.reports import choose, claims, frames
 from tf_transfer.sweeps import grid as grid_lib
 
 

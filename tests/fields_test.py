@@ -5,14 +5,16 @@ import math
 
 import pytest
 
-from tf_transfer import freezing
-from tf_transfer import glue
-from tf_transfer import methods
-from tf_transfer import multitask
-from tf_transfer import search
-from tf_transfer import stacking
-from tf_transfer import train
-from tf_transfer import tweets
+from tf_transfer import (
+    freezing,
+    glue,
+    methods,
+    multitask,
+    search,
+    stacking,
+    train,
+    tweets,
+)
 from tf_transfer.config import fields
 from tf_transfer.utils.errors import UserError
 

@@ -14,26 +14,14 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import config
 
-from tests import commands
-from tests import cs224n_runs
-from tests import own_data
-from tests import stacking_data
-from tests.conftest import run_folder
-from tests.conftest import running_eagerly
-from tests.conftest import tiny_settings
-from tf_transfer import experiment
-from tf_transfer import glue
-from tf_transfer import multitask
-from tf_transfer import stacking
-from tf_transfer.data import batches
+from tests import commands, cs224n_runs, own_data, stacking_data
+from tests.conftest import run_folder, running_eagerly, tiny_settings
+from tf_transfer import experiment, glue, multitask, stacking
+from tf_transfer.data import batches, metrics
 from tf_transfer.data import glue as glue_data
-from tf_transfer.data import metrics
 from tf_transfer.data.task import Examples
 from tf_transfer.models import tiny
-from tf_transfer.training import checkpoint
-from tf_transfer.training import objectives
-from tf_transfer.training import steps
-from tf_transfer.training import strategy
+from tf_transfer.training import checkpoint, objectives, steps, strategy
 from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
 

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from tests import commands
-from tests.models import encoders
-from tests.models import saving
+from tests.models import encoders, saving
 from tests.reports import synthetic
 from tests.sweeps import fakes
 from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.models import freezing as models_freezing
 from tf_transfer.models import tiny
-from tf_transfer.sweeps import execute
-from tf_transfer.sweeps import work
+from tf_transfer.sweeps import execute, work
 from tf_transfer.utils.errors import UserError
 
 

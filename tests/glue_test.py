@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 
 from tests.conftest import tiny_settings
-from tests.run_files import epochs_of
-from tests.run_files import model_of
-from tests.run_files import read
-from tests.run_files import scalars_of
-from tf_transfer import experiment
-from tf_transfer import glue
-from tf_transfer import trained
+from tests.run_files import epochs_of, model_of, read, scalars_of
+from tf_transfer import experiment, glue, trained
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data import metrics
 from tf_transfer.models import tiny
-from tf_transfer.training import steps
-from tf_transfer.training import tensorboard
+from tf_transfer.training import steps, tensorboard
 
 EPOCH_KEYS = {
     "epoch",

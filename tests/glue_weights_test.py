@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 
 from tests.conftest import tiny_settings
-from tests.run_files import checkpoint_of
-from tests.run_files import model_of
+from tests.run_files import checkpoint_of, model_of
 from tf_transfer import glue
 from tf_transfer.models import freezing
-from tf_transfer.training import programs
-from tf_transfer.training import steps
-from tf_transfer.training import strategy
+from tf_transfer.training import programs, steps, strategy
 
 SLOW = pytest.mark.slow
 

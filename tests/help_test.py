@@ -8,12 +8,7 @@ from absl import flags
 
 import tf_transfer.__main__ as main
 from tests import commands
-from tf_transfer import experiment
-from tf_transfer import glue
-from tf_transfer import multitask
-from tf_transfer import predict
-from tf_transfer import stacking
-from tf_transfer import train
+from tf_transfer import experiment, glue, multitask, predict, stacking, train
 from tf_transfer.config import command_line
 from tf_transfer.config import help as help_lib
 from tf_transfer.config.fields import Group

@@ -17,15 +17,10 @@ import tensorflow as tf
 
 from tests import commands
 from tests import forks as forks_lib
-from tests.conftest import run_folder
-from tests.conftest import running_eagerly
-from tests.conftest import tiny_settings
+from tests.conftest import run_folder, running_eagerly, tiny_settings
 from tf_transfer import glue
 from tf_transfer.models import tiny
-from tf_transfer.training import optimizer
-from tf_transfer.training import records
-from tf_transfer.training import steps
-from tf_transfer.training import trainer
+from tf_transfer.training import optimizer, records, steps, trainer
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 

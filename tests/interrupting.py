@@ -1,7 +1,6 @@
 """Runs that are stopped inside an epoch."""
 
-from tf_transfer.training import steps
-from tf_transfer.training import trainer
+from tf_transfer.training import steps, trainer
 
 
 def stop_after(monkeypatch, count):

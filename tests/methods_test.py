@@ -11,15 +11,9 @@ import tensorflow as tf
 from tests.conftest import tiny_settings
 from tests.quick import eagerly
 from tests.warm_test import numbers
-from tf_transfer import experiment
-from tf_transfer import glue
-from tf_transfer import multitask
-from tf_transfer import predict
-from tf_transfer import stacking
-from tf_transfer import tweets
+from tf_transfer import experiment, glue, multitask, predict, stacking, tweets
 from tf_transfer.models import methods
-from tf_transfer.models.methods.base import Method
-from tf_transfer.models.methods.base import NewWeight
+from tf_transfer.models.methods.base import Method, NewWeight
 from tf_transfer.models.network import Network
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState

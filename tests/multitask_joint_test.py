@@ -7,13 +7,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests import cs224n_runs
-from tests import interrupting
-from tests import quick
-from tests import run_files
-from tests.cs224n_runs import lines_of
-from tests.cs224n_runs import run_folder
-from tests.cs224n_runs import settings_of
+from tests import cs224n_runs, interrupting, quick, run_files
+from tests.cs224n_runs import lines_of, run_folder, settings_of
 from tf_transfer import multitask
 from tf_transfer.models import tiny
 from tf_transfer.utils.errors import Interrupted

@@ -7,26 +7,15 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import cs224n_runs
-from tests import interrupting
-from tests import quick
-from tests import run_files
-from tests.cs224n_runs import lines_of
-from tests.cs224n_runs import run_folder
-from tests.cs224n_runs import settings_of
-from tests.models import encoders
-from tests.models import saving
+from tests import cs224n_runs, interrupting, quick, run_files
+from tests.cs224n_runs import lines_of, run_folder, settings_of
+from tests.models import encoders, saving
 from tf_transfer import multitask
 from tf_transfer.config import command_line
-from tf_transfer.data import cs224n
-from tf_transfer.data import splits
-from tf_transfer.models import freezing
-from tf_transfer.models import tiny
-from tf_transfer.training import steps
-from tf_transfer.training import strategy
-from tf_transfer.training import trainer
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.data import cs224n, splits
+from tf_transfer.models import freezing, tiny
+from tf_transfer.training import steps, strategy, trainer
+from tf_transfer.utils.errors import Interrupted, UserError
 
 pytestmark = pytest.mark.usefixtures("one_block", "eager")
 

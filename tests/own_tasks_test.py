@@ -6,18 +6,18 @@ import os
 import numpy as np
 import pytest
 
-from tests import commands
-from tests import own_data
-from tests import quick
+from tests import commands, own_data, quick
 from tests.conftest import tiny_settings
-from tf_transfer import experiment
-from tf_transfer import freezing
-from tf_transfer import glue
-from tf_transfer import multitask
-from tf_transfer import predict
-from tf_transfer import report
-from tf_transfer import stacking
-from tf_transfer import tweets
+from tf_transfer import (
+    experiment,
+    freezing,
+    glue,
+    multitask,
+    predict,
+    report,
+    stacking,
+    tweets,
+)
 from tf_transfer.data import tables
 from tf_transfer.sweeps import grid
 from tf_transfer.utils.errors import UserError

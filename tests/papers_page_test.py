@@ -9,13 +9,9 @@ import pytest
 
 from benchmarks import authors_trials
 from tests import commands
-from tf_transfer import experiment
-from tf_transfer import predict
+from tf_transfer import experiment, predict
 from tf_transfer.config import command_line
-from tf_transfer.reports import claims
-from tf_transfer.reports import page
-from tf_transfer.reports import study
-from tf_transfer.reports import summary
+from tf_transfer.reports import claims, page, study, summary
 from tf_transfer.sweeps import grid
 
 PAPERS = {

@@ -8,21 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import commands
-from tests import cs224n_runs
-from tests import quick
-from tests import stacking_data
+from tests import commands, cs224n_runs, quick, stacking_data
 from tests.conftest import tiny_settings
-from tf_transfer import experiment
-from tf_transfer import glue
-from tf_transfer import multitask
-from tf_transfer import predict
-from tf_transfer import stacking
-from tf_transfer import trained
-from tf_transfer.data import conll
-from tf_transfer.data import cs224n
+from tf_transfer import experiment, glue, multitask, predict, stacking, trained
+from tf_transfer.data import conll, cs224n, metrics
 from tf_transfer.data import glue as glue_data
-from tf_transfer.data import metrics
 from tf_transfer.data.task import Examples
 from tf_transfer.models import heads
 from tf_transfer.training import strategy

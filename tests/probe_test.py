@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import own_data
-from tests import quick
-from tf_transfer import experiment
-from tf_transfer import train
+from tests import own_data, quick
+from tf_transfer import experiment, train
 from tf_transfer.models import loading
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError

@@ -13,28 +13,27 @@ import pytest
 import tf_transfer
 from benchmarks import frameworks
 from tests import commands as commands_lib
-from tests import own_data
-from tests import quick
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
-from tf_transfer import cache
-from tf_transfer import ensemble
-from tf_transfer import freezing
-from tf_transfer import glue
-from tf_transfer import methods
-from tf_transfer import multitask
-from tf_transfer import predict
-from tf_transfer import report
-from tf_transfer import search
-from tf_transfer import stacking
-from tf_transfer import sweep
-from tf_transfer import train
-from tf_transfer import tweets
+from tests import own_data, quick
+from tests.conftest import run_folder, tiny_settings
+from tf_transfer import (
+    cache,
+    ensemble,
+    freezing,
+    glue,
+    methods,
+    multitask,
+    predict,
+    report,
+    search,
+    stacking,
+    sweep,
+    train,
+    tweets,
+)
 from tf_transfer.config import command_line
 from tf_transfer.models import tiny
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.sweeps import grid
-from tf_transfer.sweeps import peak
+from tf_transfer.sweeps import grid, peak
 
 DOCUMENTS = (
     "README.md",

@@ -11,13 +11,8 @@ import shlex
 import pytest
 from absl import flags
 
-from tests import command_line_test
-from tests import commands
-from tf_transfer import freezing
-from tf_transfer import glue
-from tf_transfer import multitask
-from tf_transfer import stacking
-from tf_transfer import tweets
+from tests import command_line_test, commands
+from tf_transfer import freezing, glue, multitask, stacking, tweets
 from tf_transfer.config import command_line
 from tf_transfer.utils.errors import UserError
 

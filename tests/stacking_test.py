@@ -7,16 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import quick
-from tests import stacking_data
-from tests.stacking_data import arrays_of
-from tests.stacking_data import lines_of
-from tests.stacking_data import run_folder
-from tests.stacking_data import settings_of
+from tests import quick, stacking_data
+from tests.stacking_data import arrays_of, lines_of, run_folder, settings_of
 from tf_transfer import stacking
 from tf_transfer.data import glue
-from tf_transfer.models import heads
-from tf_transfer.models import tiny
+from tf_transfer.models import heads, tiny
 from tf_transfer.reports import stacking_ensembles as reports
 from tf_transfer.training import trainer
 from tf_transfer.utils.errors import UserError

@@ -6,11 +6,7 @@ All run in one process, in this order: the first that loads one is named.
 import json
 import shutil
 
-from tests import cache_test
-from tests import commands
-from tests import cs224n_runs
-from tests import run_files
-from tests import stacking_data
+from tests import cache_test, commands, cs224n_runs, run_files, stacking_data
 from tf_transfer.data import glue as glue_data
 from tf_transfer.feature_cache import store as store_lib
 

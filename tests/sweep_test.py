@@ -12,8 +12,7 @@ import pytest
 import rich.console
 
 from tests import commands
-from tests.sweeps.fakes import finish
-from tests.sweeps.fakes import plan_runs
+from tests.sweeps.fakes import finish, plan_runs
 from tf_transfer import sweep
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import display as display_lib

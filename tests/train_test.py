@@ -7,17 +7,12 @@ import os
 import numpy as np
 import pytest
 
-from tests import own_data
-from tests import quick
+from tests import own_data, quick
 from tf_transfer import train
 from tf_transfer.baselines import usual
-from tf_transfer.data import entities
-from tf_transfer.data import metrics
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Sentences
-from tf_transfer.data.task import Task
-from tf_transfer.reports import answer
-from tf_transfer.reports import overview
+from tf_transfer.data import entities, metrics
+from tf_transfer.data.task import Examples, Sentences, Task
+from tf_transfer.reports import answer, overview
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import summary as summary_lib
 from tf_transfer.utils.errors import UserError

@@ -6,12 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from tests import commands
-from tests import tweets_table
-from tests.tweets_table import files_of
-from tests.tweets_table import parsed
-from tf_transfer import experiment
-from tf_transfer import tweets
+from tests import commands, tweets_table
+from tests.tweets_table import files_of, parsed
+from tf_transfer import experiment, tweets
 from tf_transfer.config import command_line
 from tf_transfer.utils.errors import UserError
 

@@ -8,14 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from tests import own_data
-from tests import quick
-from tests import tweets_table
-from tests.tweets_table import files_of
-from tests.tweets_table import parsed
-from tf_transfer import experiment
-from tf_transfer import predict
-from tf_transfer import tweets
+from tests import own_data, quick, tweets_table
+from tests.tweets_table import files_of, parsed
+from tf_transfer import experiment, predict, tweets
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny
 from tf_transfer.utils.errors import UserError

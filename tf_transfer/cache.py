@@ -20,8 +20,7 @@ from absl import flags
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.feature_cache import store as store_lib
-from tf_transfer.utils import formatting
-from tf_transfer.utils import wheels
+from tf_transfer.utils import formatting, wheels
 from tf_transfer.utils.errors import UserError
 
 COLUMNS = (

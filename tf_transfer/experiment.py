@@ -11,29 +11,20 @@ docs/python.md for one of your own.
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import ClassVar
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TYPE_CHECKING
 
 import numpy as np
 
 from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.experiments import EXPERIMENTS
-from tf_transfer.config.experiments import load
-from tf_transfer.data import glue
-from tf_transfer.data import splits
+from tf_transfer.config.experiments import EXPERIMENTS, load
+from tf_transfer.data import glue, splits
 from tf_transfer.data import texts as texts_lib
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
-from tf_transfer.models import loading
-from tf_transfer.models import methods
-from tf_transfer.tasks import Splits
-from tf_transfer.tasks import TaskSettings
-from tf_transfer.tasks import Texts
+from tf_transfer.data.task import Source, Task
+from tf_transfer.models import loading, methods
+from tf_transfer.tasks import Splits, TaskSettings, Texts
 from tf_transfer.trained import Result
 from tf_transfer.training import records
 from tf_transfer.utils.errors import UserError

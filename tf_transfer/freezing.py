@@ -35,19 +35,15 @@ import functools
 import os
 import re
 from collections.abc import Sequence
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
-from absl import flags
-from absl import logging
+from absl import flags, logging
 
 from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Reader
-from tf_transfer.config.fields import setting
-from tf_transfer.data import glue
-from tf_transfer.data import task_file
+from tf_transfer.config.fields import Reader, setting
+from tf_transfer.data import glue, task_file
 from tf_transfer.models import loading
 from tf_transfer.reports import operating
 from tf_transfer.training.records import RunDirectory
@@ -421,8 +417,7 @@ class Study:
 
     def _sweep(self, axes: dict, **changes: Any) -> list[tuple[dict, dict]]:
         """Does the missing runs of a grid; returns (axes, result) of all."""
-        from tf_transfer.sweeps import execute
-        from tf_transfer.sweeps import grid
+        from tf_transfer.sweeps import execute, grid
 
         given = {**flags_of_trials(self.settings), "trial": True, **changes}
         run = dataclasses.replace(self.settings, trial=True, **changes)
@@ -471,11 +466,8 @@ def format_report(
         runs: runs of one or several studies.
         names: beginnings of the names of the tables.
     """
-    from tf_transfer.reports import options
-    from tf_transfer.reports import reading
+    from tf_transfer.reports import options, reading, summary, tables
     from tf_transfer.reports import study as lib
-    from tf_transfer.reports import summary
-    from tf_transfer.reports import tables
 
     records = []
     # With a validation file, a run of the search may also be a trial.

@@ -23,8 +23,7 @@ validation epoch is the result; STS-B learns its raw scores by squared error.
 import dataclasses
 import functools
 
-from tf_transfer import experiment
-from tf_transfer import tasks
+from tf_transfer import experiment, tasks
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data.task import Source
 

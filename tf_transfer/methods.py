@@ -16,8 +16,7 @@ validation (experiments/methods).
 
 import dataclasses
 
-from tf_transfer import experiment
-from tf_transfer import tasks
+from tf_transfer import experiment, tasks
 
 RECIPE = {
     "batch_size": 16,

@@ -36,21 +36,14 @@ What the paper names as future work, and its field expects: gradient surgery
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from tf_transfer import experiment
 from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Group
-from tf_transfer.config.fields import setting
-from tf_transfer.data import cs224n
-from tf_transfer.data import registry
-from tf_transfer.data import splits
-from tf_transfer.data import table_source
-from tf_transfer.data import task_file
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
+from tf_transfer.config.fields import Group, setting
+from tf_transfer.data import cs224n, registry, splits, table_source, task_file
+from tf_transfer.data.task import Source, Task
 from tf_transfer.models import methods
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
@@ -60,8 +53,7 @@ if TYPE_CHECKING:
 
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.network import Network
-    from tf_transfer.training.objectives import Objective
-    from tf_transfer.training.objectives import Phase
+    from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--train`.
 PHASES = {

@@ -35,18 +35,15 @@ A run of `tf_transfer.multitask` has three tasks; `--task` selects one.
 
 import json
 import os
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from absl import flags
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
-from tf_transfer.data import cs224n
-from tf_transfer.data import glue
+from tf_transfer.data import cs224n, glue
 from tf_transfer.trained import Predictor
-from tf_transfer.utils import files
-from tf_transfer.utils import formatting
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 FORMATS = ("saved_model", "hugging_face", "keras_preset")

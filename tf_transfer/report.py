@@ -16,10 +16,8 @@ import pathlib
 import re
 import sys
 import textwrap
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Any, TYPE_CHECKING
 
 from absl import flags
 
@@ -176,8 +174,10 @@ def compose(
         published_folder: see `--published`.
         options: what the reader asks for.
     """
-    from tf_transfer.reports import page  # loads pandas and matplotlib
-    from tf_transfer.reports import study
+    from tf_transfer.reports import (
+        page,  # loads pandas and matplotlib
+        study,
+    )
 
     return page.make_page(
         study.collect(summary, published_folder, options), summary

@@ -29,36 +29,28 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from tf_transfer import train
-from tf_transfer.config import command_line
-from tf_transfer.config import fields
+from tf_transfer.config import command_line, fields
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Reader
-from tf_transfer.config.fields import setting
+from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import task_file
 from tf_transfer.data.task import Examples
-from tf_transfer.models import loading
-from tf_transfer.models import methods
+from tf_transfer.models import loading, methods
 from tf_transfer.searches import costs
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.searches import space as space_lib
 from tf_transfer.searches.history import History
 from tf_transfer.searches.planner import Action
-from tf_transfer.searches.space import Approach
-from tf_transfer.searches.space import Choice
-from tf_transfer.sweeps import estimate
-from tf_transfer.sweeps import execute
+from tf_transfer.searches.space import Approach, Choice
+from tf_transfer.sweeps import estimate, execute
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
-from tf_transfer.utils import formatting
-from tf_transfer.utils import machine
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils import formatting, machine
+from tf_transfer.utils.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
     from tf_transfer.searches import answer

@@ -28,25 +28,23 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 import dataclasses
 import functools
 import os
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
-from tf_transfer import experiment
-from tf_transfer import tasks
+from tf_transfer import experiment, tasks
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Group
-from tf_transfer.config.fields import setting
-from tf_transfer.data import conll
-from tf_transfer.data import cs224n
-from tf_transfer.data import glue
-from tf_transfer.data import held_out
-from tf_transfer.data import splits
-from tf_transfer.data import table_source
-from tf_transfer.data import task_file
-from tf_transfer.data import yahoo
+from tf_transfer.config.fields import Group, setting
+from tf_transfer.data import (
+    conll,
+    cs224n,
+    glue,
+    held_out,
+    splits,
+    table_source,
+    task_file,
+    yahoo,
+)
 from tf_transfer.data.task import Task
-from tf_transfer.models import heads
-from tf_transfer.models import methods
+from tf_transfer.models import heads, methods
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 
@@ -55,8 +53,7 @@ if TYPE_CHECKING:
 
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.network import Network
-    from tf_transfer.training.objectives import Objective
-    from tf_transfer.training.objectives import Phase
+    from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--adaptation`.
 ADAPTATIONS = {

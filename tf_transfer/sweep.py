@@ -24,15 +24,10 @@ import sys
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import best
-from tf_transfer.sweeps import estimate
-from tf_transfer.sweeps import execute
+from tf_transfer.sweeps import best, estimate, execute, plan, prune
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import plan
-from tf_transfer.sweeps import prune
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.states import State
+from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError

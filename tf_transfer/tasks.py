@@ -6,25 +6,15 @@ score, or entities. This module is for all of them.
 
 import dataclasses
 import os
-from collections.abc import Callable
-from collections.abc import Mapping
-from typing import Any
-from typing import ClassVar
-from typing import NamedTuple
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, TYPE_CHECKING
 
 import numpy as np
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Group
-from tf_transfer.config.fields import Reader
-from tf_transfer.config.fields import setting
-from tf_transfer.data import registry
-from tf_transfer.data import splits
-from tf_transfer.data import task_file
-from tf_transfer.data.task import KINDS
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
+from tf_transfer.config.fields import Group, Reader, setting
+from tf_transfer.data import registry, splits, task_file
+from tf_transfer.data.task import KINDS, Source, Task
 from tf_transfer.models import methods
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -36,8 +26,7 @@ if TYPE_CHECKING:
     from tf_transfer.data.tokens import Tokens
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.freezing import Trainable
-    from tf_transfer.training.objectives import Objective
-    from tf_transfer.training.objectives import Phase
+    from tf_transfer.training.objectives import Objective, Phase
 
 # By `train`, `validation` and `test`, then by split name.
 Texts = dict[str, dict[str, Any]]
@@ -419,9 +408,7 @@ def encode(
     Args:
         encode_texts: function of encoder, texts, longest row and name.
     """
-    from tf_transfer.data import batches
-    from tf_transfer.data import tagging
-    from tf_transfer.data import tokens
+    from tf_transfer.data import batches, tagging, tokens
 
     if task.is_tagging:
         assert task.labels is not None
@@ -460,8 +447,7 @@ def make_objective(
     Raises:
         UserError: the task has no classes to balance.
     """
-    from tf_transfer.data import metrics
-    from tf_transfer.data import tagging
+    from tf_transfer.data import metrics, tagging
     from tf_transfer.training import objectives
 
     def measure(split: "EncodedSplit", logits: np.ndarray) -> dict[str, float]:
@@ -511,8 +497,7 @@ def make_phases(
         trainable: the weights that train in the last phase.
         metric: the metric that selects and stops.
     """
-    from tf_transfer.training import objectives
-    from tf_transfer.training import progressive
+    from tf_transfer.training import objectives, progressive
 
     freezes = settings.freeze_schedule == "autofreeze"
     phase = objectives.Phase(
@@ -602,8 +587,7 @@ def make_probe_head(
         task: the task that it answers.
         encoder: the encoder that it reads.
     """
-    from tf_transfer.models.heads import dense
-    from tf_transfer.models.heads import pooled
+    from tf_transfer.models.heads import dense, pooled
 
     options = 0.0, 0, "float32"  # no dropout; the weights are not drawn
     name = f"head_{task.name}"

@@ -36,17 +36,13 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from absl import logging
 
-from tf_transfer import experiment
-from tf_transfer import tasks
+from tf_transfer import experiment, tasks
 from tf_transfer.config import command_line
-from tf_transfer.config.fields import Group
-from tf_transfer.config.fields import Reader
-from tf_transfer.config.fields import setting
+from tf_transfer.config.fields import Group, Reader, setting
 from tf_transfer.data import batches
 from tf_transfer.data import task as task_lib
 from tf_transfer.data.task import Task
@@ -292,8 +288,7 @@ class Train(experiment.Experiment):
         finished = self.find_finished()
         if finished is not None:
             return finished
-        from tf_transfer.baselines import one_split
-        from tf_transfer.baselines import usual
+        from tf_transfer.baselines import one_split, usual
 
         examples = self.examples[self.task.name]
         directory = self.find_run()

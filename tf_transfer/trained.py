@@ -2,19 +2,14 @@
 
 import dataclasses
 import os
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import glue
-from tf_transfer.data import tables
+from tf_transfer.data import glue, tables
 from tf_transfer.data.tables import Table
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Sentences
-from tf_transfer.data.task import Task
-from tf_transfer.training import checkpoint
-from tf_transfer.training import records
+from tf_transfer.data.task import Examples, Sentences, Task
+from tf_transfer.training import checkpoint, records
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
@@ -366,8 +361,7 @@ class Predictor:
 
     def text_model(self) -> "TextModel | WordModel":
         """A Keras model that takes strings and tokenizes them itself."""
-        from tf_transfer.models import text_model
-        from tf_transfer.models import word_model
+        from tf_transfer.models import text_model, word_model
 
         if self.task.is_tagging:
             return word_model.WordModel(

@@ -33,22 +33,18 @@ by `--split_seed`; line breaks separate words (his code drops them).
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer import experiment
-from tf_transfer import tasks
+from tf_transfer import experiment, tasks
 from tf_transfer.baselines import sparse
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Reader
-from tf_transfer.config.fields import setting
+from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import held_out
 from tf_transfer.data import texts as texts_lib
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import join
+from tf_transfer.data.task import Examples, join
 from tf_transfer.models import loading
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
@@ -472,8 +468,7 @@ run = Tweets.run
 
 def run_trials(settings: Settings) -> None:
     """Runs of several seeds, as a sweep."""
-    from tf_transfer.sweeps import execute
-    from tf_transfer.sweeps import grid
+    from tf_transfer.sweeps import execute, grid
 
     seeds = list(range(settings.seed, settings.seed + settings.trials))
     given = settings_lib.given_flags(

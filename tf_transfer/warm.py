@@ -10,12 +10,8 @@ not depend on the runs before it. Needs no TensorFlow by itself.
 import collections
 import gc
 import hashlib
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import ClassVar
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TYPE_CHECKING
 
 import numpy as np
 

@@ -10,14 +10,9 @@ import shutil
 
 import pytest
 
-from tests import commands
-from tests import cs224n_runs
-from tests import stacking_data
-from tests import tweets_table
+from tests import commands, cs224n_runs, stacking_data, tweets_table
 from tests.attack import damage
-from tf_transfer import experiment
-from tf_transfer import predict
-from tf_transfer import sweep
+from tf_transfer import experiment, predict, sweep
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data
 from tf_transfer.utils.errors import UserError

@@ -17,8 +17,7 @@ from tf_transfer.feature_cache import store as store_lib
 from tf_transfer.reports import predictions as predictions_lib
 from tf_transfer.reports import reading
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.states import State
+from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import checkpoint
 from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError

@@ -11,8 +11,7 @@ import time
 import pytest
 
 from tests.attack import damage
-from tests.conftest import running_eagerly
-from tests.conftest import tiny_settings
+from tests.conftest import running_eagerly, tiny_settings
 from tests.training import resume_test
 from tf_transfer.config import command_line
 

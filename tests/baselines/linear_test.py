@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn import linear_model
-from sklearn import pipeline
-from sklearn import preprocessing
+from sklearn import linear_model, pipeline, preprocessing
 
 from tf_transfer.baselines import linear
 from tf_transfer.data import metrics

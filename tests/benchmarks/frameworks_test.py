@@ -6,12 +6,14 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import CACHED
-from benchmarks import contestants
-from benchmarks import frameworks
-from benchmarks import HUGGING_FACE
-from benchmarks import hugging_face
-from benchmarks import LIVE
+from benchmarks import (
+    CACHED,
+    contestants,
+    frameworks,
+    HUGGING_FACE,
+    hugging_face,
+    LIVE,
+)
 from tests import commands
 from tf_transfer.config import command_line
 from tf_transfer.data import batches

@@ -7,9 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from benchmarks import documents
-from benchmarks import hugging_face
-from benchmarks import lora
+from benchmarks import documents, hugging_face, lora
 from tests import commands
 from tf_transfer.models import freezing
 from tf_transfer.models.cost import Shape

@@ -4,20 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import elsa_study
-from benchmarks import hugging_face
-from benchmarks import keras_fit
-from benchmarks import transformers_trial
+from benchmarks import elsa_study, hugging_face, keras_fit, transformers_trial
 from tests.conftest import tiny_settings
 from tf_transfer import freezing as elsa
 from tf_transfer import glue
 from tf_transfer.data import batches
-from tf_transfer.models import exports
-from tf_transfer.models import freezing
-from tf_transfer.models import loading
+from tf_transfer.models import exports, freezing, loading
 from tf_transfer.models.heads import pooled as pooled_lib
-from tf_transfer.models.methods import added
-from tf_transfer.models.methods import base
+from tf_transfer.models.methods import added, base
 from tf_transfer.models.methods.lora import LoRA
 from tf_transfer.models.network import Network
 from tf_transfer.training import strategy

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import search_constants
-from benchmarks import search_replay
+from benchmarks import search_constants, search_replay
 from tests.searches import made_up
 
 

@@ -2,8 +2,7 @@
 
 import json
 
-from benchmarks import search_records
-from benchmarks import search_replay
+from benchmarks import search_records, search_replay
 from tf_transfer.sweeps import grid as grid_lib
 
 

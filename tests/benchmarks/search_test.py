@@ -5,9 +5,7 @@ import os
 
 import pytest
 
-from benchmarks import search
-from benchmarks import search_constants
-from benchmarks import search_replay
+from benchmarks import search, search_constants, search_replay
 from tests import commands
 from tests.searches import made_up
 from tf_transfer.searches import space as space_lib

@@ -5,12 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import documents
-from benchmarks import elsa_study
-from benchmarks import faithfulness
-from benchmarks import speed
-from benchmarks import warm_workers
-from benchmarks import worker_memory
+from benchmarks import (
+    documents,
+    elsa_study,
+    faithfulness,
+    speed,
+    warm_workers,
+    worker_memory,
+)
 from tests.reports import synthetic
 from tf_transfer.utils.errors import UserError
 

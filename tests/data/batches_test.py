@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tf_transfer.data import batches
-from tf_transfer.data import tokens
+from tf_transfer.data import batches, tokens
 
 LENGTHS = np.random.default_rng(4).integers(3, 129, 530)
 

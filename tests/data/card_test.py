@@ -5,9 +5,7 @@ import pytest
 
 from tests import own_data
 from tf_transfer import tasks
-from tf_transfer.data import card
-from tf_transfer.data import table_source
-from tf_transfer.data import task_file
+from tf_transfer.data import card, table_source, task_file
 
 
 def open_task(folder, **keys):

@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from tf_transfer.data import conll
-from tf_transfer.data import entities
+from tf_transfer.data import conll, entities
 from tf_transfer.utils import network
 from tf_transfer.utils.errors import UserError
 

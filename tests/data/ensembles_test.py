@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tf_transfer.data import ensembles
-from tf_transfer.data import metrics
+from tf_transfer.data import ensembles, metrics
 from tf_transfer.utils.errors import UserError
 
 

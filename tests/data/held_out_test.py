@@ -5,8 +5,7 @@ import pytest
 import sklearn.model_selection
 
 from tests import own_data
-from tf_transfer.data import held_out
-from tf_transfer.data import table_source
+from tf_transfer.data import held_out, table_source
 from tf_transfer.utils.errors import UserError
 
 ALONE = np.arange(100)

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tf_transfer.data import cs224n
-from tf_transfer.data import glue
-from tf_transfer.data import held_out
-from tf_transfer.data import metrics
-from tf_transfer.data import metrics_of_kinds
+from tf_transfer.data import cs224n, glue, held_out, metrics, metrics_of_kinds
 
 # 3 hits, 1 false alarm, 2 misses, 4 correct rejections.
 LABELS = np.array([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])

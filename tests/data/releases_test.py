@@ -8,12 +8,14 @@ import pytest
 import requests
 
 from tests.data import glue_files
-from tests.data.glue_files import COMPLETE
-from tests.data.glue_files import open_source
-from tests.data.glue_files import QQP_WITH_BROKEN_ROWS
-from tests.data.glue_files import SHAPES
-from tests.data.glue_files import splits
-from tests.data.glue_files import write
+from tests.data.glue_files import (
+    COMPLETE,
+    open_source,
+    QQP_WITH_BROKEN_ROWS,
+    SHAPES,
+    splits,
+    write,
+)
 from tf_transfer.data import glue
 from tf_transfer.utils import network
 from tf_transfer.utils.errors import UserError

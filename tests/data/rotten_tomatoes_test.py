@@ -10,8 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from tests.data.glue_files import open_source
-from tests.data.glue_files import SHAPES
+from tests.data.glue_files import open_source, SHAPES
 from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
 

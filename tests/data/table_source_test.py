@@ -5,9 +5,7 @@ import pytest
 
 from tests import own_data
 from tests.data import glue_files
-from tf_transfer.data import splits
-from tf_transfer.data import table_source
-from tf_transfer.data import task_file
+from tf_transfer.data import splits, table_source, task_file
 from tf_transfer.utils.errors import UserError
 
 

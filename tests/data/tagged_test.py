@@ -5,9 +5,7 @@ import json
 import pytest
 
 from tests import own_data
-from tf_transfer.data import table_source
-from tf_transfer.data import tagged
-from tf_transfer.data import task_file
+from tf_transfer.data import table_source, tagged, task_file
 from tf_transfer.utils.errors import UserError
 
 WORDS = [["the", "BRCA1", "gene", "in", "mice"], ["p53", "TP63"]]

@@ -5,10 +5,7 @@ import types
 import numpy as np
 import pytest
 
-from tf_transfer.data import conll
-from tf_transfer.data import entities
-from tf_transfer.data import tagging
-from tf_transfer.data import tokens
+from tf_transfer.data import conll, entities, tagging, tokens
 
 ENCODER = types.SimpleNamespace(
     family="bert",

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.models import encoders
-from tf_transfer.data import tokens
-from tf_transfer.data import word_pieces
+from tf_transfer.data import tokens, word_pieces
 
 
 @pytest.fixture(

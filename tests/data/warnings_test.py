@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from tf_transfer.data import conll
-from tf_transfer.data import glue
-from tf_transfer.data import splits
+from tf_transfer.data import conll, glue, splits
 from tf_transfer.data.task import Examples
 
 RTE, MNLI, STSB = (glue.TASKS[name] for name in ("rte", "mnli", "stsb"))

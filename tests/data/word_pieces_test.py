@@ -4,8 +4,7 @@ import time
 
 import numpy as np
 
-from tf_transfer.data import tokens
-from tf_transfer.data import word_pieces
+from tf_transfer.data import tokens, word_pieces
 
 SPECIAL = tokens.SpecialTokens(start=1, end=2, pad=0, between=(2,))
 UNKNOWN = 3

@@ -11,14 +11,11 @@ import tensorflow as tf
 
 from tests import quick
 from tests.feature_cache import small
-from tests.feature_cache.small import attach
-from tests.feature_cache.small import entries
-from tests.feature_cache.small import PREFIX
+from tests.feature_cache.small import attach, entries, PREFIX
 from tf_transfer.feature_cache import rows as rows_lib
 from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.utils import files
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import Interrupted, UserError
 
 # Most of the time of a build goes into tracing it.
 pytestmark = pytest.mark.usefixtures("eager")

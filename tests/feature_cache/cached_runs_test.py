@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests import quick
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
+from tests.conftest import run_folder, tiny_settings
 from tests.run_files import epochs_of
 from tf_transfer import glue
 from tf_transfer.models import tiny

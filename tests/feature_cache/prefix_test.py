@@ -6,9 +6,11 @@ import tensorflow as tf
 
 from tests.models import encoders
 from tests.models.encoders import batch_of
-from tf_transfer.feature_cache.prefix import FrozenPrefix
-from tf_transfer.feature_cache.prefix import hash_prefixes
-from tf_transfer.feature_cache.prefix import mean_pool
+from tf_transfer.feature_cache.prefix import (
+    FrozenPrefix,
+    hash_prefixes,
+    mean_pool,
+)
 from tf_transfer.models import freezing
 from tf_transfer.models import network as network_lib
 from tf_transfer.models.heads import pooled

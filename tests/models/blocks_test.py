@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tf_transfer.models import blocks
-from tf_transfer.models import keras_private
+from tf_transfer.models import blocks, keras_private
 
 EXACT = {"float64": 1e-12, "float32": 2e-5}
 HALF = {"mixed_bfloat16": 0.06, "mixed_float16": 0.01}

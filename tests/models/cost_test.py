@@ -7,9 +7,7 @@ import pytest
 
 from tests.models import encoders
 from tf_transfer.data import batches
-from tf_transfer.models import cost
-from tf_transfer.models import freezing
-from tf_transfer.models import loading
+from tf_transfer.models import cost, freezing, loading
 
 SHAPE = cost.Shape(blocks=3, hidden=8, heads=2, inner=32)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tests.models import encoders
-from tests.models.encoders import batch_of
-from tests.models.encoders import states
+from tests.models.encoders import batch_of, states
 from tf_transfer.models import encoder as encoder_module
 from tf_transfer.models import tiny
 

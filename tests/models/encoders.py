@@ -6,10 +6,8 @@ import keras
 import keras_nlp
 import numpy as np
 
-from tf_transfer.data import batches
-from tf_transfer.data import tokens
-from tf_transfer.models import encoder
-from tf_transfer.models import loading
+from tf_transfer.data import batches, tokens
+from tf_transfer.models import encoder, loading
 
 PAIRS = [
     ["The dog was not in the house.", "A man", "good film", "why?"],

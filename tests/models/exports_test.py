@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.models import encoders
-from tf_transfer.models import exports
-from tf_transfer.models import loading
+from tf_transfer.models import exports, loading
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.network import Network
 from tf_transfer.utils.errors import UserError

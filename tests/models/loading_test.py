@@ -12,19 +12,13 @@ import pytest
 import tensorflow as tf
 
 from tests import commands
-from tests.models import encoders
-from tests.models import saving
-from tests.models.encoders import batch_of
-from tests.models.encoders import states
+from tests.models import encoders, saving
+from tests.models.encoders import batch_of, states
 from tf_transfer.data import tokens
 from tf_transfer.models import encoder as encoder_lib
-from tf_transfer.models import freezing
-from tf_transfer.models import keras_private
-from tf_transfer.models import loading
+from tf_transfer.models import freezing, keras_private, loading, tiny
 from tf_transfer.models import network as network_lib
-from tf_transfer.models import tiny
-from tf_transfer.utils import network
-from tf_transfer.utils import wheels
+from tf_transfer.utils import network, wheels
 from tf_transfer.utils.errors import UserError
 
 PUBLISHED = os.path.join(

@@ -7,9 +7,7 @@ import tensorflow as tf
 from tests import quick
 from tests.conftest import tiny_settings
 from tests.models import encoders
-from tf_transfer import experiment
-from tf_transfer import glue
-from tf_transfer import predict
+from tf_transfer import experiment, glue, predict
 from tf_transfer.data import batches
 from tf_transfer.data.task import Examples
 from tf_transfer.models.heads import pooled

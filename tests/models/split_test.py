@@ -5,10 +5,8 @@ import functools
 import keras
 import pytest
 
-from tf_transfer.models import freezing
-from tf_transfer.models import loading
+from tf_transfer.models import freezing, loading, tiny
 from tf_transfer.models import network as network_lib
-from tf_transfer.models import tiny
 from tf_transfer.models.heads import pooled
 from tf_transfer.utils.errors import UserError
 

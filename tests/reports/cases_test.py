@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import brief
-from tf_transfer.reports import estimates
-from tf_transfer.reports import frames
-from tf_transfer.reports import overview
-from tf_transfer.reports import page
-from tf_transfer.reports import resampling
+from tf_transfer.reports import (
+    brief,
+    estimates,
+    frames,
+    overview,
+    page,
+    resampling,
+    verdicts,
+)
 from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import verdicts
 
 TWO, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 TASKS = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")

@@ -2,14 +2,10 @@
 
 import pytest
 
-from tests import own_data
-from tests import quick
+from tests import own_data, quick
 from tf_transfer import train
-from tf_transfer.reports import brief
-from tf_transfer.reports import depth
-from tf_transfer.reports import first_figure
+from tf_transfer.reports import brief, depth, first_figure, summary
 from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import summary
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,7 @@ import pytest
 import scipy.stats
 
 from tf_transfer.reports import estimates
-from tf_transfer.reports.estimates import Cell
-from tf_transfer.reports.estimates import Contrast
+from tf_transfer.reports.estimates import Cell, Contrast
 
 
 def cell(*values, **options):

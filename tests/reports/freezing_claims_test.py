@@ -10,11 +10,7 @@ from benchmarks import authors_trials
 from tests import commands
 from tests.reports import made_up
 from tf_transfer import freezing
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
-from tf_transfer.reports import page
-from tf_transfer.reports import reading
-from tf_transfer.reports import verdicts
+from tf_transfer.reports import claims, frames, page, reading, verdicts
 
 PAPER = claims.read(
     os.path.join(commands.ROOT, "experiments", "freezing", "claims.toml")

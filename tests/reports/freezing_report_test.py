@@ -8,9 +8,7 @@ import pytest
 
 from tests import commands
 from tests.reports import made_up
-from tf_transfer.reports import claims
-from tf_transfer.reports import freezing
-from tf_transfer.reports import operating
+from tf_transfer.reports import claims, freezing, operating
 from tf_transfer.reports import tables as tables_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments", "freezing")

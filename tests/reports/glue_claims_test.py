@@ -7,8 +7,7 @@ import pytest
 from tests import commands
 from tests.reports import made_up
 from tf_transfer import glue
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
+from tf_transfer.reports import claims, frames
 
 PAPER = claims.read(
     os.path.join(commands.ROOT, "experiments", "glue", "claims.toml")

@@ -9,9 +9,7 @@ import pytest
 
 from tests import commands
 from tests.reports import made_up
-from tf_transfer.reports import claims
-from tf_transfer.reports import glue
-from tf_transfer.reports import plots
+from tf_transfer.reports import claims, glue, plots
 from tf_transfer.reports import tables as tables_lib
 from tf_transfer.reports.overview import Ranged
 

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from tests.reports import made_up
-from tf_transfer.reports import brief
-from tf_transfer.reports import page
+from tf_transfer.reports import brief, page
 
 LAST, ALL = {"trainable_layers": "2"}, {"trainable_layers": "all"}
 OTHER = "minilm"  # no paper's encoder

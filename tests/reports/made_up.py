@@ -13,10 +13,7 @@ What else a record says is changed by its name, such as `seconds=10.0`,
 
 import pandas as pd
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
-from tf_transfer.reports import study
-from tf_transfer.reports import verdicts
+from tf_transfer.reports import claims, frames, study, verdicts
 from tf_transfer.reports.options import Options
 
 ENVIRONMENT = {

@@ -9,16 +9,18 @@ import pytest
 
 from tests import commands
 from tf_transfer import methods
-from tf_transfer.reports import brief
-from tf_transfer.reports import claims
-from tf_transfer.reports import first_figure
-from tf_transfer.reports import frames
+from tf_transfer.reports import (
+    brief,
+    claims,
+    first_figure,
+    frames,
+    overview,
+    page,
+    plots,
+    tables,
+)
 from tf_transfer.reports import methods as report
-from tf_transfer.reports import overview
-from tf_transfer.reports import page
-from tf_transfer.reports import plots
 from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import tables
 from tf_transfer.sweeps import grid as grid_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")

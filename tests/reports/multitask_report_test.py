@@ -6,10 +6,8 @@ import pytest
 
 from tests import commands
 from tests.reports import made_up
-from tf_transfer.reports import claims
-from tf_transfer.reports import multitask
+from tf_transfer.reports import claims, multitask, tables
 from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import tables
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "multitask"))

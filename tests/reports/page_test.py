@@ -15,16 +15,18 @@ import pytest
 
 from tests import commands
 from tests.reports import made_up
-from tf_transfer.reports import brief
-from tf_transfer.reports import frames
-from tf_transfer.reports import infer
-from tf_transfer.reports import measures
-from tf_transfer.reports import options
-from tf_transfer.reports import overview
+from tf_transfer.reports import (
+    brief,
+    frames,
+    infer,
+    measures,
+    options,
+    overview,
+    verdicts,
+)
 from tf_transfer.reports import page as page_lib
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.reports import verdicts
 
 EXPERIMENTS = os.path.join(commands.ROOT, "experiments")
 PAPER = made_up.make_paper(

@@ -9,11 +9,8 @@ import sys
 import pytest
 
 from tests import commands
-from tf_transfer import multitask
-from tf_transfer import stacking
-from tf_transfer import tweets
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
+from tf_transfer import multitask, stacking, tweets
+from tf_transfer.reports import claims, frames
 from tf_transfer.utils.errors import UserError
 
 FOLDER = os.path.join(commands.ROOT, "experiments")

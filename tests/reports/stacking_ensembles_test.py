@@ -6,17 +6,16 @@ import os
 import numpy as np
 import pytest
 
-from tests import run_files
-from tests import stacking_data
-from tests.reports.made_up_stacking import collect
-from tests.reports.made_up_stacking import DENSE
-from tests.reports.made_up_stacking import judged
-from tests.reports.made_up_stacking import stacked
-from tests.reports.made_up_stacking import write
-from tf_transfer.reports import frames
+from tests import run_files, stacking_data
+from tests.reports.made_up_stacking import (
+    collect,
+    DENSE,
+    judged,
+    stacked,
+    write,
+)
+from tf_transfer.reports import frames, stacking, stacking_ensembles
 from tf_transfer.reports import predictions as predictions_lib
-from tf_transfer.reports import stacking
-from tf_transfer.reports import stacking_ensembles
 from tf_transfer.reports import tables as tables_lib
 from tf_transfer.training import records as runs_lib
 

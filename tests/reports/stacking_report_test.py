@@ -3,14 +3,15 @@
 import pytest
 
 from tests.reports import made_up
-from tests.reports.made_up_stacking import alone
-from tests.reports.made_up_stacking import collect
-from tests.reports.made_up_stacking import DENSE
-from tests.reports.made_up_stacking import judged
-from tests.reports.made_up_stacking import stacked
-from tests.reports.made_up_stacking import write
-from tf_transfer.reports import stacking
-from tf_transfer.reports import tables
+from tests.reports.made_up_stacking import (
+    alone,
+    collect,
+    DENSE,
+    judged,
+    stacked,
+    write,
+)
+from tf_transfer.reports import stacking, tables
 
 
 def tables_of(study):

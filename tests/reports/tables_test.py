@@ -4,11 +4,9 @@ import pytest
 
 from tests.reports import synthetic
 from tests.reports.generic_test import MyOwn
-from tf_transfer.reports import page
+from tf_transfer.reports import page, tables, wording
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import summary as summary_lib
-from tf_transfer.reports import tables
-from tf_transfer.reports import wording
 from tf_transfer.reports.overview import Ranged
 from tf_transfer.utils.errors import UserError
 

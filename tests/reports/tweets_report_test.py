@@ -6,12 +6,9 @@ import pytest
 
 from tests import commands
 from tests.reports import made_up
-from tf_transfer.reports import brief
-from tf_transfer.reports import claims
-from tf_transfer.reports import infer
+from tf_transfer.reports import brief, claims, infer, tweets
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import tables as tables_lib
-from tf_transfer.reports import tweets
 
 FOLDER = os.path.join(commands.ROOT, "experiments")
 PAPER = claims.read(claims.find_file(FOLDER, "tweets"))

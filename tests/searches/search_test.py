@@ -12,13 +12,11 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer import search
-from tf_transfer import train
+from tf_transfer import search, train
 from tf_transfer.config import command_line
 from tf_transfer.searches import history as history_lib
 from tf_transfer.searches import runner as runner_lib
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import Interrupted, UserError
 
 
 def run(settings):

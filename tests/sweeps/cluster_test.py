@@ -15,13 +15,10 @@ import pytest
 from tests import search_test
 from tests.searches import fake_runs
 from tests.sweeps import worker_test
-from tf_transfer.sweeps import cluster
-from tf_transfer.sweeps import execute
+from tf_transfer.sweeps import cluster, execute, work
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import work
 from tf_transfer.sweeps.cluster import Share
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.states import State
+from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.utils.errors import UserError
 
 BIG, SMALL, HEAD = {"CPU": 8}, {"CPU": 4, "memory": 6e9}, {"memory": 2e9}

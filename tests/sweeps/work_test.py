@@ -7,16 +7,12 @@ import pytest
 
 from tests import run_files
 from tests.sweeps import fakes
-from tests.sweeps.fakes import finish
-from tests.sweeps.fakes import plan_runs
+from tests.sweeps.fakes import finish, plan_runs
 from tests.utils import disks
-from tf_transfer.sweeps import execute
+from tf_transfer.sweeps import execute, work
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps import work
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.states import State
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.sweeps.states import RunStates, State
+from tf_transfer.utils.errors import Interrupted, UserError
 
 
 @pytest.fixture

@@ -10,14 +10,11 @@ import time
 
 import pytest
 
-from tests import commands
-from tests import tweets_table
+from tests import commands, tweets_table
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import local
 from tf_transfer.sweeps import worker as worker_lib
-from tf_transfer.utils.errors import FullDiskError
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import FullDiskError, Interrupted, UserError
 
 GRID = {
     "experiment": "glue",

@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from tf_transfer.config import settings
 from tf_transfer.data import batches
-from tf_transfer.training import joint
-from tf_transfer.training import optimizer
+from tf_transfer.training import joint, optimizer
 
 SIZES = (7, 20)
 BATCH = 4

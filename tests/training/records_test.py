@@ -14,8 +14,7 @@ from tensorboard.util import tensor_util
 
 from tests import run_files
 from tests.conftest import tiny_settings
-from tf_transfer.training import records
-from tf_transfer.training import tensorboard
+from tf_transfer.training import records, tensorboard
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 

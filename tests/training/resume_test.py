@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from tests.conftest import run_folder
-from tests.conftest import tiny_settings
+from tests.conftest import run_folder, tiny_settings
 
 # A checkpoint follows each step.
 SETTINGS = {
@@ -47,9 +46,7 @@ def train(out, moment=None):
     """
     from tf_transfer import glue
     from tf_transfer.models import tiny
-    from tf_transfer.training import checkpoint
-    from tf_transfer.training import records
-    from tf_transfer.training import steps
+    from tf_transfer.training import checkpoint, records, steps
 
     tiny.BLOCKS = 1
     steps.LONGEST_CHUNK = 1  # so that a kill can fall inside an epoch

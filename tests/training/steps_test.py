@@ -3,10 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from tf_transfer.data import batches
-from tf_transfer.data import tokens
-from tf_transfer.training import steps
-from tf_transfer.training import strategy
+from tf_transfer.data import batches, tokens
+from tf_transfer.training import steps, strategy
 
 
 def test_texts_of_any_length_are_predicted_in_order_by_one_trace():

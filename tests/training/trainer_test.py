@@ -13,10 +13,7 @@ from tf_transfer.config import settings as settings_lib
 from tf_transfer.models import network as network_lib
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.training import objectives as objectives_lib
-from tf_transfer.training import records
-from tf_transfer.training import steps
-from tf_transfer.training import strategy
-from tf_transfer.training import trainer
+from tf_transfer.training import records, steps, strategy, trainer
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.optimizer import AdamOptions
 

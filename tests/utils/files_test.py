@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from tests.utils.disks import fail
-from tests.utils.disks import FULL
+from tests.utils.disks import fail, FULL
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 

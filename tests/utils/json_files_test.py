@@ -2,9 +2,7 @@
 
 import json
 import random
-from typing import Any
-from typing import NotRequired
-from typing import TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import pytest
 

@@ -3,19 +3,14 @@
 import contextlib
 import functools
 import time
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 import tqdm
 
-from tf_transfer.baselines import recording
-from tf_transfer.baselines import sparse
-from tf_transfer.data import held_out
-from tf_transfer.data import metrics
-from tf_transfer.data import splits
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Task
+from tf_transfer.baselines import recording, sparse
+from tf_transfer.data import held_out, metrics, splits
+from tf_transfer.data.task import Examples, Task
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:

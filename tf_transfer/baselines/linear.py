@@ -6,8 +6,7 @@ logistic regression; several labels: one for each; a score: ridge regression.
 
 import dataclasses
 import warnings
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 

@@ -3,15 +3,12 @@
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from tf_transfer.baselines import recording
-from tf_transfer.data import entities
-from tf_transfer.data import metrics
-from tf_transfer.data import splits
+from tf_transfer.data import entities, metrics, splits
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
 

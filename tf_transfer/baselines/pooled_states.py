@@ -5,21 +5,16 @@ each block. A pair is read twice: both texts in one row, and each by itself.
 They are stored like any output of a frozen prefix (docs/feature_cache.md).
 """
 
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tf_transfer.baselines.probe import States
-from tf_transfer.data.batches import EncodedSplit
-from tf_transfer.data.batches import StoredStates
+from tf_transfer.data.batches import EncodedSplit, StoredStates
 from tf_transfer.data.word_pieces import IGNORED
-from tf_transfer.feature_cache.cache import BuildCost
-from tf_transfer.feature_cache.cache import FeatureCache
-from tf_transfer.feature_cache.prefix import FrozenPrefix
-from tf_transfer.feature_cache.prefix import pooled_columns
+from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
+from tf_transfer.feature_cache.prefix import FrozenPrefix, pooled_columns
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads import pooled
 

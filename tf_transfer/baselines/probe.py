@@ -11,16 +11,14 @@ scores is mostly noise.
 import dataclasses
 import warnings
 from collections.abc import Sequence
-from typing import Any
-from typing import Protocol
+from typing import Any, Protocol
 
 import joblib
 import numpy as np
 import threadpoolctl
 
 from tf_transfer.baselines import linear
-from tf_transfer.data import entities
-from tf_transfer.data import metrics
+from tf_transfer.data import entities, metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
 

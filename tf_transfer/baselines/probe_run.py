@@ -3,12 +3,9 @@
 import functools
 from typing import Any
 
-from tf_transfer.baselines import one_split
-from tf_transfer.baselines import pooled_states
-from tf_transfer.baselines import probe
+from tf_transfer.baselines import one_split, pooled_states, probe
 from tf_transfer.data import splits
-from tf_transfer.feature_cache.cache import BuildCost
-from tf_transfer.feature_cache.cache import FeatureCache
+from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals

@@ -1,8 +1,7 @@
 """Writes the run directory of a baseline, as a run like any other."""
 
 import dataclasses
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 

@@ -14,8 +14,7 @@ sentence.
 import functools
 import os
 import string
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np

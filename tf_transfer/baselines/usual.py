@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.baselines import linear
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Sentences
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.utils.errors import UserError
 
 FOLDS = 3
@@ -159,8 +157,7 @@ class Usual:
         )
 
     def _model(self) -> Any:
-        from sklearn import linear_model
-        from sklearn import multiclass
+        from sklearn import linear_model, multiclass
 
         if self.task.kind == "score":
             return linear_model.Ridge()

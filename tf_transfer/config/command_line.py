@@ -6,20 +6,15 @@ import importlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from absl import app
-from absl import flags
-from absl import logging
+from absl import app, flags, logging
 
 from tf_transfer.config import help as help_lib
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.utils import files
-from tf_transfer.utils import machine
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils import files, machine
+from tf_transfer.utils.errors import Interrupted, UserError
 from tf_transfer.utils.formatting import cut
 
 _DEFINE: dict[Any, Callable[..., Any]] = {

@@ -4,8 +4,7 @@ import dataclasses
 import enum
 import math
 import operator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tf_transfer.utils.errors import UserError

@@ -2,8 +2,7 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from absl import flags

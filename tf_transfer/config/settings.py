@@ -12,16 +12,11 @@ import dataclasses
 import os
 import re
 import types
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from tf_transfer.config import fields
-from tf_transfer.config.fields import Group
-from tf_transfer.config.fields import LARGEST_BATCH
-from tf_transfer.config.fields import Reader
-from tf_transfer.config.fields import setting
+from tf_transfer.config.fields import Group, LARGEST_BATCH, Reader, setting
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 

@@ -7,8 +7,7 @@ tf.data, without a Python call for each example.
 """
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np

@@ -1,8 +1,7 @@
 """A report card of a task's data, before anything is trained."""
 
 import collections
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np

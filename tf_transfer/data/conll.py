@@ -8,13 +8,9 @@ IOB2; see `tagged`.
 
 import numpy as np
 
-from tf_transfer.data import entities
-from tf_transfer.data import releases
-from tf_transfer.data import tagged
+from tf_transfer.data import entities, releases, tagged
 from tf_transfer.data.folder import FolderSource
-from tf_transfer.data.task import Sentences
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Sentences, Source, Task
 
 TYPES = ("PER", "ORG", "LOC", "MISC")
 TAGS = entities.tag_names(TYPES)

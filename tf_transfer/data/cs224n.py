@@ -10,20 +10,14 @@ thousand pairs), STS-B (the same pairs, split differently).
 import dataclasses
 import itertools
 import os
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from tf_transfer.data import glue
-from tf_transfer.data import tables
-from tf_transfer.data.folder import FolderSource
-from tf_transfer.data.folder import make_examples
+from tf_transfer.data import glue, tables
+from tf_transfer.data.folder import FolderSource, make_examples
 from tf_transfer.data.tables import Table
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import SCORE_RANGE
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils import files
 
 _PAIR = ("sentence1", "sentence2")

@@ -5,8 +5,7 @@ results can be used like logits: the highest of a row is the predicted label.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np

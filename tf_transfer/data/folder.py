@@ -5,11 +5,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tf_transfer.data.tables import Table
-from tf_transfer.data.tables import word_of
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
+from tf_transfer.data.tables import Table, word_of
+from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 

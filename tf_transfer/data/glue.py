@@ -19,12 +19,8 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.data import tables
-from tf_transfer.data.folder import FolderSource
-from tf_transfer.data.folder import make_examples
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import SCORE_RANGE
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
+from tf_transfer.data.folder import FolderSource, make_examples
+from tf_transfer.data.task import Examples, SCORE_RANGE, Source, Task
 from tf_transfer.utils.errors import UserError
 
 SAMPLE = os.path.join(os.path.dirname(__file__), "sample")

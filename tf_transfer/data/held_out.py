@@ -7,21 +7,16 @@ import hashlib
 import itertools
 import os
 import sys
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from tf_transfer.data import tables
 from tf_transfer.data import texts as texts_lib
-from tf_transfer.data.table_source import read_ids
-from tf_transfer.data.table_source import Rows
-from tf_transfer.data.table_source import TableSource
+from tf_transfer.data.table_source import read_ids, Rows, TableSource
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Task
-from tf_transfer.data.task_file import Part
-from tf_transfer.data.task_file import TaskFile
+from tf_transfer.data.task_file import Part, TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut

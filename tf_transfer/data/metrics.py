@@ -6,8 +6,7 @@ fractions (0.87, not 87). Where an example may have several labels, they are
 int64 [examples, units] of 0 and 1, and each logit above 0 is one.
 """
 
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import scipy.special

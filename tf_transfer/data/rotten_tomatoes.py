@@ -5,9 +5,7 @@ import os
 import numpy as np
 
 from tf_transfer.data import tables
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.utils import wheels
 from tf_transfer.utils.errors import UserError
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Examples, Task
 from tf_transfer.utils.formatting import cut
 
 NOTHING_SCORED = (

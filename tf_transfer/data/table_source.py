@@ -12,28 +12,23 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tf_transfer.data import entities
-from tf_transfer.data import metrics_of_kinds
-from tf_transfer.data import splits
-from tf_transfer.data import tables
-from tf_transfer.data import tagged
-from tf_transfer.data import task_file
+from tf_transfer.data import (
+    entities,
+    metrics_of_kinds,
+    splits,
+    tables,
+    tagged,
+    task_file,
+)
 from tf_transfer.data import texts as texts_lib
-from tf_transfer.data.tables import Table
-from tf_transfer.data.tables import word_of
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Sentences
-from tf_transfer.data.task import Source
-from tf_transfer.data.task import Task
-from tf_transfer.data.task_file import Part
-from tf_transfer.data.task_file import TaskFile
+from tf_transfer.data.tables import Table, word_of
+from tf_transfer.data.task import Examples, Sentences, Source, Task
+from tf_transfer.data.task_file import Part, TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut

@@ -9,16 +9,12 @@ type right before it.
 """
 
 import re
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from absl import logging
 
-from tf_transfer.data import entities
-from tf_transfer.data import tables
+from tf_transfer.data import entities, tables
 from tf_transfer.data.tables import Table
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut

@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transfer.data import entities
-from tf_transfer.data import word_pieces
+from tf_transfer.data import entities, word_pieces
 from tf_transfer.data.batches import EncodedSplit
 from tf_transfer.data.task import Sentences
 

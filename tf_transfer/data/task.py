@@ -7,8 +7,7 @@ and a `Source` that reads them.
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np

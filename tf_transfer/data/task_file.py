@@ -19,15 +19,11 @@ import itertools
 import os
 import re
 import tomllib
-from typing import Annotated
-from typing import Any
-from typing import Literal
-from typing import NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 from msgspec import Meta
 
-from tf_transfer.data import metrics_of_kinds
-from tf_transfer.data import tables
+from tf_transfer.data import metrics_of_kinds, tables
 from tf_transfer.data.task import KINDS
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError

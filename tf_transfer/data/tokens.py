@@ -6,8 +6,7 @@ the input pipeline, to the bucket of the batch.
 
 import dataclasses
 import sys
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np

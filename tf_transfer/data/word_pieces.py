@@ -7,15 +7,13 @@ several rows; their words stay in order, so predictions come together again.
 """
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from tf_transfer.data.tokens import SpecialTokens
-from tf_transfer.data.tokens import Tokens
+from tf_transfer.data.tokens import SpecialTokens, Tokens
 
 IGNORED = -1  # the label of every token but a word's first piece
 

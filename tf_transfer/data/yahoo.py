@@ -12,8 +12,7 @@ import numpy as np
 
 from tf_transfer.data import tables
 from tf_transfer.data.folder import FolderSource
-from tf_transfer.data.task import Examples
-from tf_transfer.data.task import Task
+from tf_transfer.data.task import Examples, Task
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 

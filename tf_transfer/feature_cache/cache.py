@@ -19,11 +19,8 @@ import hashlib
 import inspect
 import sys
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -33,11 +30,9 @@ from tf_transfer.data import batches
 from tf_transfer.feature_cache import prefix as prefix_lib
 from tf_transfer.feature_cache import rows as rows_lib
 from tf_transfer.feature_cache import store as store_lib
-from tf_transfer.feature_cache.prefix import Encoder
-from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.feature_cache.prefix import Encoder, FrozenPrefix
 from tf_transfer.utils import formatting
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import Interrupted, UserError
 
 BATCH_ROWS = 16  # texts of a batch for the prefix, per replica
 

@@ -14,8 +14,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
-from typing import Protocol
+from typing import Any, Protocol
 
 import tensorflow as tf
 

@@ -28,23 +28,15 @@ import shutil
 import sys
 import time
 import zlib
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
-from typing import TextIO
-from typing import TypedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, TextIO, TypedDict
 
 import numpy as np
 import tqdm
 
 from tf_transfer.data.tokens import Tokens
-from tf_transfer.utils import files
-from tf_transfer.utils import json_files
-from tf_transfer.utils.errors import FullDiskError
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils import files, json_files
+from tf_transfer.utils.errors import FullDiskError, UserError
 
 FOLDER = "prefix"
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}  # per value

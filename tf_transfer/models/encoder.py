@@ -26,8 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data.tokens import SpecialTokens
-from tf_transfer.models import blocks
-from tf_transfer.models import keras_private
+from tf_transfer.models import blocks, keras_private
 
 
 class Encoder:

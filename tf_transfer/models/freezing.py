@@ -8,9 +8,7 @@ pooler, the method says which weights train.
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import Any
-from typing import Self
-from typing import TYPE_CHECKING
+from typing import Any, Self, TYPE_CHECKING
 
 from tf_transfer.models.methods.base import Method
 from tf_transfer.models.methods.full import FULL

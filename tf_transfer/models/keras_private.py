@@ -8,8 +8,7 @@ release that changes one makes `tests/models/keras_private_test.py` fail, and
 
 import dataclasses
 import importlib.metadata
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras

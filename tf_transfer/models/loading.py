@@ -9,17 +9,14 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
 from tf_transfer.models.presets import read_presets
 from tf_transfer.utils import files as files_lib
-from tf_transfer.utils import network
-from tf_transfer.utils import wheels
+from tf_transfer.utils import network, wheels
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -108,8 +105,7 @@ def load(
         UserError: there is no such model, it cannot be loaded, or it has fewer
             blocks.
     """
-    from tf_transfer.models import encoder
-    from tf_transfer.models import tiny
+    from tf_transfer.models import encoder, tiny
 
     if model == "tiny":
         backbone, tokenizer = tiny.build(dropout, precision)
@@ -336,8 +332,7 @@ def _check_reachable(model: str) -> None:
     kagglehub itself fails after a while, with a page of traceback. A preset
     that was fetched before needs no network.
     """
-    from kagglehub import cache
-    from kagglehub import handle
+    from kagglehub import cache, handle
 
     name = read_presets()[model]["kaggle_handle"].removeprefix("kaggle://")
     if os.path.isdir(cache.get_cached_path(handle.parse_model_handle(name))):

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 
-from tf_transfer.data import entities
-from tf_transfer.data import metrics
+from tf_transfer.data import entities, metrics
 from tf_transfer.reports import resampling
 from tf_transfer.reports.predictions import read_arrays
 from tf_transfer.training import records

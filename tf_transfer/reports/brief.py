@@ -9,28 +9,21 @@ import dataclasses
 import math
 import os
 import shlex
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import estimates
-from tf_transfer.reports import infer
-from tf_transfer.reports import overview
-from tf_transfer.reports import reading
-from tf_transfer.reports import verdicts
-from tf_transfer.reports.infer import FAILED
-from tf_transfer.reports.infer import FEWEST_SEEDS
-from tf_transfer.reports.infer import Verdict
-from tf_transfer.reports.overview import Ranged
-from tf_transfer.reports.overview import Row
-from tf_transfer.reports.study import module_of
-from tf_transfer.reports.study import Study
-from tf_transfer.reports.wording import count
-from tf_transfer.reports.wording import join
-from tf_transfer.reports.wording import MOST_NAMED
-from tf_transfer.reports.wording import percent
-from tf_transfer.reports.wording import ranged
+from tf_transfer.reports import (
+    claims,
+    estimates,
+    infer,
+    overview,
+    reading,
+    verdicts,
+)
+from tf_transfer.reports.infer import FAILED, FEWEST_SEEDS, Verdict
+from tf_transfer.reports.overview import Ranged, Row
+from tf_transfer.reports.study import module_of, Study
+from tf_transfer.reports.wording import count, join, MOST_NAMED, percent, ranged
 
 SAMPLE = "sample"  # of `--data`
 

@@ -6,19 +6,13 @@ Rates and settings are chosen on validation alone.
 import collections
 import dataclasses
 import math
-from collections.abc import Callable
-from collections.abc import Hashable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
+from tf_transfer.reports import claims, frames
 from tf_transfer.reports.claims import Settings
 from tf_transfer.utils import selection
 

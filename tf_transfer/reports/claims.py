@@ -13,8 +13,7 @@ import os
 import pathlib
 import sys
 import tomllib
-from collections.abc import Collection
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np

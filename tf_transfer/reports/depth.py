@@ -7,8 +7,7 @@ import pandas as pd
 
 from tf_transfer.reports import plots
 from tf_transfer.reports.overview import Ranged
-from tf_transfer.reports.study import Figure
-from tf_transfer.reports.study import Table
+from tf_transfer.reports.study import Figure, Table
 
 Profiles = Mapping[str, Mapping[str, Any]]  # by task; `depth_profile.json`
 

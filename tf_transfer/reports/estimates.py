@@ -20,10 +20,7 @@ and its degrees of freedom are Satterthwaite's, V^2 / sum_k (V_k^2 / df_k).
 import collections
 import dataclasses
 import math
-from collections.abc import Hashable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 import scipy.stats

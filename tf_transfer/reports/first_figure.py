@@ -6,14 +6,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from tf_transfer.reports import brief
-from tf_transfer.reports import overview
-from tf_transfer.reports import plots
-from tf_transfer.reports import tables
-from tf_transfer.reports import wording
+from tf_transfer.reports import brief, overview, plots, tables, wording
 from tf_transfer.reports.overview import Row
-from tf_transfer.reports.study import Figure
-from tf_transfer.reports.study import Study
+from tf_transfer.reports.study import Figure, Study
 
 FEWEST_POINTS = 2  # beside training everything
 MOST_POINTS = 14  # that have room for a name

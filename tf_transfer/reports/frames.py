@@ -7,18 +7,14 @@ settings; they stand in every study that has nothing different in these.
 """
 
 import json
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.reports.reading import Record
-from tf_transfer.reports.reading import TIMING_ENVIRONMENT
-from tf_transfer.reports.reading import trains
+from tf_transfer.reports.reading import Record, TIMING_ENVIRONMENT, trains
 
 # What may differ within every study; a paper varies more.
 VARIED = (

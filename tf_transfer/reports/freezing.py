@@ -10,17 +10,12 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import operating
-from tf_transfer.reports import overview
-from tf_transfer.reports import tables
-from tf_transfer.reports import wording
+from tf_transfer.reports import claims, operating, overview, tables, wording
 from tf_transfer.reports.study import Study
 
 PUBLISHED_NAMES = {

@@ -11,12 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
-from tf_transfer.reports import measures
-from tf_transfer.reports import plots
-from tf_transfer.reports import tables
-from tf_transfer.reports import wording
+from tf_transfer.reports import claims, frames, measures, plots, tables, wording
 from tf_transfer.reports.study import Study
 from tf_transfer.utils import selection
 

@@ -5,23 +5,16 @@ The contrast is of `estimates`; the groups are chosen in `verdicts`.
 
 import dataclasses
 import math
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.stats
 
-from tf_transfer.reports import choose
-from tf_transfer.reports import estimates
-from tf_transfer.reports import measures
-from tf_transfer.reports.claims import Claim
-from tf_transfer.reports.claims import Settings
-from tf_transfer.reports.claims import size_of
-from tf_transfer.reports.estimates import Cell
-from tf_transfer.reports.estimates import Contrast
+from tf_transfer.reports import choose, estimates, measures
+from tf_transfer.reports.claims import Claim, Settings, size_of
+from tf_transfer.reports.estimates import Cell, Contrast
 
 AGREES, IN_SIGN = "agrees", "agrees in sign"
 CONTRADICTS = "contradicts"

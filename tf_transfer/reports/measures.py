@@ -3,19 +3,19 @@
 import functools
 import itertools
 import math
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import estimates
-from tf_transfer.reports import frames
-from tf_transfer.reports import operating
-from tf_transfer.reports import reading
-from tf_transfer.reports import resampling
+from tf_transfer.reports import (
+    estimates,
+    frames,
+    operating,
+    reading,
+    resampling,
+)
 from tf_transfer.reports.estimates import Cell
 
 # What each is called; any other name is a metric of the run.

@@ -10,14 +10,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tf_transfer.reports import brief
-from tf_transfer.reports import measures
-from tf_transfer.reports import overview
-from tf_transfer.reports import tables
-from tf_transfer.reports import wording
+from tf_transfer.reports import brief, measures, overview, tables, wording
 from tf_transfer.reports.overview import Row
-from tf_transfer.reports.study import Study
-from tf_transfer.reports.study import Table
+from tf_transfer.reports.study import Study, Table
 
 SHARE = 0.99  # of the validation score of training everything
 MB = 2**20

@@ -13,14 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
-from tf_transfer.reports import measures
-from tf_transfer.reports import plots
-from tf_transfer.reports import tables
-from tf_transfer.reports import wording
-from tf_transfer.reports.study import Figure
-from tf_transfer.reports.study import Study
+from tf_transfer.reports import claims, frames, measures, plots, tables, wording
+from tf_transfer.reports.study import Figure, Study
 
 SCORES = {  # metrics, and what the tables call them
     "overall": "overall",

@@ -6,9 +6,7 @@ whose mean score is above q times the mean of `all`.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np

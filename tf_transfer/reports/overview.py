@@ -10,23 +10,17 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tf_transfer.config.settings import METHOD_OPTIONS
-from tf_transfer.reports import choose
-from tf_transfer.reports import estimates
-from tf_transfer.reports import frames
-from tf_transfer.reports import measures
-from tf_transfer.reports.choose import CLAIM_DEFAULTS
-from tf_transfer.reports.choose import Group
+from tf_transfer.reports import choose, estimates, frames, measures
+from tf_transfer.reports.choose import CLAIM_DEFAULTS, Group
 from tf_transfer.reports.claims import plain
-from tf_transfer.reports.estimates import Cell
-from tf_transfer.reports.estimates import Contrast
+from tf_transfer.reports.estimates import Cell, Contrast
 from tf_transfer.reports.measures import Cells
 from tf_transfer.reports.verdicts import did_not_train
 

@@ -5,8 +5,7 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,22 +14,20 @@ import markupsafe
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import brief
-from tf_transfer.reports import depth
-from tf_transfer.reports import first_figure
-from tf_transfer.reports import infer
-from tf_transfer.reports import measures
-from tf_transfer.reports import overview
-from tf_transfer.reports import wording
+from tf_transfer.reports import (
+    brief,
+    depth,
+    first_figure,
+    infer,
+    measures,
+    overview,
+    wording,
+)
 from tf_transfer.reports.claims import cut_brackets
 from tf_transfer.reports.infer import Verdict
 from tf_transfer.reports.overview import Row
-from tf_transfer.reports.study import Figure
-from tf_transfer.reports.study import module_of
-from tf_transfer.reports.study import Study
-from tf_transfer.reports.study import Table
-from tf_transfer.reports.tables import draw_figures
-from tf_transfer.reports.tables import fill_tables
+from tf_transfer.reports.study import Figure, module_of, Study, Table
+from tf_transfer.reports.tables import draw_figures, fill_tables
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 # What a cell begins with that a spreadsheet computes, but for plain numbers.

@@ -7,9 +7,7 @@ can tell apart.
 import dataclasses
 import functools
 import io
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transfer.data import cs224n
-from tf_transfer.data import metrics
+from tf_transfer.data import cs224n, metrics
 from tf_transfer.reports import resampling
 from tf_transfer.reports.reading import Record
 from tf_transfer.training import records

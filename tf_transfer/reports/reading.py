@@ -11,8 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.training import records

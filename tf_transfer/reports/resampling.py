@@ -7,8 +7,7 @@ difference of theirs depends on is paired.
 import base64
 import functools
 import hashlib
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np

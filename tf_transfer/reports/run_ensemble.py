@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tf_transfer.data import ensembles
-from tf_transfer.data import metrics
+from tf_transfer.data import ensembles, metrics
 from tf_transfer.reports import predictions as predictions_lib
-from tf_transfer.reports import reading
-from tf_transfer.reports import stacking_ensembles
+from tf_transfer.reports import reading, stacking_ensembles
 from tf_transfer.training import records
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError

@@ -11,15 +11,17 @@ from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import choose
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
-from tf_transfer.reports import infer
-from tf_transfer.reports import measures
-from tf_transfer.reports import overview
-from tf_transfer.reports import stacking_ensembles
-from tf_transfer.reports import tables
-from tf_transfer.reports import wording
+from tf_transfer.reports import (
+    choose,
+    claims,
+    frames,
+    infer,
+    measures,
+    overview,
+    stacking_ensembles,
+    tables,
+    wording,
+)
 from tf_transfer.reports.study import Study
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils import selection

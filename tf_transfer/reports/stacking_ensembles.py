@@ -7,16 +7,12 @@ it is in a summary, in tables, and can be a group of a claim.
 
 import collections
 import json
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from tf_transfer.data import ensembles
-from tf_transfer.data import metrics
-from tf_transfer.reports.predictions import Arrays
-from tf_transfer.reports.predictions import Predictions
+from tf_transfer.data import ensembles, metrics
+from tf_transfer.reports.predictions import Arrays, Predictions
 from tf_transfer.reports.reading import Record
 from tf_transfer.utils.errors import UserError
 

@@ -17,18 +17,13 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import frames
-from tf_transfer.reports import infer
-from tf_transfer.reports import overview
-from tf_transfer.reports import verdicts
+from tf_transfer.reports import claims, frames, infer, overview, verdicts
 from tf_transfer.reports.options import Options
 from tf_transfer.reports.reading import Record
 

@@ -8,8 +8,7 @@ import collections
 import hashlib
 import json
 import time
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tf_transfer.reports import reading

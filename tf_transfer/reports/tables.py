@@ -36,24 +36,23 @@ import functools
 import inspect
 import operator
 import tomllib
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import brief
-from tf_transfer.reports import choose
-from tf_transfer.reports import claims
-from tf_transfer.reports import measures
-from tf_transfer.reports import overview
-from tf_transfer.reports import plots
+from tf_transfer.reports import (
+    brief,
+    choose,
+    claims,
+    measures,
+    overview,
+    plots,
+    verdicts,
+    wording,
+)
 from tf_transfer.reports import study as study_lib
-from tf_transfer.reports import verdicts
-from tf_transfer.reports import wording
 from tf_transfer.utils.errors import UserError
 
 DID_NOT_TRAIN = (

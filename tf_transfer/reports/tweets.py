@@ -6,20 +6,12 @@ the encoders. Any table of texts and labels may stand in place of the paper's.
 """
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pandas as pd
 
-from tf_transfer.reports import claims
-from tf_transfer.reports import measures
-from tf_transfer.reports import plots
-from tf_transfer.reports import tables
-from tf_transfer.reports import wording
-from tf_transfer.reports.study import Figure
-from tf_transfer.reports.study import Study
+from tf_transfer.reports import claims, measures, plots, tables, wording
+from tf_transfer.reports.study import Figure, Study
 
 NAMES = {"fine_tuning": "unfrozen", "last_2": "last two blocks"}
 F1 = {"f1": "F1", "f1_macro": "macro F1"}  # of two labels, and of many

@@ -20,35 +20,31 @@ A verdict has one of four words, with its reason:
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import choose
-from tf_transfer.reports import estimates
-from tf_transfer.reports import frames
-from tf_transfer.reports import infer
-from tf_transfer.reports import measures
-from tf_transfer.reports.claims import Claim
-from tf_transfer.reports.claims import list_differences
-from tf_transfer.reports.claims import list_size_differences
-from tf_transfer.reports.claims import Paper
-from tf_transfer.reports.claims import Settings
-from tf_transfer.reports.claims import SIZES_ALIKE
+from tf_transfer.reports import choose, estimates, frames, infer, measures
+from tf_transfer.reports.claims import (
+    Claim,
+    list_differences,
+    list_size_differences,
+    Paper,
+    Settings,
+    SIZES_ALIKE,
+)
 from tf_transfer.reports.estimates import Cell
-from tf_transfer.reports.infer import ALPHA
-from tf_transfer.reports.infer import Comparison
-from tf_transfer.reports.infer import CONTRADICTS
-from tf_transfer.reports.infer import FAILED
-from tf_transfer.reports.infer import FEWEST_SEEDS
-from tf_transfer.reports.infer import INCONCLUSIVE
-from tf_transfer.reports.infer import NOT_COMPARABLE
-from tf_transfer.reports.infer import Verdict
+from tf_transfer.reports.infer import (
+    ALPHA,
+    Comparison,
+    CONTRADICTS,
+    FAILED,
+    FEWEST_SEEDS,
+    INCONCLUSIVE,
+    NOT_COMPARABLE,
+    Verdict,
+)
 
 MIXED = "folds stand against one test set"
 CORRELATIONS = ("matthews", "pearson", "spearman")  # 0 of what knows nothing

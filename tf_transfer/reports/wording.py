@@ -4,8 +4,7 @@ A value that is not known is an empty text.
 """
 
 import math
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd

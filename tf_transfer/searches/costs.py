@@ -2,8 +2,7 @@
 
 import dataclasses
 import statistics
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # Overhead of a run, in seconds: the first run of an approach traces its
 # program. Measured values soon replace both.

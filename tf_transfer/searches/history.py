@@ -11,15 +11,13 @@ import pathlib
 import shutil
 import threading
 import time
-from typing import Any
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps import work
 from tf_transfer.training import records
-from tf_transfer.utils import files
-from tf_transfer.utils import json_files
+from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 
 FOLDER = ".search"

@@ -7,30 +7,23 @@ The words are in `reports/templates/search.txt.jinja`, the page in
 import os
 import re
 import shlex
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from tf_transfer.reports import answer as reports
-from tf_transfer.reports import depth
+from tf_transfer.reports import depth, plots
 from tf_transfer.reports import page as reports_page
-from tf_transfer.reports import plots
-from tf_transfer.reports.study import Figure
-from tf_transfer.reports.study import Table
+from tf_transfer.reports.study import Figure, Table
 from tf_transfer.searches import answer
-from tf_transfer.searches.answer import Outcome
-from tf_transfer.searches.answer import Row
+from tf_transfer.searches.answer import Outcome, Row
 from tf_transfer.searches.history import Step
 from tf_transfer.searches.planner import Planner
-from tf_transfer.searches.space import Choice
-from tf_transfer.searches.space import count_epochs
-from tf_transfer.searches.space import EVERYTHING
+from tf_transfer.searches.space import Choice, count_epochs, EVERYTHING
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.utils import files
-from tf_transfer.utils import formatting
+from tf_transfer.utils import files, formatting
 
 FILE = "search.html"
 OBJECTIVES = {

@@ -23,15 +23,11 @@ are on validation.
 import collections
 import dataclasses
 import math
-from collections.abc import Collection
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tf_transfer.searches import gains
 from tf_transfer.searches.costs import Costs
-from tf_transfer.searches.space import Approach
-from tf_transfer.searches.space import Choice
-from tf_transfer.searches.space import EVERYTHING
+from tf_transfer.searches.space import Approach, Choice, EVERYTHING
 
 CONFIRM_SHARE = 0.2  # of the budget, at most
 FINALISTS = 3

@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tf_transfer.searches.history import History
-from tf_transfer.searches.history import Step
-from tf_transfer.searches.planner import Action
-from tf_transfer.searches.planner import Planner
-from tf_transfer.searches.space import Choice
-from tf_transfer.searches.space import count_epochs
+from tf_transfer.searches.history import History, Step
+from tf_transfer.searches.planner import Action, Planner
+from tf_transfer.searches.space import Choice, count_epochs
 from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates

@@ -3,9 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 # Rates are 1, 2 and 5 times a power of ten: this many below and above the usual
 # rate of an approach.

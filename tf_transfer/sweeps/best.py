@@ -5,8 +5,7 @@ with the other seeds, takes about half the time of one that runs everything.
 """
 
 import math
-from collections.abc import Collection
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates

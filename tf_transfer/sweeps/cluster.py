@@ -13,13 +13,10 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tf_transfer.sweeps import local
-from tf_transfer.sweeps import states
+from tf_transfer.sweeps import local, states
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError

@@ -12,8 +12,7 @@ import rich.table
 
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.states import State
+from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.sweeps.work import Event
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError

@@ -9,10 +9,8 @@ import collections
 import dataclasses
 import functools
 import statistics
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any, TYPE_CHECKING
 
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.models import cost

@@ -3,17 +3,13 @@
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import filelock
 
-from tf_transfer.sweeps import cluster
+from tf_transfer.sweeps import cluster, local, plan, work
 from tf_transfer.sweeps import display as display_lib
-from tf_transfer.sweeps import local
-from tf_transfer.sweeps import plan
-from tf_transfer.sweeps import work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.sweeps.work import Pool

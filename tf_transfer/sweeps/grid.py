@@ -18,10 +18,8 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable
-from collections.abc import Iterator
-from typing import Annotated
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
 
 from msgspec import Meta
 

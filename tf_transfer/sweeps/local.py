@@ -7,8 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any
-from typing import Literal
+from typing import Any, Literal
 
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import machine

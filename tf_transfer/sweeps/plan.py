@@ -2,9 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable
-from collections.abc import Hashable
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from tf_transfer.config import settings as settings_lib

@@ -11,8 +11,7 @@ import shutil
 from collections.abc import Sequence
 
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.states import State
+from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import records
 from tf_transfer.utils import formatting
 

@@ -8,13 +8,11 @@ import signal
 import socket
 import time
 from collections.abc import Collection
-from typing import Any
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.training import records
-from tf_transfer.utils import files
-from tf_transfer.utils import json_files
+from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 
 Failure = TypedDict("Failure", {"reason": str, "last_lines": list[str]})

@@ -8,21 +8,16 @@ is tried once more.
 import dataclasses
 import signal
 import time
-from collections.abc import Callable
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from types import FrameType
-from typing import Any
-from typing import Literal
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from tf_transfer.sweeps import plan
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.local import End
-from tf_transfer.sweeps.states import RunStates
-from tf_transfer.sweeps.states import State
+from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.utils import formatting
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import Interrupted, UserError
 
 POLL_SECONDS = 0.05
 SECONDS_TO_SAVE = 120  # that a run has once it is asked to stop

@@ -29,8 +29,7 @@ from typing import Any
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
-from tf_transfer.utils import files
-from tf_transfer.utils import machine
+from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
 

@@ -14,14 +14,12 @@ import json
 import os
 import re
 from collections.abc import Callable
-from typing import Any
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import safetensors.numpy
 
-from tf_transfer.utils import files
-from tf_transfer.utils import json_files
+from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 
 KEPT = 2

@@ -7,8 +7,7 @@ has the masks of an uninterrupted one, and replicas have different masks.
 """
 
 import contextlib
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import keras
 import tensorflow as tf

@@ -10,10 +10,8 @@ an epoch, and merges the gradients of a step.
 """
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Sequence
-from typing import Any
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf

@@ -6,10 +6,8 @@ phase with one objective.
 """
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Iterable
-from typing import Any
-from typing import Self
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf

@@ -15,10 +15,7 @@ beta powers are those of the correction, and 0 turns the correction off.
 
 import dataclasses
 import re
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf

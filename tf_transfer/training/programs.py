@@ -17,10 +17,8 @@ from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
 from tf_transfer.training import joint
 from tf_transfer.training.objectives import Phase
-from tf_transfer.training.optimizer import BertAdam
-from tf_transfer.training.optimizer import LearningRate
-from tf_transfer.training.steps import ObjectiveProgram
-from tf_transfer.training.steps import Pass
+from tf_transfer.training.optimizer import BertAdam, LearningRate
+from tf_transfer.training.steps import ObjectiveProgram, Pass
 from tf_transfer.training.strategy import Devices
 
 MOST_PROGRAMS = 4  # of a network: each has an optimizer with its moments

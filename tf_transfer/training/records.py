@@ -19,18 +19,13 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
-from typing import NotRequired
-from typing import TextIO
-from typing import TypedDict
+from typing import Any, NotRequired, TextIO, TypedDict
 
 import numpy as np
 
 from tf_transfer.config.settings import Settings
 from tf_transfer.training import checkpoint
-from tf_transfer.utils import files
-from tf_transfer.utils import json_files
-from tf_transfer.utils import machine
+from tf_transfer.utils import files, json_files, machine
 from tf_transfer.utils.errors import UserError
 
 ADVICE = "Restore the file, or remove the folder and run its command again."

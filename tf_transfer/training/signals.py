@@ -1,8 +1,7 @@
 """Signals that ask a run to stop."""
 
 import signal
-from typing import Any
-from typing import Self
+from typing import Any, Self
 
 
 class StopSignals:

@@ -9,17 +9,14 @@ still compiles one program per bucket, at the bucket's first batch.
 
 import functools
 import time
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from tf_transfer.data import batches
-from tf_transfer.data.batches import BatchPlan
-from tf_transfer.data.batches import EncodedSplit
+from tf_transfer.data.batches import BatchPlan, EncodedSplit
 from tf_transfer.models.network import Network
 from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Objective

@@ -9,8 +9,7 @@ import functools
 import json
 import os
 import random
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,7 @@ import time
 from typing import Any
 
 import numpy as np
-from tensorboard.compat.proto import event_pb2
-from tensorboard.compat.proto import summary_pb2
+from tensorboard.compat.proto import event_pb2, summary_pb2
 from tensorboard.plugins.hparams import summary_v2 as hparams
 from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar import metadata as scalar_metadata

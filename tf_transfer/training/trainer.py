@@ -18,8 +18,7 @@ import functools
 import hashlib
 import sys
 import time
-from collections.abc import Collection
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -29,23 +28,19 @@ import tensorflow as tf
 from tf_transfer.feature_cache import cache as cache_lib
 from tf_transfer.models import freezing
 from tf_transfer.models.network import Network
-from tf_transfer.training import programs
-from tf_transfer.training import progressive
-from tf_transfer.training import steps
+from tf_transfer.training import programs, progressive, steps
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.joint import JointPlan
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
 from tf_transfer.training.progress import Progress
-from tf_transfer.training.records import OUT_OF_TIME
-from tf_transfer.training.records import RunDirectory
+from tf_transfer.training.records import OUT_OF_TIME, RunDirectory
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.stopping import EarlyStopping
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import machine
-from tf_transfer.utils.errors import Interrupted
-from tf_transfer.utils.errors import UserError
+from tf_transfer.utils.errors import Interrupted, UserError
 
 
 @dataclasses.dataclass(frozen=True)

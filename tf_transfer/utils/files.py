@@ -9,11 +9,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
-from typing import IO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, IO
 
 from tf_transfer.utils.errors import FullDiskError
 

@@ -1,7 +1,6 @@
 """Figures and tables as a person reads them on a screen."""
 
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 MOST_QUOTED = 60  # characters of a value that a message quotes

@@ -1,8 +1,7 @@
 """The choice of a setting by what validates best."""
 
 import statistics
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 _K = TypeVar("_K")

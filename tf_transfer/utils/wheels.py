@@ -21,8 +21,7 @@ import time
 import zipfile
 from typing import TypedDict
 
-from tf_transfer.utils import files
-from tf_transfer.utils import json_files
+from tf_transfer.utils import files, json_files
 from tf_transfer.utils.errors import UserError
 
 SCRATCH = "fetching-"

@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.models.heads import reference
-from tf_transfer.models import heads
-from tf_transfer.models import keras_private
+from tf_transfer.models import heads, keras_private
 from tf_transfer.training.dropout import DropoutSeeds
 
 HIDDEN = reference.HIDDEN

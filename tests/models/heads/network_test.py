@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from tests.models import encoders
-from tests.models.heads.heads_test import ALL
-from tests.models.heads.heads_test import SMALL
-from tf_transfer.models import freezing
-from tf_transfer.models import heads
+from tests.models.heads.heads_test import ALL, SMALL
+from tf_transfer.models import freezing, heads
 from tf_transfer.models import network as network_lib
 
 # One head for each of what a head may read: tokens, [CLS], two texts.

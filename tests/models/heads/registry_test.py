@@ -10,8 +10,7 @@ import pytest
 from tests.models.heads.heads_test import ALL
 from tests.stacking_data import settings_of
 from tf_transfer import stacking
-from tf_transfer.models import heads
-from tf_transfer.models import tiny
+from tf_transfer.models import heads, tiny
 from tf_transfer.models.heads.base import Head
 from tf_transfer.utils.errors import UserError
 

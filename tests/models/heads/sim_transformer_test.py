@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.models.heads import bimpm_test
-from tests.models.heads import reference
-from tf_transfer.models import heads
-from tf_transfer.models import keras_private
+from tests.models.heads import bimpm_test, reference
+from tf_transfer.models import heads, keras_private
 from tf_transfer.models.heads import sim_transformer
 
 WIDTH = 16

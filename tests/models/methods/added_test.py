@@ -6,11 +6,7 @@ import tensorflow as tf
 
 from tests.models import encoders
 from tests.models.methods import equations_test
-from tf_transfer.models import blocks
-from tf_transfer.models import cost
-from tf_transfer.models import exports
-from tf_transfer.models import freezing
-from tf_transfer.models import loading
+from tf_transfer.models import blocks, cost, exports, freezing, loading
 from tf_transfer.models.heads import pooled
 from tf_transfer.models.methods import added as added_lib
 from tf_transfer.models.methods.adapter import Adapter

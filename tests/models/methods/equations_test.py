@@ -6,8 +6,7 @@ import pytest
 import scipy.special
 import tensorflow as tf
 
-from tf_transfer.models import blocks
-from tf_transfer.models import keras_private
+from tf_transfer.models import blocks, keras_private
 from tf_transfer.models.methods import added as added_lib
 from tf_transfer.models.methods import base
 from tf_transfer.models.methods.adapter import Adapter

@@ -8,8 +8,7 @@ settings are checked and runs are named without it.
 """
 
 import importlib
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from tf_transfer.utils.errors import UserError
 

@@ -25,8 +25,7 @@ import keras
 import tensorflow as tf
 
 from tf_transfer.models.heads.base import Head
-from tf_transfer.models.heads.matching import Matching
-from tf_transfer.models.heads.matching import MATCHINGS
+from tf_transfer.models.heads.matching import Matching, MATCHINGS
 
 
 class BiMPMHead(Head):

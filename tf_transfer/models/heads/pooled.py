@@ -3,8 +3,7 @@
 The probe's is one, too: its weights come from a regression.
 """
 
-from typing import Any
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 import keras
 import numpy as np

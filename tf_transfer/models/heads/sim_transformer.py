@@ -22,8 +22,7 @@ import keras_nlp
 import tensorflow as tf
 
 from tf_transfer.feature_cache.prefix import mean_pool
-from tf_transfer.models import blocks
-from tf_transfer.models import keras_private
+from tf_transfer.models import blocks, keras_private
 from tf_transfer.models.heads.bimpm import BiMPMHead
 
 FEEDFORWARD_RATIO = 4  # width of the feed-forward layer / width of the block

@@ -23,14 +23,15 @@ trains it.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from tf_transfer.models.methods.base import Method
-from tf_transfer.models.methods.base import NewWeight
-from tf_transfer.models.methods.base import SUBLAYERS
-from tf_transfer.models.methods.base import Weights
-from tf_transfer.models.methods.base import Widths
+from tf_transfer.models.methods.base import (
+    Method,
+    NewWeight,
+    SUBLAYERS,
+    Weights,
+    Widths,
+)
 
 DEVIATION = 0.01
 

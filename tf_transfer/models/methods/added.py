@@ -3,8 +3,7 @@
 import contextlib
 import inspect
 import math
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -14,8 +13,7 @@ import tensorflow as tf
 from tf_transfer.models import keras_private
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.methods import base
-from tf_transfer.models.methods.base import Method
-from tf_transfer.models.methods.base import NewWeight
+from tf_transfer.models.methods.base import Method, NewWeight
 
 
 class _Values:

@@ -12,11 +12,8 @@ alone stays what the whole block has at [CLS].
 """
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Mapping
-from typing import Any
-from typing import ClassVar
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol
 
 # The dense layers of a block, as in `keras_private.BlockLayers`.
 DENSE = ("query", "key", "value", "attention_output", "inner", "outer")

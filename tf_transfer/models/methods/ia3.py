@@ -9,13 +9,9 @@ T0. Weight decay, which would pull them to zero, spares them: ours.
 """
 
 import dataclasses
-from typing import Any
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from tf_transfer.models.methods.base import Method
-from tf_transfer.models.methods.base import NewWeight
-from tf_transfer.models.methods.base import Weights
-from tf_transfer.models.methods.base import Widths
+from tf_transfer.models.methods.base import Method, NewWeight, Weights, Widths
 
 SCALED = ("key", "value")
 

@@ -16,14 +16,10 @@ whole kernel is computed, which LoRA spares.
 
 import dataclasses
 import math
-from typing import Any
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tf_transfer.models.methods import base
-from tf_transfer.models.methods.base import Method
-from tf_transfer.models.methods.base import NewWeight
-from tf_transfer.models.methods.base import Weights
-from tf_transfer.models.methods.base import Widths
+from tf_transfer.models.methods.base import Method, NewWeight, Weights, Widths
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
