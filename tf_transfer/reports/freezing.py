@@ -75,10 +75,9 @@ def list_curves(study: Study) -> list[tables.Part]:
         encoder and data, or are the authors' own; `published_rate`, nan
         likewise.
     """
-    labelled = tables.label_runs(study.runs)
     found: list[dict[Blocks, pd.DataFrame]] = [
         {ALL: full, **frozen}
-        for _, members in labelled.groupby(["text", "lr"], sort=False)
+        for _, members in study.labelled.groupby(["text", "lr"], sort=False)
         for _, full in _take_full(members).groupby("untrained")
         for cached in (False, True)
         if (frozen := _find_frozen(members[members.cached == cached]))
@@ -491,7 +490,7 @@ def _divide_by_task(study: Study) -> list[tables.Part]:
 def _take_whole(study: Study) -> tables.Part:
     return tables.Part(
         study,
-        tables.label_runs(study.runs),
+        study.labelled,
         words={
             "model": study.model,
             "blocks": study.blocks,

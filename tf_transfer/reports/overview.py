@@ -247,6 +247,31 @@ def name_texts(runs: pd.DataFrame) -> list[str]:
     ]
 
 
+def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with `text`, the name of their task, and `trains`, in words.
+
+    What trains most comes first. Of runs that are not timed, times are nan.
+
+    Args:
+        runs: of a study, see `frames.runs_frame`.
+    """
+    runs = runs.assign(
+        text=name_texts(runs),  # as the overview calls them
+        trains=[*map(name_approach, runs.approach, runs.cached)],
+        seconds=runs.seconds.where(runs.timed),
+    )
+    for _, alike in runs.groupby(["text", "trains"]):
+        words = describe_differences(
+            [{n: s[n] for n in NAMED if n in s} for s in alike.settings]
+        )
+        runs.loc[alike.index, "trains"] += words
+    return runs.sort_values(
+        ["text", "cached", "trainable_parameters", "trains", "lr"],
+        ascending=[True, True, False, True, True],
+        kind="stable",
+    )
+
+
 def describe_differences(
     groups: Sequence[Mapping[str, Any]], form: str = ", {} {}"
 ) -> list[str]:

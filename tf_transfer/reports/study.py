@@ -102,6 +102,11 @@ class Study:
         return frames.epochs_frame(self.runs)
 
     @functools.cached_property
+    def labelled(self) -> pd.DataFrame:
+        """See `overview.label_runs`."""
+        return overview.label_runs(self.runs)
+
+    @functools.cached_property
     def rows(self) -> list[overview.Row]:
         """See `overview.make_rows`."""
         return overview.make_rows(self.runs)

@@ -191,34 +191,6 @@ def _mean(value: Any) -> float:
     return wording.mean(np.atleast_1d(np.asarray(value, float)))
 
 
-def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs with `text`, the name of their task, and `trains`, in words.
-
-    What trains most comes first. Of runs that are not timed, times are nan.
-
-    Args:
-        runs: of a study, see `frames.runs_frame`.
-    """
-    runs = runs.assign(
-        text=overview.name_texts(runs),  # as the overview calls them
-        trains=[*map(overview.name_approach, runs.approach, runs.cached)],
-        seconds=runs.seconds.where(runs.timed),
-    )
-    for _, alike in runs.groupby(["text", "trains"]):
-        words = overview.describe_differences(
-            [
-                {n: s[n] for n in overview.NAMED if n in s}
-                for s in alike.settings
-            ]
-        )
-        runs.loc[alike.index, "trains"] += words
-    return runs.sort_values(
-        ["text", "cached", "trainable_parameters", "trains", "lr"],
-        ascending=[True, True, False, True, True],
-        kind="stable",
-    )
-
-
 def divide_by_task(study: study_lib.Study) -> list[Part]:
     """A part for each task; of several files of one, for each of these."""
     return [
@@ -228,7 +200,7 @@ def divide_by_task(study: study_lib.Study) -> list[Part]:
             str(text),
             {"task": text, "metric": runs.metric.iloc[0]},
         )
-        for text, runs in label_runs(study.runs).groupby("text", sort=False)
+        for text, runs in study.labelled.groupby("text", sort=False)
     ]
 
 
@@ -268,7 +240,7 @@ def describe_majority(part: Part) -> Line:
 
 
 PARTS: dict[str, Callable[[study_lib.Study], Iterable[Part]]] = {
-    "study": lambda study: [Part(study, label_runs(study.runs))],
+    "study": lambda study: [Part(study, study.labelled)],
     "task": divide_by_task,
 }
 ROWS: dict[str, Callable[[Part], Iterable[Line]]] = {
