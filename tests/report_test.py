@@ -293,6 +293,27 @@ def test_copied_seeds_are_left_out(tmp_path):
     assert "it is a copy" in dict(merged["left_out"])["elsewhere"]
 
 
+def test_the_answers_of_searches_are_in_the_report(tmp_path):
+    for seed in range(3):
+        synthetic.write(tmp_path, [0.9], trainable_layers="2", seed=seed)
+    for name, text in (("a", '{"lines": ["mine: use <it>."]}'), ("b", "{")):
+        file = tmp_path / name / ".search/answer.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    found = summary_lib.summarize_folder(str(tmp_path))
+    path = f"{tmp_path.name}/a"
+    assert found["searches"] == [{"path": path, "lines": ["mine: use <it>."]}]
+    assert ("b", "has a search whose answer is damaged") in found["left_out"]
+    page = report.compose(found)
+    assert "mine: use &lt;it&gt;." in page_lib.to_html(page)
+    assert f"### Search in {path}" in page_lib.to_markdown(page)
+    # A stored summary has them, and each counts once.
+    file = tmp_path / "summary.json"
+    file.write_text(summary_lib.to_json(found))
+    both = summary_lib.merge([summary_lib.read(str(file)), found])
+    assert both["searches"] == found["searches"]
+
+
 def test_pipes_and_other_files_in_run_folders_are_passed_over(tmp_path):
     good = synthetic.write(tmp_path, [0.6, 0.7])
     bad = synthetic.write(tmp_path, [0.6, 0.7], seed=1)

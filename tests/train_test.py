@@ -223,6 +223,17 @@ def test_runs_without_a_test_score_are_reported_beside_tfidf(tmp_path):
         assert row.scores == list(row.runs.validation)
 
 
+def test_a_baseline_alone_is_reported(tmp_path):
+    """It reads no number of epochs, so that its settings have none."""
+    path = own_data.write_task(tmp_path)
+    settings = settings_of(path, tmp_path / "runs", features="tfidf")
+    train.run(dataclasses.replace(settings, max_epochs=None))
+    summary = summary_lib.summarize_folder(str(tmp_path / "runs"))
+    assert not summary["left_out"]
+    [study] = study_lib.collect(summary)
+    assert [row.approach for row in study.rows] == ["tfidf"]
+
+
 def test_entities_have_intervals_over_sentences():
     """Two sentences, one right and one missed, drawn with replacement."""
     names = ("O", "B-X", "I-X")

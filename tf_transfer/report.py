@@ -152,9 +152,11 @@ def _print_left_out(left_out: Sequence[tuple[str, str]]) -> None:
 
 
 def _print_short(page: "Page") -> None:
-    for part in page.parts[:SHOWN_PARTS]:
-        print(f"\n{part.title}")
-        for sentence in part.short:
+    shown = [(part.title, part.short) for part in page.parts]
+    shown += [(f"Search in {s['path']}", s["lines"]) for s in page.searches]
+    for title, sentences in shown[:SHOWN_PARTS]:
+        print(f"\n{title}")
+        for sentence in sentences:
             print(
                 textwrap.fill(
                     sentence, 79, initial_indent="- ", subsequent_indent="  "

@@ -105,12 +105,14 @@ class Page:
 
     Attributes:
         parts: of studies that compare something.
+        searches: see `reading.read_searches`.
         tables: of all runs.
         left_out: (path, reason).
         origin: when, where and by which code the runs were made.
     """
 
     parts: list[Part]
+    searches: list[dict[str, Any]]
     tables: list[Table]
     left_out: list[tuple[str, str]]
     origin: str
@@ -141,6 +143,7 @@ def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
     tables += [_list_studies(studies), *_list_runs(studies)]
     return Page(
         parts,
+        summary.get("searches", []),
         [table for table in tables if len(table.frame)],
         [(str(path), str(why)) for path, why in summary["left_out"]],
         describe_origin(summary),

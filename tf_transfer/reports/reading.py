@@ -9,6 +9,7 @@ import collections
 import datetime
 import json
 import os
+import pathlib
 import re
 from collections.abc import Iterable
 from typing import Any, TypedDict
@@ -36,7 +37,7 @@ TIMING_ENVIRONMENT = (
 # What a report needs of `config.json`, besides.
 ReportedKey = TypedDict("ReportedKey", {"module": str, "data_identity": str})
 ReportedSettings = TypedDict(
-    "ReportedSettings", {"max_epochs": int, "model": str, "data": str}
+    "ReportedSettings", {"max_epochs": int | None, "model": str, "data": str}
 )
 Reported = TypedDict(
     "Reported",
@@ -66,6 +67,8 @@ COPIED = (
     "total_parameters",
 )
 COPIED_SETTINGS = ("max_epochs", "model", "data")
+
+Answer = TypedDict("Answer", {"lines": list[str]})  # of a search
 
 NOT_FINISHED = "is not finished"
 UNTESTED = (
@@ -133,6 +136,29 @@ def read_runs(root: str) -> tuple[list[Record], list[tuple[str, str]]]:
         else:
             shown.append(run)
     return shown, sorted(left_out)
+
+
+def read_searches(
+    root: str,
+) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """The searches below a folder that have an answer.
+
+    Returns:
+        `path` (`root` included) and `lines` (the answer) of each, and (path,
+        reason) of the others, both by path.
+    """
+    searches, left_out = [], []
+    for file in sorted(pathlib.Path(root).rglob(".search/answer.json")):
+        path = os.path.relpath(file.parent.parent, root)
+        name = os.path.normpath(os.path.join(pathlib.Path(root).name, path))
+        try:
+            if not file.is_file():
+                raise json_files.Damaged("is no file")  # such as a pipe
+            lines = json_files.read(str(file), Answer)["lines"]
+            searches.append({"path": name, "lines": lines})
+        except (json_files.Damaged, OSError):
+            left_out.append((path, "has a search whose answer is damaged"))
+    return searches, left_out
 
 
 def find_copies(runs: Iterable[Record]) -> dict[str, str]:

@@ -39,10 +39,13 @@ def summarize_folder(root: str, shows_progress: bool = False) -> Summary:
         UserError: no such folder, or no run in it that is whole.
     """
     runs, left_out = reading.read_runs(root)
+    searches, damaged = reading.read_searches(root)
+    left_out += damaged
     if not runs:
         why = "".join(f"\n  {path}: {reason}" for path, reason in left_out[:20])
         raise UserError(f"{root}: holds no finished run.{why}")
-    return summarize(runs, left_out, root, shows_progress)
+    summary = summarize(runs, left_out, root, shows_progress)
+    return {**summary, "searches": searches}
 
 
 def summarize(
@@ -62,7 +65,8 @@ def summarize(
     Returns:
         `runs` (records, with `majorities` and `one_answer`; those that an
         experiment's `ensembles` joins of several runs come last), `left_out`,
-        `made` (when, where and by which code).
+        `made` (when, where and by which code), `searches` (see
+        `reading.read_searches`; `summarize_folder` fills them in).
     """
     import tqdm
 
@@ -98,6 +102,7 @@ def summarize(
         "version": VERSION,
         "made": _describe(runs, time.strftime("%Y-%m-%d")),
         "runs": runs + ensembles,
+        "searches": [],
         "left_out": left_out,
     }
 
@@ -139,6 +144,13 @@ def merge(summaries: Sequence[Summary]) -> Summary:
         "version": VERSION,
         "made": _describe(records, max(s["made"]["on"] for s in summaries)),
         "runs": records,
+        "searches": [
+            *{
+                s["path"]: s
+                for one in summaries
+                for s in one.get("searches", [])
+            }.values()
+        ],
         "left_out": [(p, why) for p, why in named.items() if p not in shown],
     }
 
@@ -181,6 +193,7 @@ def to_json(summary: Summary) -> str:
         "made": _dump(summary["made"]),
         "defaults": _dump({**defaults, "key": settings}),
         "runs": "[\n" + ",\n".join(lines) + "\n]",
+        "searches": _dump(summary.get("searches", [])),
         "left_out": _dump(summary["left_out"]),
     }
     parts = (f'"{name}":{field}' for name, field in fields.items())

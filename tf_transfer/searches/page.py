@@ -67,6 +67,10 @@ def give(outcome: Outcome) -> None:
     path = os.path.join(outcome.settings.out, FILE)
     os.makedirs(outcome.settings.out, exist_ok=True)
     files.write_atomically(path, text.encode())
+    # A report reads the answer here.
+    folder = outcome.history.folder
+    os.makedirs(folder, exist_ok=True)
+    files.write_json(os.path.join(folder, "answer.json"), {"lines": lines})
     print("\n" + "\n".join([*lines, f"The whole answer: {path}"]))
 
 
