@@ -18,7 +18,14 @@ import pandas as pd
 import tqdm
 from absl import app, flags
 
-from tf_transfer.reports import claims, frames, infer, resampling, verdicts
+from tf_transfer.reports import (
+    claims,
+    frames,
+    infer,
+    measures,
+    resampling,
+    verdicts,
+)
 from tf_transfer.utils import formatting
 
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -381,7 +388,7 @@ def simulate(
     judged = []
     for claim in paper.claims:
         of_claim = {task: tasks[task] for task in claim.tasks}
-        verdict = verdicts.judge_claim(of_claim, paper, claim)
+        verdict = verdicts.judge_claim(of_claim, paper, claim, measures.Cells())
         assert verdict is not None
         judged.append(verdict)
     families = [

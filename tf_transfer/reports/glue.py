@@ -11,7 +11,15 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import claims, frames, measures, plots, tables, wording
+from tf_transfer.reports import (
+    choose,
+    claims,
+    frames,
+    measures,
+    plots,
+    tables,
+    wording,
+)
 from tf_transfer.reports.study import Study
 from tf_transfer.utils import selection
 
@@ -125,16 +133,16 @@ def _list_rates(part: tables.Part) -> Iterator[tables.Line]:
 
 def _show_epochs(line: tables.Line) -> dict[object, str]:
     """`68.00 ± 0.71 / 256 (1)` after each epoch: of one run of several."""
-    epochs = frames.epochs_frame(line.runs)
-    timed = epochs.path.isin(line.runs.path[line.runs.timed])
-    epochs["seconds"] = epochs.seconds.where(timed)
+    timed = {*line.runs.path[line.runs.timed]}
+    rows = frames.epochs_frame(line.runs).itertuples()
     cells = {}
-    for number, runs in epochs.groupby("epoch"):
-        seconds = wording.number(runs.seconds.mean(), 0)
-        count = int(runs.test.count())
-        few = f" ({count})" * (count < len(line.runs))
-        both = " / ".join(filter(None, [wording.spread(runs.test), seconds]))
-        cells[number] = (both + few) * (count > 0)
+    for number, epochs in sorted(choose.split(rows, lambda e: e.epoch).items()):
+        scores = wording.known(epoch.test for epoch in epochs)
+        seconds = wording.mean(e.seconds for e in epochs if e.path in timed)
+        few = f" ({len(scores)})" * (len(scores) < len(line.runs))
+        both = wording.spread(scores), wording.number(seconds, 0)
+        text = " / ".join(filter(None, both)) + few
+        cells[number] = text * bool(scores)
     return cells
 
 

@@ -68,8 +68,9 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     unrun: dict[str, Verdict] = {}
     for study, members in frames.studies(runs):
         tasks = split_tasks(members, paper)
+        cells = measures.Cells()
         for claim in paper.claims:
-            verdict = judge_claim(tasks, paper, claim)
+            verdict = judge_claim(tasks, paper, claim, cells)
             if verdict is None:
                 continue
             unrun.setdefault(claim.id, verdict)
@@ -161,7 +162,10 @@ def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
 
 
 def judge_claim(
-    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
+    tasks: Mapping[str, TaskRuns],
+    paper: Paper,
+    claim: Claim,
+    cells: measures.Cells,
 ) -> Verdict | None:
     """What the runs of a study say of a claim; None if they are not for it.
 
@@ -171,6 +175,7 @@ def judge_claim(
         tasks: see `split_tasks`.
         paper: whose claim it is.
         claim: what is judged.
+        cells: of the study's runs, which its claims share.
     """
     models = {model for runs, _ in tasks.values() for model in runs.model}
     if claim.encoder and claim.encoder not in models:
@@ -180,7 +185,6 @@ def judge_claim(
             return None
         if claim.encoder != paper.encoders[0]:
             return None
-    cells = measures.Cells()
     read = _choose_reading(tasks, paper, claim, cells)
     comparisons = read.complete or read.incomplete
     fewest = min((c.fewest for c in read.complete), default=0)
