@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from tests import commands
+from tests.support import commands
 from tf_transfer import cache
 from tf_transfer.feature_cache import store as store_lib
 

@@ -184,8 +184,8 @@ def running_eagerly(monkeypatch):
 
 @pytest.fixture(scope="session")
 def forks():
-    """The process with TensorFlow loaded that forks; see `tests.forks`."""
-    from tests import forks as forks_lib
+    """The process that forks, with TensorFlow loaded; see `support.forks`."""
+    from tests.support import forks as forks_lib
 
     with forks_lib.Forks() as server:
         yield server
@@ -194,7 +194,7 @@ def forks():
 @pytest.fixture(scope="session")
 def light_forks():
     """A process without TensorFlow that forks."""
-    from tests import forks as forks_lib
+    from tests.support import forks as forks_lib
 
     with forks_lib.Forks(loads=False) as server:
         yield server

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import commands
 from tests.reports import synthetic
+from tests.support import commands
 from tf_transfer import ensemble
 from tf_transfer.data import ensembles, metrics
 

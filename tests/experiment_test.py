@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import commands, head_first, interrupting, quick
+from tests.support import commands, head_first, interrupting, quick
 from tf_transfer import experiment, glue, predict, report, sweep
 from tf_transfer.data.task import Examples, Source, Task
 from tf_transfer.training.callbacks import Callback
 from tf_transfer.utils.errors import Interrupted, UserError
 
-ROW = "tests.head_first"  # how commands name the sixth experiment
+ROW = "tests.support.head_first"  # how commands name the sixth experiment
 SMALL = {
     "task": "rte",
     "data": "sample",
@@ -137,7 +137,7 @@ def test_a_name_without_an_experiment_lists_those_there_are():
 
 NAMING = """
 import json, pathlib, sys
-from tests import cs224n_runs, stacking_data, tweets_table
+from tests.support import cs224n_runs, stacking_data, tweets_table
 from tf_transfer import experiment
 
 folder = pathlib.Path(sys.argv[1])

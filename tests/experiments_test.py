@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tests import commands, cs224n_runs, stacking_data
+from tests.support import commands, cs224n_runs, stacking_data
 from tf_transfer import stacking, tweets
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data

@@ -14,8 +14,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import config
 
-from tests import commands, cs224n_runs, own_data, stacking_data
 from tests.conftest import run_folder, running_eagerly, tiny_settings
+from tests.support import commands, cs224n_runs, own_data, stacking_data
 from tf_transfer import experiment, glue, multitask, stacking
 from tf_transfer.data import batches, metrics
 from tf_transfer.data import glue as glue_data

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import re
 
-from tests import commands
+from tests.support import commands
 from tf_transfer import freezing
 from tf_transfer.config import command_line
 from tf_transfer.data import glue

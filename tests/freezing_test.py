@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests import commands
 from tests.models import encoders, saving
 from tests.reports import synthetic
+from tests.support import commands
 from tests.sweeps import fakes
 from tf_transfer import freezing
 from tf_transfer.config import command_line

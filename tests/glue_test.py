@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import tiny_settings
-from tests.run_files import epochs_of, model_of, read, scalars_of
+from tests.support.run_files import epochs_of, model_of, read, scalars_of
 from tf_transfer import experiment, glue, trained
 from tf_transfer.data import glue as glue_data
 from tf_transfer.data import metrics

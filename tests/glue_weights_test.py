@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import tiny_settings
-from tests.run_files import checkpoint_of, model_of
+from tests.support.run_files import checkpoint_of, model_of
 from tf_transfer import glue
 from tf_transfer.models import freezing
 from tf_transfer.training import programs, steps, strategy

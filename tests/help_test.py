@@ -7,7 +7,7 @@ import pytest
 from absl import flags
 
 import tf_transfer.__main__ as main
-from tests import commands
+from tests.support import commands
 from tf_transfer import experiment, glue, multitask, predict, stacking, train
 from tf_transfer.config import command_line
 from tf_transfer.config import help as help_lib

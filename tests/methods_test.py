@@ -9,7 +9,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from tests.conftest import tiny_settings
-from tests.quick import eagerly
+from tests.support.quick import eagerly
 from tests.warm_test import numbers
 from tf_transfer import experiment, glue, multitask, predict, stacking, tweets
 from tf_transfer.models import methods

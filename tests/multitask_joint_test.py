@@ -7,8 +7,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tests import cs224n_runs, interrupting, quick, run_files
-from tests.cs224n_runs import lines_of, run_folder, settings_of
+from tests.support import cs224n_runs, interrupting, quick, run_files
+from tests.support.cs224n_runs import lines_of, run_folder, settings_of
 from tf_transfer import multitask
 from tf_transfer.models import tiny
 from tf_transfer.utils.errors import Interrupted

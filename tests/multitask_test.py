@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import cs224n_runs, interrupting, quick, run_files
-from tests.cs224n_runs import lines_of, run_folder, settings_of
 from tests.models import encoders, saving
+from tests.support import cs224n_runs, interrupting, quick, run_files
+from tests.support.cs224n_runs import lines_of, run_folder, settings_of
 from tf_transfer import multitask
 from tf_transfer.config import command_line
 from tf_transfer.data import cs224n, splits

@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from tests import commands, own_data, quick
 from tests.conftest import tiny_settings
+from tests.support import commands, own_data, quick
 from tf_transfer import (
     experiment,
     freezing,

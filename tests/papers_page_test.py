@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from benchmarks import authors_trials
-from tests import commands
+from tests.support import commands
 from tf_transfer import experiment, predict
 from tf_transfer.config import command_line
 from tf_transfer.reports import claims, page, study, summary

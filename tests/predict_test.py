@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import commands, cs224n_runs, quick, stacking_data
 from tests.conftest import tiny_settings
+from tests.support import commands, cs224n_runs, quick, stacking_data
 from tf_transfer import experiment, glue, multitask, predict, stacking, trained
 from tf_transfer.data import conll, cs224n, metrics
 from tf_transfer.data import glue as glue_data

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import own_data, quick
+from tests.support import own_data, quick
 from tf_transfer import experiment, train
 from tf_transfer.models import loading
 from tf_transfer.training import records

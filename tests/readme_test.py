@@ -12,9 +12,9 @@ import pytest
 
 import tf_transfer
 from benchmarks import frameworks
-from tests import commands as commands_lib
-from tests import own_data, quick
 from tests.conftest import run_folder, tiny_settings
+from tests.support import commands as commands_lib
+from tests.support import own_data, quick
 from tf_transfer import (
     cache,
     ensemble,

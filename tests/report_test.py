@@ -18,8 +18,8 @@ import pytest
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from tests import commands
 from tests.reports import synthetic
+from tests.support import commands
 from tf_transfer import report
 from tf_transfer.reports import overview
 from tf_transfer.reports import page as page_lib

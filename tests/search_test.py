@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from tests import commands
 from tests.searches import fake_runs
+from tests.support import commands
 
 pytestmark = pytest.mark.slow
 SECONDS = 75

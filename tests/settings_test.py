@@ -11,7 +11,8 @@ import shlex
 import pytest
 from absl import flags
 
-from tests import command_line_test, commands
+from tests import command_line_test
+from tests.support import commands
 from tf_transfer import freezing, glue, multitask, stacking, tweets
 from tf_transfer.config import command_line
 from tf_transfer.utils.errors import UserError

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import interrupting, run_files
-from tests.stacking_data import lines_of, run_folder, settings_of
+from tests.support import interrupting, run_files
+from tests.support.stacking_data import lines_of, run_folder, settings_of
 from tf_transfer import stacking
 from tf_transfer.models import tiny
 from tf_transfer.utils.errors import Interrupted

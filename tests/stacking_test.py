@@ -7,8 +7,13 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import quick, stacking_data
-from tests.stacking_data import arrays_of, lines_of, run_folder, settings_of
+from tests.support import quick, stacking_data
+from tests.support.stacking_data import (
+    arrays_of,
+    lines_of,
+    run_folder,
+    settings_of,
+)
 from tf_transfer import stacking
 from tf_transfer.data import glue
 from tf_transfer.models import heads, tiny

@@ -6,7 +6,8 @@ All run in one process, in this order: the first that loads one is named.
 import json
 import shutil
 
-from tests import cache_test, commands, cs224n_runs, run_files, stacking_data
+from tests import cache_test
+from tests.support import commands, cs224n_runs, run_files, stacking_data
 from tf_transfer.data import glue as glue_data
 from tf_transfer.feature_cache import store as store_lib
 
@@ -32,7 +33,7 @@ import json
 import os
 import sys
 
-from tests import commands
+from tests.support import commands
 from tests.sweeps import fakes
 from tf_transfer import experiment
 from tf_transfer.config import command_line

@@ -11,7 +11,7 @@ import types
 import pytest
 import rich.console
 
-from tests import commands
+from tests.support import commands
 from tests.sweeps.fakes import finish, plan_runs
 from tf_transfer import sweep
 from tf_transfer.config import command_line

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from tests import own_data, quick
+from tests.support import own_data, quick
 from tf_transfer import train
 from tf_transfer.baselines import usual
 from tf_transfer.data import entities, metrics

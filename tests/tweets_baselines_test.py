@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from tests import commands, tweets_table
-from tests.tweets_table import files_of, parsed
+from tests.support import commands, tweets_table
+from tests.support.tweets_table import files_of, parsed
 from tf_transfer import experiment, tweets
 from tf_transfer.config import command_line
 from tf_transfer.utils.errors import UserError
@@ -88,7 +88,7 @@ def test_a_baseline_on_the_held_out_set_of_the_encoder_and_on_fewer(
 
 PROGRAM = """
 import json, pathlib, sys
-from tests.tweets_table import parsed
+from tests.support.tweets_table import parsed
 from tf_transfer import tweets
 
 table, folder = sys.argv[1:]

@@ -8,8 +8,8 @@ import os
 import numpy as np
 import pytest
 
-from tests import own_data, quick, tweets_table
-from tests.tweets_table import files_of, parsed
+from tests.support import own_data, quick, tweets_table
+from tests.support.tweets_table import files_of, parsed
 from tf_transfer import experiment, predict, tweets
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny

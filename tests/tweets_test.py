@@ -5,8 +5,8 @@ import contextlib
 import numpy as np
 import pytest
 
-from tests import tweets_table
-from tests.tweets_table import parsed
+from tests.support import tweets_table
+from tests.support.tweets_table import parsed
 from tf_transfer import tweets
 from tf_transfer.config import command_line
 from tf_transfer.utils.errors import UserError

@@ -10,8 +10,8 @@ import shutil
 
 import pytest
 
-from tests import commands, cs224n_runs, stacking_data, tweets_table
 from tests.attack import damage
+from tests.support import commands, cs224n_runs, stacking_data, tweets_table
 from tf_transfer import experiment, predict, sweep
 from tf_transfer.config import command_line
 from tf_transfer.data import glue as glue_data

@@ -8,9 +8,9 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import commands
 from tests.attack import damage
 from tests.reports import synthetic
+from tests.support import commands
 from tests.sweeps import fakes
 from tf_transfer import report
 from tf_transfer.feature_cache import store as store_lib

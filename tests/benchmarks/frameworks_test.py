@@ -14,7 +14,7 @@ from benchmarks import (
     hugging_face,
     LIVE,
 )
-from tests import commands
+from tests.support import commands
 from tf_transfer.config import command_line
 from tf_transfer.data import batches
 from tf_transfer.data.tokens import Tokens

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import documents, hugging_face, lora
-from tests import commands
+from tests.support import commands
 from tf_transfer.models import freezing
 from tf_transfer.models.cost import Shape
 from tf_transfer.models.methods.lora import LoRA

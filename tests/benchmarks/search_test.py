@@ -6,8 +6,8 @@ import os
 import pytest
 
 from benchmarks import search, search_constants, search_replay
-from tests import commands
 from tests.searches import made_up
+from tests.support import commands
 from tf_transfer.searches import space as space_lib
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.train import RATES

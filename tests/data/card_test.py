@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests import own_data
+from tests.support import own_data
 from tf_transfer import tasks
 from tf_transfer.data import card, table_source, task_file
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sklearn.model_selection
 
-from tests import own_data
+from tests.support import own_data
 from tf_transfer.data import held_out, table_source
 from tf_transfer.utils.errors import UserError
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests import own_data
 from tests.data import glue_files
+from tests.support import own_data
 from tf_transfer.data import splits, table_source, task_file
 from tf_transfer.utils.errors import UserError
 

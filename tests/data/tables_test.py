@@ -6,7 +6,7 @@ import json
 import pandas as pd
 import pytest
 
-from tests import own_data
+from tests.support import own_data
 from tf_transfer.data import tables
 from tf_transfer.utils.errors import UserError
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests import own_data
+from tests.support import own_data
 from tf_transfer.data import table_source, tagged, task_file
 from tf_transfer.utils.errors import UserError
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import quick
 from tests.feature_cache import small
 from tests.feature_cache.small import attach, entries, PREFIX
+from tests.support import quick
 from tf_transfer.feature_cache import rows as rows_lib
 from tf_transfer.feature_cache.prefix import FrozenPrefix
 from tf_transfer.utils import files

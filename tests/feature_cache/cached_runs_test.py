@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
-from tests import quick
 from tests.conftest import run_folder, tiny_settings
-from tests.run_files import epochs_of
+from tests.support import quick
+from tests.support.run_files import epochs_of
 from tf_transfer import glue
 from tf_transfer.models import tiny
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import commands
 from tests.models import encoders, saving
 from tests.models.encoders import batch_of, states
+from tests.support import commands
 from tf_transfer.data import tokens
 from tf_transfer.models import encoder as encoder_lib
 from tf_transfer.models import freezing, keras_private, loading, tiny

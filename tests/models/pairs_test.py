@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import quick
 from tests.conftest import tiny_settings
 from tests.models import encoders
+from tests.support import quick
 from tf_transfer import experiment, glue, predict
 from tf_transfer.data import batches
 from tf_transfer.data.task import Examples

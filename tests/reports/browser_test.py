@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests import commands
+from tests.support import commands
 from tf_transfer import report
 from tf_transfer.reports import page as page_lib
 from tf_transfer.reports import summary as summary_lib

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import own_data, quick
+from tests.support import own_data, quick
 from tf_transfer import train
 from tf_transfer.reports import brief, depth, first_figure, summary
 from tf_transfer.reports import study as study_lib

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from benchmarks import authors_trials
-from tests import commands
 from tests.reports import made_up
+from tests.support import commands
 from tf_transfer import freezing
 from tf_transfer.reports import claims, frames, page, reading, verdicts
 

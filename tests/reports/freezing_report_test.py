@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tests import commands
 from tests.reports import made_up
+from tests.support import commands
 from tf_transfer.reports import claims, freezing, operating
 from tf_transfer.reports import tables as tables_lib
 

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from tests import commands
 from tests.reports import made_up
+from tests.support import commands
 from tf_transfer.reports import claims, glue, plots
 from tf_transfer.reports import tables as tables_lib
 from tf_transfer.reports.overview import Ranged

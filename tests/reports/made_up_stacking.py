@@ -2,8 +2,8 @@
 
 import os
 
-from tests import commands
 from tests.reports import made_up
+from tests.support import commands
 from tf_transfer.reports import claims
 from tf_transfer.reports import study as study_lib
 

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from tests import commands
 from tests.reports import synthetic
+from tests.support import commands
 
 TASKS = ("cola", "mrpc", "qnli", "rte", "sst2")
 RATES = (2e-5, 5e-5, 1e-4, 1e-3)

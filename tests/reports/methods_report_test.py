@@ -7,7 +7,7 @@ import os
 import pandas as pd
 import pytest
 
-from tests import commands
+from tests.support import commands
 from tf_transfer import methods
 from tf_transfer.reports import (
     brief,

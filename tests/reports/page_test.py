@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests import commands
 from tests.reports import made_up
+from tests.support import commands
 from tf_transfer.reports import (
     brief,
     frames,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests import commands
+from tests.support import commands
 from tf_transfer import multitask, stacking, tweets
 from tf_transfer.reports import claims, frames
 from tf_transfer.utils.errors import UserError

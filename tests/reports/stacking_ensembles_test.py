@@ -6,7 +6,6 @@ import os
 import numpy as np
 import pytest
 
-from tests import run_files, stacking_data
 from tests.reports.made_up_stacking import (
     collect,
     DENSE,
@@ -14,6 +13,7 @@ from tests.reports.made_up_stacking import (
     stacked,
     write,
 )
+from tests.support import run_files, stacking_data
 from tf_transfer.reports import frames, stacking, stacking_ensembles
 from tf_transfer.reports import predictions as predictions_lib
 from tf_transfer.reports import tables as tables_lib

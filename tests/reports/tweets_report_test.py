@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from tests import commands
 from tests.reports import made_up
+from tests.support import commands
 from tf_transfer.reports import brief, claims, infer, tweets
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import tables as tables_lib

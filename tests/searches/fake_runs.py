@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from tests import own_data, run_files
+from tests.support import own_data, run_files
 from tests.sweeps import fakes
 from tf_transfer import search
 from tf_transfer.baselines import usual

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import cs224n_runs, tweets_table
+from tests.support import cs224n_runs, tweets_table
 from tests.sweeps.fakes import finish
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import grid as grid_lib

@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from tests import run_files
+from tests.support import run_files
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import work
 from tf_transfer.training import records

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import tweets_table
+from tests.support import tweets_table
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import plan
 from tf_transfer.utils.errors import UserError

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests import run_files
+from tests.support import run_files
 from tests.sweeps import fakes
 from tests.sweeps.fakes import finish, plan_runs
 from tests.utils import disks

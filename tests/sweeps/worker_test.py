@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests import commands, tweets_table
+from tests.support import commands, tweets_table
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import local
 from tf_transfer.sweeps import worker as worker_lib

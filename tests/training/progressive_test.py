@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import tiny_settings
-from tests.quick import eagerly
+from tests.support.quick import eagerly
 from tests.warm_test import numbers
 from tf_transfer import glue
 from tf_transfer.models import freezing

@@ -12,8 +12,8 @@ from tensorboard.backend.event_processing import plugin_event_accumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 from tensorboard.util import tensor_util
 
-from tests import run_files
 from tests.conftest import tiny_settings
+from tests.support import run_files
 from tf_transfer.training import records, tensorboard
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError

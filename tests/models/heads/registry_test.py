@@ -8,7 +8,7 @@ import keras
 import pytest
 
 from tests.models.heads.heads_test import ALL
-from tests.stacking_data import settings_of
+from tests.support.stacking_data import settings_of
 from tf_transfer import stacking
 from tf_transfer.models import heads, tiny
 from tf_transfer.models.heads.base import Head

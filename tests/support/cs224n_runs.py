@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests import run_files
+from tests.support import run_files
 from tf_transfer import multitask
 from tf_transfer.data import cs224n
 

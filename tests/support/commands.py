@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-import os
+import pathlib
 import subprocess
 import sys
 
@@ -11,7 +11,7 @@ from absl import flags
 from tf_transfer import experiment, glue
 from tf_transfer.config import command_line
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = str(pathlib.Path(__file__).absolute().parents[2])
 
 
 def start(module, *arguments):

@@ -8,6 +8,7 @@ import contextlib
 import importlib
 import json
 import os
+import pathlib
 import runpy
 import subprocess
 import sys
@@ -16,8 +17,8 @@ import traceback
 
 from tf_transfer.config import command_line
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-START = "from tests import forks; forks.serve({loads})"
+ROOT = str(pathlib.Path(__file__).absolute().parents[2])
+START = "from tests.support import forks; forks.serve({loads})"
 
 # What a command that trains nothing does without.
 LARGE = {

@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-from tests import cs224n_runs, run_files
+from tests.support import cs224n_runs, run_files
 from tf_transfer import stacking
 from tf_transfer.data import cs224n
 

@@ -1,0 +1,1 @@
+"""What several tests share: commands, made-up data, faults and small runs."""
