@@ -22,7 +22,6 @@ from tf_transfer.reports import (
     claims,
     frames,
     infer,
-    measures,
     resampling,
     verdicts,
 )
@@ -388,7 +387,7 @@ def simulate(
     judged = []
     for claim in paper.claims:
         of_claim = {task: tasks[task] for task in claim.tasks}
-        verdict = verdicts.judge_claim(of_claim, paper, claim, measures.Cells())
+        verdict = verdicts.judge_claim(of_claim, paper, claim)
         assert verdict is not None
         judged.append(verdict)
     families = [

@@ -464,7 +464,7 @@ def test_studies_are_named_by_what_differs():
     studies = study_lib.collect({"runs": records, "left_out": []})
     titles = {study.title for study in studies}
     assert titles == {
-        f"mine: bert_base_en_uncased, 12 blocks (--max_length={length})"
+        f"mine: bert_base_en_uncased, 12 blocks (max_length={length})"
         for length in (64, 128)
     }
 

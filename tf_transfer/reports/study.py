@@ -80,7 +80,7 @@ class Study:
         summary: what the runs were read into.
         options: what the reader asks for.
         distinct: settings by which it differs from the experiment's other
-            studies, as flags; empty of the only one.
+            studies, with values; empty of the only one.
         folder: with the experiments' claims and tables.
     """
 
@@ -123,7 +123,7 @@ class Study:
 
     @property
     def title(self) -> str:
-        """Such as `glue: minilm, 6 blocks (--max_epochs=9)`."""
+        """Such as `glue: minilm, 6 blocks (max_epochs=9)`."""
         title = f"{self.experiment}: {self.model}"
         if self.blocks:
             blocks = "block" if self.blocks == 1 else "blocks"
@@ -194,16 +194,16 @@ def collect(
 
 
 def _describe_differences(studies: Sequence[pd.DataFrame]) -> list[str]:
-    """The flags by which studies differ, of those that all of them have."""
+    """The settings by which studies differ, of those that all have."""
     shared = [members.shared.iloc[0] for members in studies]
     common = [n for n in shared[0] if all(n in s for s in shared)]
     differences = overview.describe_differences(
-        [{n: s[n] for n in common if n != "model"} for s in shared], " --{}={}"
+        [{n: s[n] for n in common if n != "model"} for s in shared], ", {}={}"
     )
     letters = map(frames.letters_of, range(len(shared)))
     return [
-        flags.strip() or f"study {letter}"
-        for flags, letter in zip(differences, letters)
+        settings.removeprefix(", ") or f"study {letter}"
+        for settings, letter in zip(differences, letters)
     ]
 
 

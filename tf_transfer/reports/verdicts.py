@@ -68,9 +68,8 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
     unrun: dict[str, Verdict] = {}
     for study, members in frames.studies(runs):
         tasks = split_tasks(members, paper)
-        cells = measures.Cells()
         for claim in paper.claims:
-            verdict = judge_claim(tasks, paper, claim, cells)
+            verdict = judge_claim(tasks, paper, claim)
             if verdict is None:
                 continue
             unrun.setdefault(claim.id, verdict)
@@ -162,10 +161,7 @@ def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
 
 
 def judge_claim(
-    tasks: Mapping[str, TaskRuns],
-    paper: Paper,
-    claim: Claim,
-    cells: measures.Cells,
+    tasks: Mapping[str, TaskRuns], paper: Paper, claim: Claim
 ) -> Verdict | None:
     """What the runs of a study say of a claim; None if they are not for it.
 
@@ -175,7 +171,6 @@ def judge_claim(
         tasks: see `split_tasks`.
         paper: whose claim it is.
         claim: what is judged.
-        cells: of the study's runs, which its claims share.
     """
     models = {model for runs, _ in tasks.values() for model in runs.model}
     if claim.encoder and claim.encoder not in models:
@@ -185,6 +180,7 @@ def judge_claim(
             return None
         if claim.encoder != paper.encoders[0]:
             return None
+    cells = measures.Cells()
     read = _choose_reading(tasks, paper, claim, cells)
     comparisons = read.complete or read.incomplete
     fewest = min((c.fewest for c in read.complete), default=0)
