@@ -33,23 +33,13 @@ import json
 import os
 import sys
 
-from tests.support import commands
+from tests.support import commands, forks
 from tests.sweeps import fakes
 from tf_transfer import experiment
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import grid as grid_lib
 
-LARGE = {
-    "keras",
-    "keras_hub",
-    "keras_nlp",
-    "matplotlib",
-    "pandas",
-    "scipy",
-    "sklearn",
-    "tensorflow",
-    "torch",
-}
+LARGE = {*forks.LARGE, "torch"}
 
 def call(module, *words):
     command = importlib.import_module(f"tf_transfer.{module}")

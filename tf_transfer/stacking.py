@@ -381,7 +381,7 @@ class Stacking(experiment.Experiment):
         except UserError:
             raise UserError(
                 f"--data={settings.data}: a tenth of its different texts "
-                "should be tested, with some of each label on both sides; it "
+                "should be tested, with some of each label in both splits; it "
                 "has too few. Give a larger table."
             ) from None
         return source

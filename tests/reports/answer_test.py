@@ -95,7 +95,7 @@ def test_a_depth_profile_is_a_line():
             for n, score in enumerate((0.5, 0.79, 0.8))
         ],
     }
-    assert answer.tell_profile(profile) == (
+    assert answer.describe_profile(profile) == (
         "Depth profile, accuracy of the probe below block 1 and above each "
         "block: 50.0 79.0 80.0; 1 of 2 blocks are within a standard error of "
         "the best: --keep_blocks=1."

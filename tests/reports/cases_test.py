@@ -707,6 +707,42 @@ def test_the_best_is_named_beside_what_is_enough():
     assert "Nothing cheaper is shown to be enough (rte; 3 seeds" in only
 
 
+def test_the_probe_may_be_the_advice_and_a_task_that_it_fails_is_named():
+    """Better on average, and five points worse on one of two tasks."""
+    options = {
+        "majorities": {"accuracy": 0.5},
+        "sizes": {"train": 1000, "test": 100_000},
+    }
+    paper = made_up.make_paper()
+    records = []
+    for task, probe in (("rte", 75.0), ("mrpc", 90.0)):
+        for layers, middle, seconds in (("all", 80, 100.0), ("2", 80, 50.0)):
+            scores = [middle - 0.2, middle, middle + 0.2]
+            group = {"trainable_layers": layers}
+            records += made_up.make_runs(
+                paper, task, group, scores, seconds=seconds, **options
+            )
+        first = records[-1]
+        identity = {"data_identity": first["key"]["data_identity"]}
+        records.append(
+            {
+                **made_up.make_record(
+                    paper, task, ALL, 0, probe, seconds=1.0, **options
+                ),
+                "path": f"probe {task}",
+                "approach": "probe",
+                "blocks": 0,
+                "key": {"module": "glue", "task": task, **identity},
+            }
+        )
+    study = made_up.collect(paper, records)
+    first, but, trained = brief.describe_fewer(study, study.rows)
+    assert first.startswith("Use the probe, a regression on the frozen enc")
+    assert "mean of mrpc +10.0 and rte -5.0; 3 seeds" in first
+    assert but.startswith("But on rte: -5.0 points (")
+    assert trained.startswith("The last 2 of 12 blocks: +0.0 points (")
+
+
 def test_the_best_of_many_is_tested_among_all_of_them():
     """Its interval alone begins above zero, as one of ten may by chance."""
     paper = made_up.make_paper()

@@ -191,7 +191,7 @@ def collect(paper, *groups, published=None, **options):
     return study.Study(
         runs.record.iloc[0]["experiment"],
         "A",
-        runs[runs.study == "A"],
+        dict(frames.studies(runs))["A"],
         paper,
         published or {},
         (),

@@ -23,7 +23,6 @@ from tf_transfer.utils.formatting import cut
 # What may be part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
 
-
 EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 
 

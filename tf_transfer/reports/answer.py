@@ -207,7 +207,7 @@ def describe(
         f"{'sentences' if run.is_tagged else 'texts'}. Training took "
         f"{formatting.duration(run.record['train_seconds'])}.",
         *(_compare(run, name, *lead) for name, lead in leads.items()),
-        "" if profile is None else tell_profile(profile),
+        "" if profile is None else describe_profile(profile),
         *(f"Next: {step}" for step in next_steps),
         f"To predict: {predict}",
     ]
@@ -258,7 +258,7 @@ def _is_probe(run: Scored) -> bool:
     return run.record["approach"].startswith("probe")
 
 
-def tell_profile(profile: Mapping[str, Any]) -> str:
+def describe_profile(profile: Mapping[str, Any]) -> str:
     """The depth profile in a line.
 
     Args:

@@ -124,9 +124,10 @@ def describe_fewer(study: Study, rows: Sequence[Row]) -> list[str]:
     # Also: the best; the next cheaper one; after a probe, what trains weights.
     others = [best] * bool(better)
     if chosen[0].is_probe:
-        trained = [some for some in approaches if some is not chosen]
+        trained = [some for some in approaches if not some[0].is_probe]
         trained.sort(key=lambda some: -loss_of(some).value)
-        others += enough[1:2] or trained[:1]
+        cheap = [some for some in enough if not some[0].is_probe]
+        others += cheap[:1] or trained[:1]
     others += [
         some
         for some in approaches[: approaches.index(chosen)]

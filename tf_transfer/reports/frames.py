@@ -111,7 +111,6 @@ def runs_frame(
     alike = _has_modal_value(frame, ~frame.mixed, "environment")
     frame.loc[~alike, "seconds_per_epoch"] = np.nan
     frame["timed"] = _has_modal_value(frame, alike, "traced")
-    frame["timed"] |= alike & (frame.traced == TRACES_NOTHING)
     # Columns of a type lie together: rows are taken several times as fast.
     texts = frame.select_dtypes(["string"]).columns
     return frame.astype(dict.fromkeys(texts, object)).copy()

@@ -75,16 +75,20 @@ def list_curves(study: Study) -> list[tables.Part]:
         encoder and data, or are the authors' own; `published_rate`, nan
         likewise.
     """
-    found: list[dict[Blocks, pd.DataFrame]] = [
+    by_blocks: list[dict[Blocks, pd.DataFrame]] = [
         {ALL: full, **frozen}
         for _, members in study.labelled.groupby(["text", "lr"], sort=False)
         for _, full in _take_full(members).groupby("untrained")
         for cached in (False, True)
         if (frozen := _find_frozen(members[members.cached == cached]))
     ]
-    rates = {(runs[ALL].task.iloc[0], runs[ALL].lr.iloc[0]) for runs in found}
+    rates = {
+        (runs[ALL].task.iloc[0], runs[ALL].lr.iloc[0]) for runs in by_blocks
+    }
     counts = collections.Counter(task for task, _ in rates)
-    curves = [c for runs in found for c in _make_curves(study, runs, counts)]
+    curves = [
+        c for runs in by_blocks for c in _make_curves(study, runs, counts)
+    ]
     return sorted(curves, key=lambda c: (c.words["task"], c.name))
 
 
@@ -461,7 +465,7 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
     Of each encoder its largest study that froze something, with live blocks
     where it has them. Only the first study has them.
     """
-    found = []
+    curves_of = []
     for model, members in study.all_runs.groupby("model"):
         studies = (
             dataclasses.replace(study, runs=members[members.study == name])
@@ -469,11 +473,11 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
         )
         curves = next(filter(None, map(list_curves, studies)), [])
         live = [c for c in curves if c.words["mode"] == "live"]
-        found += [(model, curve) for curve in live or curves]
-    is_shown = study.name == "A" and len({model for model, _ in found}) > 1
+        curves_of += [(model, curve) for curve in live or curves]
+    is_shown = study.name == "A" and len({model for model, _ in curves_of}) > 1
     return [
-        tables.Part(study, study.runs, task, {**FULL, "curves": found})
-        for task in sorted({curve.name for _, curve in found})
+        tables.Part(study, study.runs, task, {**FULL, "curves": curves_of})
+        for task in sorted({curve.name for _, curve in curves_of})
         if is_shown
     ]
 

@@ -172,11 +172,11 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
     longest = max(max(tables.seconds(row.runs)) for row in timed)
     asked = study.options.budgets or [q * longest for q in QUARTERS]
     for budget in sorted({*asked, *published}):
-        found = {
+        measured = {
             row.trains: measures.measure_runs("score_within", row.runs, budget)
             for row in timed
         }  # none where one run has none
-        scores = {n: [] if None in v else v for n, v in found.items()}
+        scores = {n: [] if None in v else v for n, v in measured.items()}
         means = pd.Series({name: wording.mean(v) for name, v in scores.items()})
         yield tables.Line(
             part,

@@ -65,8 +65,8 @@ def summarize(
     Returns:
         `runs` (records, with `majorities` and `one_answer`; those that an
         experiment's `ensembles` joins of several runs come last), `left_out`,
-        `made` (when, where and by which code), `searches` (see
-        `reading.read_searches`; `summarize_folder` fills them in).
+        `made` (when, where and by which code). That of a folder also has
+        `searches`, see `reading.read_searches`.
     """
     import tqdm
 
@@ -102,7 +102,6 @@ def summarize(
         "version": VERSION,
         "made": _describe(runs, time.strftime("%Y-%m-%d")),
         "runs": runs + ensembles,
-        "searches": [],
         "left_out": left_out,
     }
 

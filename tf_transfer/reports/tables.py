@@ -609,12 +609,12 @@ def find_published(
     """
     if paper is None:
         return runs.iloc[:0]
-    found = choose.select(runs, row)
-    names = set[str]().union(*found.settings) - set(row)
+    chosen = choose.select(runs, row)
+    names = set[str]().union(*chosen.settings) - set(row)
     usual = {n: v for n, v in paper.settings.items() if n in names}
-    found = choose.select(found, usual)
-    differs = claims.list_differences(found, paper, row)
-    return runs.iloc[:0] if differs else found
+    chosen = choose.select(chosen, usual)
+    differs = claims.list_differences(chosen, paper, row)
+    return runs.iloc[:0] if differs else chosen
 
 
 def explain_tables(study: study_lib.Study) -> list[str]:

@@ -312,7 +312,7 @@ def _compare(
             missing.append(f"no runs on {task}")
             continue
         runs, groups = tasks[task]
-        found: list[Comparison] = []
+        comparisons: list[Comparison] = []
         lacks: list[str] = []
         for pair in _pairs(claim):
             wanted = tuple(
@@ -339,8 +339,10 @@ def _compare(
                     infer.takes_logarithms(claim),
                     peers,
                 )
-                found.append(Comparison(task, compared, wanted, measured, at))
-        (incomplete if lacks else complete).extend(found)
+                comparisons.append(
+                    Comparison(task, compared, wanted, measured, at)
+                )
+        (incomplete if lacks else complete).extend(comparisons)
         missing += lacks
     problem = _find_problem(claim, complete)
     if not complete:

@@ -94,7 +94,7 @@ def write_lines(
     }
     if rows:
         known = _describe_answer(outcome, rows, validated)
-        known["profile"] = reports.tell_profile(profile) if profile else ""
+        known["profile"] = reports.describe_profile(profile) if profile else ""
     else:
         known = {
             "shortage": outcome.planner and answer.least_budget(outcome),

@@ -100,10 +100,10 @@ def choose(
         max((count_shared(run, other) for other in running), default=0)
         for run in todo
     ]
-    places = range(len(todo))
-    best = max(places, key=lambda i: (with_last[i], -with_others[i]))
+    numbers = range(len(todo))
+    best = max(numbers, key=lambda i: (with_last[i], -with_others[i]))
     if with_last[best] <= CACHE:
-        best = max(places, key=lambda i: (-with_others[i], with_last[i]))
+        best = max(numbers, key=lambda i: (-with_others[i], with_last[i]))
     return todo[best]
 
 

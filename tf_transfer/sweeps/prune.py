@@ -19,14 +19,14 @@ from tf_transfer.utils import formatting
 def find(run_states: RunStates) -> list[str]:
     """The folders and files that may go, of a sweep's finished runs."""
     states = run_states.read()
-    found = []
+    paths = []
     for run in run_states.runs:
         if states[run.name] == State.FINISHED and not run.directory.is_locked():
             folder = run.directory.file("checkpoint")
             if os.path.isdir(folder) and not _may_be_extended(run, run_states):
-                found.append(folder)
-            found += filter(os.path.isfile, [run_states.log_file(run)])
-    return found
+                paths.append(folder)
+            paths += filter(os.path.isfile, [run_states.log_file(run)])
+    return paths
 
 
 def _may_be_extended(run: Planned, run_states: RunStates) -> bool:
@@ -61,4 +61,4 @@ def describe(paths: Sequence[str], removes: bool) -> str:
 
 def _size(path: str) -> int:
     paths = (pathlib.Path(path), *pathlib.Path(path).rglob("*"))
-    return sum(found.stat().st_size for found in paths if found.is_file())
+    return sum(file.stat().st_size for file in paths if file.is_file())
