@@ -233,11 +233,11 @@ def test_the_answer_has_ten_lines_and_a_page(searched):
         "news: train ",
         "Validation: accuracy ",
         "Test: ",
-        "Beyond the TF-IDF baseline (",
-        "Beyond the probe (",
+        "Compared with the TF-IDF baseline (",
+        "Compared with the probe (",
         "The majority baseline",
         "verything",
-        "Against ",
+        "for these trained models",
         "With more time: ",
         "Tried: ",
         "Train it again: python -m tf_transfer.train ",
@@ -317,10 +317,10 @@ def test_tfidf_is_the_answer_where_it_scores_more(world, tmp_path, capsys):
     assert answer[0].startswith(
         "news: use the TF-IDF baseline, accuracy 100.0 ("
     )
-    assert "The encoder that was trained is worse." in answer[0]
+    assert "The trained encoder scores less." in answer[0]
     assert "a larger --budget" in answer[0]
     assert "more labelled texts" in answer[0]
-    assert answer[1].startswith("The best that was trained: ")
+    assert answer[1].startswith("The best trained setting: ")
     assert len(answer) <= 10
     assert not any("news: train" in line for line in answer)
 
@@ -425,7 +425,7 @@ def test_too_small_a_budget_says_what_the_least_is(
     run(fake_runs.settings_of(path, tmp_path / "out", budget="8s"))
     said = capsys.readouterr().out
     assert not world.done
-    assert "--budget is too small for one epoch of anything" in said
+    assert "--budget is too small for one epoch of any approach" in said
     assert re.search(r"Give --budget=\d+s\.", said)
     assert "accuracy of the TF-IDF baseline: " in said
     least = re.search(r"Give --budget=(\d+s)\.", said)[1]
