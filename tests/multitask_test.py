@@ -127,7 +127,7 @@ def test_a_stratified_subset_of_each_dev_set_validates(folder):
     experiment = multitask.Multitask(settings)
     _, [phase, _], sizes = experiment.build(strategy.single_device())
     for objective in phase.objectives:
-        rows = cs224n.ProjectFiles(str(folder), objective.name).read("dev")
+        rows = cs224n.open_project(str(folder), objective.name).read("dev")
         chosen = splits.choose_subset(rows.labels, 5, settings.split_seed)
         split = objective.evaluation["validation"][""]
         assert split.ids.tolist() == rows.ids[chosen].tolist()

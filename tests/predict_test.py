@@ -280,7 +280,7 @@ def test_the_named_task_answers(three_tasks, capsys, eager):
     stored = np.load(os.path.join(run, "predictions.npz"))
     for name in cs224n.TASKS:
         predictor.choose(name)
-        source = cs224n.ProjectFiles(str(folder), name)
+        source = cs224n.open_project(str(folder), name)
         np.testing.assert_allclose(
             predictor.logits(source.read("dev")),
             stored[f"validation_{name}_logits"],

@@ -198,25 +198,23 @@ def predict_cs224n(predictor: Predictor, data: str, folder: str) -> None:
 
     settings = predictor.experiment.settings
     data = data or settings.data
-    opened, _ = cs224n.open_all(data, settings.cache_folder)
-    sources = {
-        name: source
-        for name, source in opened.items()
-        if isinstance(source, cs224n.ProjectFiles)
-    }
-    if not set(predictor.tasks) == set(cs224n.SUBMISSIONS) == set(sources):
+    _, identity = cs224n.open_all(data, settings.cache_folder)
+    is_project = identity.startswith("cs224n ")
+    if not is_project or set(predictor.tasks) != set(cs224n.SUBMISSIONS):
         raise UserError(
             "--cs224n: takes a run of tf_transfer.multitask, and its files in "
             f"--data, which is {data}."
         )
-    for name, source in sources.items():
+    for name in cs224n.SUBMISSIONS:
+        source = cs224n.open_project(data, name)
         predictor.choose(name)
         start, _, _ = cs224n.SUBMISSIONS[name]
         for split, word in (("dev", "dev"), (cs224n.HIDDEN, "test")):
-            if word == "test" and not source.has(split):
-                print(f"No {cs224n.file_name(source.task, split)}: left out.")
+            path = source.path_of(split)
+            if word == "test" and not os.path.isfile(path):
+                print(f"No {os.path.basename(path)}: left out.")
                 continue
-            examples, names = source.read_named(split)
+            examples, names = cs224n.read(path, source.task, split)
             logits = predictor.logits(examples)
             is_score = source.task.labels is None
             values = logits[:, 0] if is_score else metrics.decide(logits)

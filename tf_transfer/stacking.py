@@ -354,7 +354,7 @@ class Stacking(experiment.Experiment):
             return self._open_pairs()
         if self.reads_table:
             return self._open_table()
-        return yahoo.Answers(settings.data, settings.classes)
+        return yahoo.open_classes(settings.data, settings.classes)
 
     @property
     def reads_table(self) -> bool:
@@ -364,16 +364,17 @@ class Stacking(experiment.Experiment):
     def _open_table(self) -> held_out.HeldOutSource:
         settings = self.settings
         source = held_out.HeldOutSource(
-            held_out.TableOptions(
-                settings.task,
+            held_out.HeldOutTable(
                 settings.data,
-                settings.text_column,
-                settings.label_column,
+                settings.task,
+                (settings.text_column,),
+                (settings.label_column,),
+                task_file.Part((settings.data,)),
+                test=task_file.Part(fraction=TEST_FRACTION),
                 encoding=settings.encoding,
                 duplicates="group",
-                test_fraction=TEST_FRACTION,
-                split_seed=settings.split_seed,
-            )
+            ),
+            settings.split_seed,
         )
         _ = source.task  # a wrong line is reported as it is
         try:
@@ -392,7 +393,7 @@ class Stacking(experiment.Experiment):
         source: Any
         folder, name = os.path.split(os.path.normpath(settings.data))
         if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
-            source = cs224n.ProjectFiles(settings.data, "paraphrase")
+            source = cs224n.open_project(settings.data, "paraphrase")
         elif name == glue.TASKS["mrpc"].folder:
             source = glue.open_task(
                 glue.TASKS["mrpc"], folder or os.curdir, settings.cache_folder

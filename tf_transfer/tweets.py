@@ -45,6 +45,7 @@ from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import held_out
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Examples, join
+from tf_transfer.data.task_file import Part
 from tf_transfer.models import loading
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
@@ -337,11 +338,23 @@ class Tweets(experiment.Experiment):
         if settings.is_own:
             return tasks.open_source(settings)
         return held_out.HeldOutSource(
-            settings_lib.pick(
-                held_out.TableOptions,
-                settings,
+            held_out.HeldOutTable(
+                settings.data,
+                settings.task,
+                (settings.text_column,),
+                (settings.label_column,),
+                Part((settings.data,)),
+                test=Part((), settings.test_fraction, settings.test_ids),
+                id=settings.id_column,
+                keyword=settings.keyword_column,
+                is_cleaned=settings.clean == "basic",
+                encoding=settings.encoding,
+                duplicates=settings.duplicates,
                 folds=settings.folds if settings.is_sparse else 0,
-            )
+                fold_seed=settings.fold_seed,
+                row_order=settings.row_order,
+            ),
+            settings.split_seed,
         )
 
     @property

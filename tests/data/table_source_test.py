@@ -138,7 +138,7 @@ def test_every_format_gives_the_same_examples(kind, label, ending, tmp_path):
         examples, others = source.read(split), expected.read(split)
         assert examples.texts == others.texts
         np.testing.assert_array_equal(examples.labels, others.labels)
-        assert examples.labels.dtype == source.task.label_dtype
+        assert examples.labels.dtype == others.labels.dtype
     assert source.task.kind == kind
     assert len(source.read("train")) == 48 and len(source.read("test")) == 12
 

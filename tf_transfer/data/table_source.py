@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import sys
@@ -28,7 +29,7 @@ from tf_transfer.data import (
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.tables import Table, word_of
 from tf_transfer.data.task import Examples, Sentences, Source, Task
-from tf_transfer.data.task_file import Part, TaskFile
+from tf_transfer.data.task_file import TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -70,7 +71,9 @@ class TableSource(Source):
         self.task_file = task_file
         self.splits = [part for part in PARTS if getattr(task_file, part)]
         self._split_seed = split_seed
-        self._rows: dict[str, Rows] = {}
+        has_ids = task_file.validation.ids or task_file.test.ids
+        self._id_column = task_file.id if has_ids else ""
+        self._read = functools.cache(self._read_part)
 
     @functools.cached_property
     def identity(self) -> str:  # type: ignore[override]
@@ -78,8 +81,7 @@ class TableSource(Source):
         values = dataclasses.asdict(self.task_file)
         del values["path"], values["name"]
         for part in PARTS:
-            paths = values[part]["paths"]
-            values[part]["paths"] = [files.sha256(path) for path in paths]
+            values[part]["paths"] = [*map(files.sha256, values[part]["paths"])]
             if values[part]["ids"]:
                 values[part]["ids"] = files.sha256(values[part]["ids"])
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
@@ -130,8 +132,9 @@ class TableSource(Source):
         rows, labels = self._read(part), self.task.labels or ()
         ids = np.arange(len(rows.table))
         if self.task.is_tagging:
-            types = entities.types_of(labels)
-            tagged.check_types(rows.table, rows.labels, types)
+            tagged.check_types(
+                rows.table, rows.labels, entities.types_of(labels)
+            )
             words = rows.table.columns[self.task_file.texts[0]]
             return Sentences(ids, words, rows.labels)
         return Examples(ids, rows.texts, self._encode(rows, labels))
@@ -142,27 +145,20 @@ class TableSource(Source):
 
     def forget(self) -> None:
         """Releases all texts; they are read again when needed."""
-        self._rows.clear()
+        self._read.cache_clear()
 
     # === Rows ===
 
-    def _read(self, part: str) -> Rows:
-        if part not in self._rows:
-            paths = getattr(self.task_file, part).paths
-            self._rows[part] = self._read_files(paths)
-        return self._rows[part]
-
-    def _read_files(self, paths: Sequence[str]) -> Rows:
-        own = self.task_file
+    def _read_part(self, part: str) -> Rows:
+        own, paths = self.task_file, getattr(self.task_file, part).paths
         if own.kind == "entities":
             [words], [tags] = own.texts, own.label
             table = tables.join([tagged.read(p, words, tags) for p in paths])
             texts = [[*map(" ".join, table.columns[words])]]
             return Rows(table, texts, table.columns[tags])
-        columns = self._columns()
         read = []
         for path in paths:
-            read.append(tables.read_table(path, columns, own.encoding))
+            read.append(tables.read_table(path, self._columns(), own.encoding))
             if not len(read[-1]):
                 raise UserError(f"{path}: holds no examples.")
         table = tables.join(read)
@@ -175,8 +171,9 @@ class TableSource(Source):
         columns: dict[str, str | None] = {}
         columns |= dict.fromkeys(own.texts, self._flag("texts"))
         columns |= dict.fromkeys(own.label, self._flag("label"))
-        if own.validation.ids or own.test.ids:
-            columns.setdefault(own.id, self._flag("id"))
+        if self._id_column:
+            flag = self._flag("id") if own.id else None
+            columns.setdefault(self._id_column, flag)
         return columns
 
     def _flag(self, key: str) -> str:
@@ -201,14 +198,12 @@ class TableSource(Source):
                     "nothing to learn."
                 )
             return entities.tag_names(types)
-        if own.labels:
-            return own.labels
-        if len(own.label) > 1:
-            return own.label
+        if own.labels or len(own.label) > 1:
+            return own.labels or own.label
         words = self._read("train").labels
         rows, least = len(words), 2
         if own.kind == "labels":
-            words, least = [word for some in words for word in some], 1
+            words, least = [*itertools.chain(*words)], 1
         counts = collections.Counter(words)
         other = f"Give another {self._flag('label')}"
         if len(counts) < least:
@@ -223,11 +218,7 @@ class TableSource(Source):
                 f"not a column of classes. {other}; or, for numbers, the kind "
                 "score."
             )
-        self._check_counts(counts)
         return tuple(sorted(counts, key=_by_value))
-
-    def _check_counts(self, counts: collections.Counter[str]) -> None:
-        """Raises `UserError` for labels that cannot be used."""
 
     def _column_error(self, problem: str) -> UserError:
         path, label = self.task_file.train.paths[0], self.task_file.label[0]
@@ -255,22 +246,14 @@ class TableSource(Source):
             return np.asarray(rows.labels, np.float32)
         if own.kind == "entities":
             return np.zeros(len(table), np.int64)  # sentences have no class
-        numbers = {label: number for number, label in enumerate(labels)}
-        find, column = table.number_of, own.label[0]
-        if own.kind == "labels":
-            several = np.zeros((len(table), len(labels)), np.int64)
-            for row, words in enumerate(rows.labels):
-                for word in words:
-                    several[row, find(row, column, word, numbers)] = 1
-            return several
-        return np.fromiter(
-            (
-                find(row, column, word, numbers)
-                for row, word in enumerate(rows.labels)
-            ),
-            np.int64,
-            len(table),
-        )
+        if own.kind == "classes":
+            return table.label_ids(own.label[0], rows.labels, labels)
+        owners = np.repeat(range(len(table)), [*map(len, rows.labels)])
+        words = [*itertools.chain(*rows.labels)]
+        several = np.zeros((len(table), len(labels)), np.int64)
+        ids = table.label_ids(own.label[0], words, labels, owners)
+        several[owners, ids] = 1
+        return several
 
     # === Splits ===
 
@@ -286,31 +269,26 @@ class TableSource(Source):
     def drawn(self) -> dict[str, np.ndarray]:
         """Rows of the training files by split, int64."""
         own = self.task_file
-        train = self._read("train")
         # A score is scaled by what is drawn, so its task is not known yet.
-        labels = self._encode(
-            train, () if own.kind == "score" else self.task.labels or ()
-        )
+        known = () if own.kind == "score" else self.task.labels or ()
+        labels = self._encode(self._read("train"), known)
         rest = np.arange(len(labels))
         drawn: dict[str, np.ndarray] = {}
         # Rows with given ids first: they are not drawn for another split.
-        parts = sorted(
-            ("test", "validation"), key=lambda part: not getattr(own, part).ids
-        )
-        for part in parts:
-            wanted: Part = getattr(own, part)
+        parts = [("test", own.test), ("validation", own.validation)]
+        for part, wanted in sorted(parts, key=lambda item: not item[1].ids):
+            if not wanted or wanted.paths:
+                continue
             if wanted.ids:
                 name = f"{own.path}: {part}: {wanted.ids}"
-                held = self._find_rows(wanted.ids, name, "the table", "`id`")
+                held = self._find_rows(wanted.ids, name)
                 if not np.isin(self.groups[held], self.groups[rest]).all():
                     raise UserError(
                         f"{name}: has ids of test rows, or of texts like "
                         "theirs. Leave them out."
                     )
-            elif wanted.fraction:
-                held = self._draw(labels, rest, wanted.fraction)
             else:
-                continue
+                held = self._draw(labels, rest, wanted.fraction)
             drawn[part] = np.sort(held)
             rest = rest[~np.isin(self.groups[rest], self.groups[held])]
         rest = self._leave_out_held(rest)
@@ -348,18 +326,14 @@ class TableSource(Source):
 
     def _row_ids(self, table: Table) -> list[str]:
         """The ids of the rows."""
-        return [*map(word_of, table.columns[self.task_file.id])]
+        return [*map(word_of, table.columns[self._id_column])]
 
-    def _find_rows(
-        self, path: str, name: str, table: str, column: str
-    ) -> np.ndarray:
-        """int64 [ids]. The rows of the ids of a file, in its order.
+    def _find_rows(self, path: str, name: str) -> np.ndarray:
+        """int64 [ids]. The training rows of the ids of a file, in its order.
 
         Args:
             path: The file.
             name: What names it, for messages.
-            table: What names the table.
-            column: What names its column of ids.
 
         Raises:
             UserError: The file cannot be read; or an id is not in the table,
@@ -368,11 +342,14 @@ class TableSource(Source):
         ids = read_ids(path, name)
         row_ids = self._row_ids(self._read("train").table)
         counts = collections.Counter(row_ids)
+        paths = self.task_file.train.paths
+        table = paths[0] + ", ..." * (len(paths) > 1)
         missing = [word for word in ids if not counts[word]]
         if missing:
             raise UserError(
                 f"{name}: {len(missing)} of its {len(ids)} ids are not in "
-                f"{table}, such as {cut(missing[0])!r}. Is {column} right?"
+                f"{table}, such as {cut(missing[0])!r}. Is "
+                f"{self._flag('id')} right?"
             )
         several = [word for word in ids if counts[word] > 1]
         if several:
@@ -426,10 +403,6 @@ def _parse_classes(own: TaskFile, table: Table) -> list[str]:
     return words
 
 
-def _parse_scores(own: TaskFile, table: Table) -> list[float]:
-    return table.scores(own.label[0])
-
-
 def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
     if len(own.label) == 1:
         cells = table.columns[own.label[0]]
@@ -440,21 +413,19 @@ def _parse_labels(own: TaskFile, table: Table) -> list[list[str]]:
             for cell in cells
         )
         return [[*filter(None, map(word_of, some))] for some in lists]
-    labels: list[list[str]] = [[] for _ in range(len(table))]
-    for column in own.label:
-        for row, cell in enumerate(table.columns[column]):
-            applies = YES_NO.get(word_of(cell).lower())
-            if applies is None:
-                raise table.error(
-                    row, column, f"{cell!r:.60} is neither 0 nor 1."
-                )
-            if applies:
-                labels[row].append(column)
-    return labels
+    columns = [
+        table.convert(
+            column,
+            lambda cell: YES_NO.get(word_of(cell).lower()),
+            "is neither 0 nor 1.",
+        )
+        for column in own.label
+    ]
+    return [[*itertools.compress(own.label, row)] for row in zip(*columns)]
 
 
 _PARSERS: dict[str, Callable[[TaskFile, Table], Any]] = {
     "classes": _parse_classes,
-    "score": _parse_scores,
+    "score": lambda own, table: table.scores(own.label[0]),
     "labels": _parse_labels,
 }

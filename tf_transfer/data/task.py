@@ -7,7 +7,7 @@ and a `Source` that reads them.
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ class Task:
     tfds: str = ""
     tfds_texts: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
-    header: tuple[str, ...] | None = None
+    header: tuple[str, ...] = ()
     development: tuple[str, ...] = ("dev",)
     tests: tuple[tuple[str, str], ...] = ()
     words: tuple[str, ...] | None = None
@@ -110,11 +110,6 @@ class Task:
         return dataclasses.replace(self, score_scale=scale)
 
     @property
-    def label_dtype(self) -> type[np.generic]:
-        """The type of labels as numbers: float32 scores, int64 label ids."""
-        return np.float32 if self.labels is None else np.int64
-
-    @property
     def is_tagging(self) -> bool:
         """Whether it labels words, not texts."""
         return self.kind == "entities"
@@ -136,27 +131,6 @@ class Task:
             "score_scale": self.score_scale,
             "loss_head": self.loss_head,
         }
-
-    @classmethod
-    def from_record(cls, name: str, record: Mapping[str, Any]) -> "Task":
-        """The task of a run, to predict with, from its `record`."""
-        return cls(
-            name,
-            "",
-            tuple(record["texts"]),
-            "",
-            _as_tuple(record["labels"]),
-            record["metric"],
-            kind=record["kind"],
-            score_range=_as_tuple(record["score_range"]),
-            score_scale=_as_tuple(record["score_scale"]),
-            loss_head=record["loss_head"],
-        )
-
-
-def _as_tuple(values: Any) -> Any:
-    """As JSON wrote it: a list was a tuple."""
-    return None if values is None else tuple(values)
 
 
 @dataclasses.dataclass

@@ -126,7 +126,7 @@ class TaskFile:
     kind: str = "classes"
     metric: str = ""
     labels: tuple[str, ...] | None = None
-    id: str = "id"
+    id: str | None = "id"
     duplicates: str = "keep"
     separator: str = SEPARATOR
     encoding: str = "utf-8"
