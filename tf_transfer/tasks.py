@@ -408,11 +408,11 @@ def encode(
     Args:
         encode_texts: function of encoder, texts, longest row and name.
     """
-    from tf_transfer.data import batches, tagging, tokens
+    from tf_transfer.data import batches, tokens, word_pieces
 
     if task.is_tagging:
         assert task.labels is not None
-        return tagging.encode_sentences(
+        return word_pieces.encode_sentences(
             examples, task.labels, encoder, max_length, name
         )
     columns = [examples.texts]
@@ -447,16 +447,13 @@ def make_objective(
     Raises:
         UserError: the task has no classes to balance.
     """
-    from tf_transfer.data import metrics, tagging
+    from tf_transfer.data import metrics
     from tf_transfer.training import objectives
 
     def measure(split: "EncodedSplit", logits: np.ndarray) -> dict[str, float]:
-        if task.is_tagging:
-            assert task.labels is not None
-            return tagging.measure_entities(
-                split, logits, task.labels, task.metrics
-            )
-        return metrics.measure(task.metrics, split.labels, logits)
+        return metrics.measure_task(
+            task, split.targets, logits, split.word_starts
+        )
 
     loss = objectives.loss_for(task.kind, task.units)
     if task.score_scale:

@@ -288,16 +288,16 @@ class Train(experiment.Experiment):
         finished = self.find_finished()
         if finished is not None:
             return finished
-        from tf_transfer.baselines import one_split, usual
+        from tf_transfer.baselines import runs, usual
 
-        examples = self.examples[self.task.name]
-        directory = self.find_run()
-        record = one_split.run(
+        directory, seed = self.find_run(), self.settings.split_seed
+        record = runs.run(
             self.settings,
             directory,
             self.task,
-            examples,
-            usual.make(self.task, self.settings.split_seed),
+            [self.examples[self.task.name]],
+            usual.make(self.task, seed),
+            seed,
         )
         self.forget()
         return Result(self, directory.path, record)

@@ -167,10 +167,10 @@ def test_every_metric_of_every_task_is_known():
     assert names | set(held_out.METRICS) == set(metrics.METRICS)
 
 
-def test_measuring_names_the_metrics_with_their_prefix():
-    found = metrics.measure(("f1", "accuracy"), LABELS, LOGITS, "mismatched_")
-    assert list(found) == ["mismatched_f1", "mismatched_accuracy"]
-    assert found["mismatched_accuracy"] == pytest.approx(0.7)
+def test_measuring_names_the_metrics():
+    found = metrics.measure(("f1", "accuracy"), LABELS, LOGITS)
+    assert list(found) == ["f1", "accuracy"]
+    assert found["accuracy"] == pytest.approx(0.7)
 
 
 def test_one_unit_decides_as_two_units_of_the_same_odds_do():

@@ -75,12 +75,11 @@ def fit(
     if task.kind == "score":
         coefficients, bias = _fit_ridge(scaled, labels, strength)
     elif task.kind == "labels":
-        columns = [
+        fits = [
             _fit_classes(scaled, column, 2, strength, is_balanced)
             for column in labels.T
         ]
-        coefficients = np.concatenate([c for c, _ in columns])
-        bias = np.concatenate([b for _, b in columns])
+        coefficients, bias = map(np.concatenate, zip(*fits))
     else:
         coefficients, bias = _fit_classes(
             scaled, labels, len(task.labels or ()), strength, is_balanced

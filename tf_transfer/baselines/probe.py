@@ -18,7 +18,7 @@ import numpy as np
 import threadpoolctl
 
 from tf_transfer.baselines import linear
-from tf_transfer.data import entities, metrics
+from tf_transfer.data import metrics
 from tf_transfer.data.task import Task
 from tf_transfer.utils.errors import UserError
 
@@ -90,11 +90,6 @@ class Validated:
     strength: float
     scores: np.ndarray
 
-    @property
-    def mean(self) -> float:
-        """Over the folds."""
-        return float(self.scores.mean())
-
 
 def standard_error(values: np.ndarray) -> float:
     """Of a mean over folds whose training sets overlap.
@@ -159,12 +154,8 @@ class Probe:
         repeats = REPEATS if len(subset.rows) <= FEW else 1
         with threadpoolctl.threadpool_limits(1, "blas"):
             finalists = self._screen(subset)
-            validated = dict(
-                zip(
-                    finalists,
-                    self._cross_validate(subset, finalists, repeats, STRENGTHS),
-                )
-            )
+            scores = self._cross_validate(subset, finalists, repeats, STRENGTHS)
+            validated = dict(zip(finalists, scores))
             self.states = choose(validated)
             self.validated = validated[self.states]
             self._profile(subset)
@@ -237,7 +228,7 @@ class Probe:
             return max(subset.measure(slice(None), z) for z in held_out)
 
         default, *others = self._candidates()
-        scores = _in_parallel(score, others)
+        scores = _in_parallel(score, [(states,) for states in others])
         order = np.argsort(scores)[::-1]
         return [default, *(others[index] for index in order[:FINALISTS])]
 
@@ -252,29 +243,20 @@ class Probe:
         features = [subset.matrix(states) for states in candidates]
         folds = subset.make_folds(repeats)
 
-        def score(index: int, fold: int) -> list[float]:
-            train, tested = folds[fold]
-            x = features[index]
+        def score(x: np.ndarray, train: np.ndarray, tested: np.ndarray) -> Any:
+            labels = subset.labels[train]
             models = [
-                linear.fit(
-                    self.task,
-                    x[train],
-                    subset.labels[train],
-                    strength,
-                    self._is_balanced,
-                )
-                for strength in strengths
+                linear.fit(self.task, x[train], labels, c, self._is_balanced)
+                for c in strengths
             ]
             return [
                 subset.measure(tested, model.logits(x[tested]))
                 for model in models
             ]
 
-        pairs = [
-            (i, j) for i in range(len(features)) for j in range(len(folds))
-        ]
+        cells = [(x, *fold) for x in features for fold in folds]
         scores = np.reshape(
-            _in_parallel(lambda pair: score(*pair), pairs),
+            _in_parallel(score, cells),
             (len(features), len(folds), len(strengths)),
         )
         best = scores.mean(axis=1).argmax(axis=1)
@@ -297,7 +279,7 @@ class Probe:
         self.profile = [
             {
                 "block": states.block,
-                "score": one.mean,
+                "score": float(one.scores.mean()),
                 "standard_error": standard_error(one.scores),
                 "strength": one.strength,
             }
@@ -311,7 +293,7 @@ class _Subset:
     """The training texts that states and strength are chosen on."""
 
     def __init__(self, task: Task, inputs: Inputs, seed: int) -> None:
-        self._task = task
+        self._task = dataclasses.replace(task, also=())
         self._inputs = inputs
         self._seed = seed
         groups = inputs.sentences
@@ -334,14 +316,11 @@ class _Subset:
 
     def measure(self, rows: Any, logits: np.ndarray) -> float:
         """The headline metric of some rows, whole sentences among words."""
-        labels = self.labels[rows]
-        if not self._task.is_tagging:
-            return metrics.METRICS[self._task.metric](labels, logits)
-        starts = np.flatnonzero(np.diff(self._groups[rows], prepend=-1))
-        scores = entities.score(
-            entities.Tagged(labels, starts),
-            entities.Tagged(logits.argmax(axis=1), starts),
-            entities.types_of(self._task.labels or ()),
+        starts = None
+        if self._task.is_tagging:
+            starts = np.flatnonzero(np.diff(self._groups[rows], prepend=-1))
+        scores = metrics.measure_task(
+            self._task, self.labels[rows], logits, starts
         )
         return scores[self._task.metric]
 
@@ -349,8 +328,7 @@ class _Subset:
         """Rows to train on and to test; classes in proportion."""
         from sklearn import model_selection
 
-        cls = model_selection.RepeatedKFold
-        labels = np.zeros(self.texts)
+        cls, labels = model_selection.RepeatedKFold, np.zeros(self.texts)
         if self._task.kind == "classes":
             cls = model_selection.RepeatedStratifiedKFold
             labels = self.labels
@@ -363,11 +341,10 @@ class _Subset:
         if not self._task.is_tagging:
             return folds
         return [
-            (
-                np.flatnonzero(np.isin(self._groups, train)),
-                np.flatnonzero(np.isin(self._groups, tested)),
+            tuple(
+                np.flatnonzero(np.isin(self._groups, texts)) for texts in fold
             )
-            for train, tested in folds
+            for fold in folds
         ]
 
 
@@ -441,8 +418,8 @@ def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
     ]
 
 
-def _in_parallel(function: Any, items: Sequence[Any]) -> list[Any]:
-    """A function's results for all items; threads share the arrays."""
+def _in_parallel(function: Any, items: Sequence[tuple]) -> list[Any]:
+    """A function's results for all arguments; threads share the arrays."""
     return joblib.Parallel(n_jobs=-1, prefer="threads")(
-        joblib.delayed(function)(item) for item in items
+        joblib.delayed(function)(*item) for item in items
     )

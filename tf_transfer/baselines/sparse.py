@@ -12,28 +12,25 @@ sentence.
 """
 
 import functools
-import os
+import pathlib
 import string
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import numpy as np
 
+from tf_transfer.data.task import Examples
+from tf_transfer.utils.errors import UserError
+
 FEATURES = ("tfidf", "count", "hash")
 PREPROCESSING = ("hart", "none")
-STOP_WORDS = os.path.join(os.path.dirname(__file__), "stop_words.txt")
+STOP_WORDS_FILE = pathlib.Path(__file__).with_name("stop_words.txt")
+STOP_WORDS = {*STOP_WORDS_FILE.read_text("utf-8").split()}  # NLTK's, English
 MIN_DOCUMENTS = 10  # of a term, with TF-IDF
 RANDOM_STATE = 88
 TOKEN = r"\S+"
 SHORT = 2  # letters of a word that is its own stem
 MAX_ITERATIONS = 100  # scikit-learn's default
-
-
-@functools.lru_cache
-def stop_words() -> frozenset[str]:
-    """NLTK's list of English stop words."""
-    with open(STOP_WORDS, encoding="utf-8") as file:
-        return frozenset(file.read().split())
 
 
 def preprocess(texts: Iterable[str]) -> list[str]:
@@ -49,18 +46,15 @@ def preprocess(texts: Iterable[str]) -> list[str]:
 
     tokenize = NLTKWordTokenizer().tokenize
     stem = functools.lru_cache(100_000)(PorterStemmer().stem)
-    dropped = stop_words() | set(string.punctuation)
-    results = []
-    for text in texts:
-        words = tokenize(text.replace("\r", "").replace("\n", ""))
-        results.append(
-            " ".join(
-                stem(word) if len(word) > SHORT else word
-                for word in words
-                if word not in dropped
-            )
+    dropped = STOP_WORDS | set(string.punctuation)
+    return [
+        " ".join(
+            stem(word) if len(word) > SHORT else word
+            for word in tokenize(text.replace("\r", "").replace("\n", ""))
+            if word not in dropped
         )
-    return results
+        for text in texts
+    ]
 
 
 def make_vectoriser(features: str) -> Any:
@@ -80,46 +74,44 @@ class Baseline:
 
     Args:
         features: One of `FEATURES`.
+        source: What messages call the texts.
     """
 
-    def __init__(self, features: str) -> None:
-        from sklearn.linear_model import LogisticRegression
+    chosen: ClassVar[
+        dict[str, Any]
+    ] = {}  # no setting is chosen by cross-validation
 
-        self.vectoriser = make_vectoriser(features)
-        self.classifier = LogisticRegression(
+    def __init__(self, features: str, source: str = "the texts") -> None:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        self._features, self._source = features, source
+        self._classifier = LogisticRegression(
             random_state=RANDOM_STATE, max_iter=MAX_ITERATIONS
         )
+        self._model = make_pipeline(make_vectoriser(features), self._classifier)
 
-    def fit(
-        self, texts: Sequence[str] | np.ndarray, labels: np.ndarray
-    ) -> "Baseline":
+    def fit(self, examples: Examples) -> "Baseline":
         """Learns terms and weights.
 
-        Args:
-            texts: The texts.
-            labels: int64 [texts].
-
         Raises:
-            ValueError: No term is left.
+            UserError: No term is left.
         """
-        self.classifier.fit(self.vectoriser.fit_transform(texts), labels)
+        try:
+            self._model.fit(examples.texts[0], examples.labels)
+        except ValueError as error:
+            raise UserError(
+                f"--features={self._features}: nothing can be learned from "
+                f"{self._source} ({error})."
+            ) from None
         return self
 
-    def logits(self, texts: Sequence[str] | np.ndarray) -> np.ndarray:
+    def logits(self, examples: Examples) -> np.ndarray:
         """float64 [texts, units]; one unit for two labels."""
-        logits = self.classifier.decision_function(
-            self.vectoriser.transform(texts)
-        )
+        logits = self._model.decision_function(examples.texts[0])
         return logits[:, None] if logits.ndim == 1 else logits
 
     @property
     def parameters(self) -> int:
         """The number of weights and biases."""
-        return self.classifier.coef_.size + self.classifier.intercept_.size
-
-
-def as_array(texts: Sequence[str]) -> np.ndarray:
-    """An array of the texts, to index by row numbers, without copying them."""
-    array = np.empty(len(texts), object)
-    array[:] = texts
-    return array
+        return self._classifier.coef_.size + self._classifier.intercept_.size

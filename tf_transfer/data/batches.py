@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tf_transfer.data.tokens import Tokens
-from tf_transfer.data.word_pieces import IGNORED
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 BUCKETS = (16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 320, 384, 512)
+IGNORED = -1  # the label of every token but a word's first piece
 GROUPED_POOL = 50  # batches that `grouped` sorts by length together
 EVALUATION_BATCH = 64
 PREFETCH = 8

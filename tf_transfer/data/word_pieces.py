@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from tf_transfer.data import entities
+from tf_transfer.data.batches import EncodedSplit, IGNORED
+from tf_transfer.data.task import Sentences
 from tf_transfer.data.tokens import SpecialTokens, Tokens
-
-IGNORED = -1  # the label of every token but a word's first piece
 
 Tokenize = Callable[[list[str]], Sequence[Sequence[int]]]
 
@@ -87,19 +88,39 @@ def unknown_id(tokenizer: Any) -> int:
     return int(tokenizer.token_to_id(getattr(tokenizer, "oov_token", "<unk>")))
 
 
-def label_pieces(pieces: Pieces, ids: np.ndarray) -> np.ndarray:
-    """Labels of all pieces: words' on first pieces, `IGNORED` elsewhere.
+def encode_sentences(
+    sentences: Sentences,
+    tags: Sequence[str],
+    encoder: Any,
+    max_length: int,
+    name: str,
+) -> EncodedSplit:
+    """Encodes tagged sentences.
 
     Args:
-        pieces: The words.
-        ids: int [words]. Tag ids.
-
-    Returns:
-        int64 [pieces of all rows], beside `tokens.flat`.
+        sentences: The words and their tags.
+        tags: All tags; see `entities.tag_names`.
+        encoder: Has `tokenize`, `special`, `tokenizer` and `family`.
+        max_length: Longest row in tokens.
+        name: What a message calls the sentences.
     """
+    pieces = encode(
+        encoder.tokenize,
+        encoder.special,
+        unknown_id(encoder.tokenizer),
+        sentences.words,
+        max_length,
+        spaced=encoder.family == "roberta",
+        name=name,
+    )
     labels = np.full(len(pieces.tokens.flat), IGNORED, np.int64)
-    labels[pieces.first_pieces] = ids
-    return labels
+    labels[pieces.first_pieces] = entities.encode(sentences.tags, tags).ids
+    return EncodedSplit(
+        pieces.tokens,
+        labels,
+        sentences.ids[pieces.sentences],
+        word_starts=pieces.word_starts,
+    )
 
 
 def _tokenize(
