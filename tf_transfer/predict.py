@@ -302,7 +302,7 @@ def _save_model(predictor: Predictor, folder: str) -> None:
     about = {
         "task": task.name,
         "texts": task.texts,
-        "labels": task.words or task.labels,
+        "labels": task.labels,
         "logits": LOGITS[task.kind],
     }
     with open(os.path.join(folder, "task.json"), "w", encoding="utf-8") as file:

@@ -622,13 +622,15 @@ def report_shared(name: str, examples: Texts) -> None:
     """Prints how many texts are in two splits."""
     from tf_transfer.data import card
 
-    for kind, count in card.count_shared(examples).items():
-        print(
-            f"{name}: {count:,} of the {len(examples[kind]['']):,} texts of "
-            f"{kind} are also in the training set. `group` as duplicates "
-            "keeps equal texts in one split.",
-            flush=True,
-        )
+    parts = splits.flatten(examples)
+    for split, count in card.count_shared(parts).items():
+        if count:
+            print(
+                f"{name}: {count:,} of the {len(parts[split]):,} texts of "
+                f"{split} are also in the training set. `group` as duplicates "
+                "keeps equal texts in one split.",
+                flush=True,
+            )
 
 
 def count_examples(encoded: Splits) -> dict[str, int]:

@@ -197,7 +197,7 @@ class Predictor:
     @property
     def labels(self) -> tuple[str, ...]:
         """The labels as answers name them."""
-        return tuple(self.task.words or self.task.labels or ())
+        return tuple(self.task.labels or ())
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
         """float64 [examples, labels]. They sum to 1 unless labels combine.

@@ -45,7 +45,7 @@ from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import held_out
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Examples, join
-from tf_transfer.data.task_file import Part
+from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.models import loading
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
@@ -343,8 +343,8 @@ class Tweets(experiment.Experiment):
                 settings.task,
                 (settings.text_column,),
                 (settings.label_column,),
-                Part((settings.data,)),
-                test=Part((), settings.test_fraction, settings.test_ids),
+                SplitOrigin((settings.data,)),
+                test=SplitOrigin((), settings.test_fraction, settings.test_ids),
                 id=settings.id_column,
                 keyword=settings.keyword_column,
                 is_cleaned=settings.clean == "basic",
@@ -419,11 +419,9 @@ class Tweets(experiment.Experiment):
         finished = self.find_finished()
         if finished is not None:
             return finished
-        from tf_transfer.baselines import cross_validation
-
         directory = self.find_run()
         examples, folds = self._examples_and_folds()
-        record = cross_validation.run(
+        record = sparse.cross_validate(
             settings, directory, self.task, examples, folds
         )
         return Result(self, directory.path, record)

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support import own_data
 from tf_transfer import tasks
-from tf_transfer.data import card, table_source, task_file
+from tf_transfer.data import card, splits, table_source, task_file
 
 
 def open_task(folder, **keys):
@@ -63,6 +63,8 @@ def test_texts_on_both_sides_are_counted(tmp_path):
     columns = own_data.news(30)
     columns["body"] = [f"text {number % 3}" for number in range(30)]
     _, examples = open_task(tmp_path, columns=columns)
-    assert card.count_shared(examples) == {"test": len(examples["test"][""])}
+    assert card.count_shared(splits.flatten(examples)) == {
+        "test": len(examples["test"][""])
+    }
     _, examples = open_task(tmp_path, columns=columns, duplicates="group")
-    assert card.count_shared(examples) == {}
+    assert card.count_shared(splits.flatten(examples)) == {"test": 0}

@@ -6,7 +6,7 @@ import sklearn.model_selection
 
 from tests.support import own_data
 from tf_transfer.data import held_out, table_source
-from tf_transfer.data.task_file import Part
+from tf_transfer.data.task_file import SplitOrigin
 from tf_transfer.utils.errors import UserError
 
 ALONE = np.arange(100)
@@ -110,8 +110,8 @@ def open_path(path, test_ids="", **options):
             "tweets",
             ("text",),
             ("target",),
-            Part((path,)),
-            test=Part((), 0.1, test_ids),
+            SplitOrigin((path,)),
+            test=SplitOrigin((), 0.1, test_ids),
             **options,
         )
     )

@@ -54,7 +54,8 @@ class PooledStates:
         pooling = "cls_state" if states.pooling == "cls" else states.pooling
         columns = pooled_columns(states.block, pooling, self.hidden)
         vectors = [
-            mapped.vectors[part, columns].astype(np.float32) for part in starts
+            mapped.vectors[begins, columns].astype(np.float32)
+            for begins in starts
         ]
         if states.pooling == "cls":
             assert self.pooler is not None
@@ -131,20 +132,20 @@ class Reader:
             self._pooler = kernel, bias
         self.cost = BuildCost(0.0, 0.0)
 
-    def texts(self, parts: Mapping[str, Any]) -> dict[str, PooledStates]:
+    def texts(self, splits: Mapping[str, Any]) -> dict[str, PooledStates]:
         """Pooled states of texts, by split.
 
         Args:
-            parts: Examples by the name of their split.
+            splits: Examples by the name of their split.
         """
-        columns = len(next(iter(parts.values())).texts)
+        columns = len(next(iter(splits.values())).texts)
         stored = {
             texts_per_row: self._map(
                 len(self._encoder.blocks),
                 "pooled_blocks",
                 {
-                    name: self._encode(part, texts_per_row, name)
-                    for name, part in parts.items()
+                    name: self._encode(examples, texts_per_row, name)
+                    for name, examples in splits.items()
                 },
             )
             for texts_per_row in range(1, columns + 1)
@@ -154,21 +155,23 @@ class Reader:
                 {number: stored[number][name] for number in stored},
                 self._encoder.hidden,
                 self._pooler,
-                part.labels,
+                examples.labels,
             )
-            for name, part in parts.items()
+            for name, examples in splits.items()
         }
 
     def words(
-        self, parts: Mapping[str, Any], blocks: Sequence[int]
+        self, splits: Mapping[str, Any], blocks: Sequence[int]
     ) -> dict[str, WordStates]:
         """States of words, by split.
 
         Args:
-            parts: Sentences by the name of their split.
+            splits: Sentences by the name of their split.
             blocks: Above which; ascending, so that each continues the last.
         """
-        encoded = {n: self._encode(part, 1, n) for n, part in parts.items()}
+        encoded = {
+            n: self._encode(examples, 1, n) for n, examples in splits.items()
+        }
         stored = {
             block: self._map(block, "tokens", encoded) for block in blocks
         }

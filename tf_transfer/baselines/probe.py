@@ -203,20 +203,19 @@ class Probe:
         numbers = range(self._blocks, -1, -1)
         if self.task.is_tagging:
             return [States(block, "tokens") for block in numbers]
-        candidates = [
-            States(block, pooling)
-            for block in numbers
-            for pooling in ("mean", "cls_state")
-        ]
-        if self._has_pooler:
-            candidates.append(States(self._blocks, "cls"))
+        candidates = []
         if len(self.task.texts) == 2:
             candidates = [
                 States(block, "mean", features)
                 for block in numbers
                 for features in ("cosine", "product")
-            ] + candidates
-        return candidates
+            ]
+        candidates += [
+            States(block, pooling)
+            for block in numbers
+            for pooling in ("mean", "cls_state")
+        ]
+        return candidates + [States(self._blocks, "cls")] * self._has_pooler
 
     def _screen(self, subset: "_Subset") -> list[States]:
         """The default, and the states that ridge regression finds best."""
@@ -406,11 +405,9 @@ def check(task: Task, labels: np.ndarray, texts: int, where: str) -> None:
 
 def find_warnings(task: Task, labels: np.ndarray) -> list[str]:
     """Sentences about labels that make the choice of states unreliable."""
-    if task.kind != "classes":
-        return []
     counts = np.unique(labels, return_counts=True)[1]
     rare = int((counts < FOLDS).sum())
-    if not rare:
+    if task.kind != "classes" or not rare:
         return []
     return [
         f"{task.name}: {rare} labels have fewer training texts than the "

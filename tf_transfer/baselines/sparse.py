@@ -11,16 +11,25 @@ two letters as they are (as NLTK's did at the time) and a text as one
 sentence.
 """
 
+import dataclasses
 import functools
 import pathlib
 import string
-from collections.abc import Iterable
-from typing import Any, ClassVar
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, TYPE_CHECKING
 
 import numpy as np
+import tqdm
 
-from tf_transfer.data.task import Examples
+from tf_transfer.data import held_out, splits
+from tf_transfer.data.task import Examples, Task
 from tf_transfer.utils.errors import UserError
+
+if TYPE_CHECKING:
+    from tf_transfer.training.records import RunDirectory
+
+_bar = functools.partial(tqdm.tqdm, leave=False, disable=None)
 
 FEATURES = ("tfidf", "count", "hash")
 PREPROCESSING = ("hart", "none")
@@ -115,3 +124,71 @@ class Baseline:
     def parameters(self) -> int:
         """The number of weights and biases."""
         return self._classifier.coef_.size + self._classifier.intercept_.size
+
+
+# === In folds ===
+
+
+def cross_validate(
+    settings: Any,
+    directory: "RunDirectory",
+    task: Task,
+    examples: Examples,
+    folds: list[held_out.Split],
+) -> dict[str, Any]:
+    """Fits and tests a baseline in every fold.
+
+    Args:
+        settings: `tweets.TweetsSettings`, resolved, with sparse features.
+        directory: The run directory.
+        task: The task.
+        examples: The texts and their labels.
+        folds: For each fold the rows to train on, and the rows to test.
+
+    Returns:
+        The content of `result.json`.
+
+    Raises:
+        UserError: Nothing can be learned from the training texts of a fold.
+    """
+    from tf_transfer.baselines import runs  # takes seconds to import
+
+    began = time.monotonic()
+    if settings.preprocessing == "hart":
+        [texts] = examples.texts
+        stems = preprocess(_bar(texts, desc="stemming", unit=" texts"))
+        examples = dataclasses.replace(examples, texts=[stems])
+    return runs.run(
+        settings,
+        directory,
+        task,
+        _take_folds(settings, task, examples, folds),
+        Baseline(settings.features, settings.data),
+        settings.fold_seed,
+        input_seconds=time.monotonic() - began,
+    )
+
+
+def _take_folds(
+    settings: Any, task: Task, examples: Examples, folds: list[held_out.Split]
+) -> Iterator[dict[str, dict[str, Examples]]]:
+    """Yields the texts of each fold."""
+    labels = examples.labels
+    assert labels is not None
+    for train, tested in _bar(folds, desc="folds", unit=" folds"):
+        train = train[
+            splits.choose_subset(
+                labels[train], settings.max_train_examples, settings.split_seed
+            )
+        ]
+        held_out.check_labels(
+            labels[train],
+            task.labels or (),
+            "--max_train_examples: leaves",
+            "Leave more rows to train on.",
+        )
+        yield {
+            "train": {"": examples.take(train)},
+            "validation": {},
+            "test": {"": examples.take(tested)},
+        }

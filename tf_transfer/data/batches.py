@@ -1,8 +1,8 @@
 """Encoded splits, the plan of an epoch, and padded batches.
 
 A plan is drawn in NumPy from (seed, epoch) alone: which examples make which
-batch, and to which length each batch is padded. So a resumed run cuts the plan
-at its step and goes on. The input pipeline then gathers and pads inside
+batch, and to which length each batch is padded. So a resumed run continues
+the plan at its step. The input pipeline then gathers and pads inside
 tf.data, without a Python call for each example.
 """
 
@@ -199,7 +199,7 @@ def buckets_up_to(max_length: int) -> tuple[int, ...]:
 
 
 def count_steps(examples: int, batch_size: int, drop_last: bool = False) -> int:
-    """Steps of a pass over so many examples; see `plan_epoch`."""
+    """Steps of a pass over this many examples; see `plan_epoch`."""
     if drop_last and examples > batch_size:
         return examples // batch_size
     return -(-examples // batch_size)

@@ -89,6 +89,8 @@ def _convert(rows: list[dict[str, Any]], split: str) -> Sentences:
         np.asarray(ids, np.int64),
         [[word.decode("utf-8") for word in rows[n]["tokens"]] for n in ids],
         tagged.to_iob2(
-            tags, f"--data=tfds, {split}", lambda n: f"word {n}", TAGS
+            tags,
+            lambda row, n: f"--data=tfds, {split}, sentence {row}, word {n}",
+            TAGS,
         ),
     )

@@ -48,8 +48,6 @@ _TASKS = (
         also=("accuracy",),
         header=("source", "label", "star", "sentence"),
         tests=(("test", "CoLA"),),
-        tfds="cola",
-        tfds_texts=("sentence",),
     ),
     Task(
         name="sst2",
@@ -59,8 +57,6 @@ _TASKS = (
         labels=_YES_NO,
         metric="accuracy",
         tests=(("test", "SST-2"),),
-        tfds="sst2",
-        tfds_texts=("sentence",),
     ),
     Task(
         name="mrpc",
@@ -71,7 +67,6 @@ _TASKS = (
         metric="f1",
         also=("accuracy",),
         tests=(("test", "MRPC"),),
-        tfds="mrpc",
         tfds_texts=("sentence1", "sentence2"),
     ),
     Task(
@@ -84,8 +79,6 @@ _TASKS = (
         metric="spearman",
         also=("pearson", "spearman_no_ties"),
         tests=(("test", "STS-B"),),
-        tfds="stsb",
-        tfds_texts=("sentence1", "sentence2"),
     ),
     Task(
         name="qqp",
@@ -97,8 +90,6 @@ _TASKS = (
         also=("accuracy",),
         tests=(("test", "QQP"),),
         skip_broken=True,
-        tfds="qqp",
-        tfds_texts=("question1", "question2"),
     ),
     Task(
         name="mnli",
@@ -109,8 +100,6 @@ _TASKS = (
         metric="accuracy",
         development=("dev_matched", "dev_mismatched"),
         tests=(("test_matched", "MNLI-m"), ("test_mismatched", "MNLI-mm")),
-        words=("entailment", "neutral", "contradiction"),
-        tfds="mnli",
         tfds_texts=("premise", "hypothesis"),
     ),
     Task(
@@ -121,9 +110,6 @@ _TASKS = (
         labels=_ENTAILS,
         metric="accuracy",
         tests=(("test", "QNLI"),),
-        words=_ENTAILS,
-        tfds="qnli",
-        tfds_texts=("question", "sentence"),
     ),
     Task(
         name="rte",
@@ -133,9 +119,6 @@ _TASKS = (
         labels=_ENTAILS,
         metric="accuracy",
         tests=(("test", "RTE"),),
-        words=_ENTAILS,
-        tfds="rte",
-        tfds_texts=("sentence1", "sentence2"),
     ),
     Task(
         name="wnli",
@@ -145,8 +128,6 @@ _TASKS = (
         labels=_YES_NO,
         metric="accuracy",
         tests=(("test", "WNLI"),),
-        tfds="wnli",
-        tfds_texts=("sentence1", "sentence2"),
     ),
 )
 
@@ -189,7 +170,7 @@ def open_task(task: Task, data: str, cache_folder: str) -> Source:
     if data == "tfds":
         return TfdsSource(
             task,
-            f"glue/{task.tfds}",
+            f"glue/{task.folder.lower().replace('-', '')}",
             "give --data=FOLDER with the official GLUE files, or --data=sample "
             "to try the command",
             MRPC_URL,
@@ -277,7 +258,7 @@ def _convert(task: Task, rows: list[dict[str, Any]], split: str) -> Examples:
         np.asarray([row["idx"] for row in rows], np.int64),
         [
             [row[name].decode("utf-8") for row in rows]
-            for name in task.tfds_texts
+            for name in task.tfds_texts or task.texts
         ],
         labels,
     )

@@ -195,8 +195,8 @@ class HeldOutSource(TableSource):
         prepare = functools.partial(texts_lib.make_text, clean=own.is_cleaned)
         return [[*map(prepare, texts, keywords)]]
 
-    def _read_part(self, part: str) -> Rows:
-        rows = super()._read_part(part)
+    def _read_split(self, split: str) -> Rows:
+        rows = super()._read_split(split)
         ids = collections.Counter(self._row_ids(rows.table))
         [(word, count)] = ids.most_common(1)
         if count > 1:

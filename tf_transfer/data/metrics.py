@@ -90,7 +90,7 @@ def f1_macro(labels: np.ndarray, logits: np.ndarray) -> float:
 
 
 def f1_micro(labels: np.ndarray, logits: np.ndarray) -> float:
-    """F1 over all labels of all examples, each one counted alike."""
+    """F1 over all labels of all examples, each with the same weight."""
     return _average_f1(labels, logits, "micro")
 
 

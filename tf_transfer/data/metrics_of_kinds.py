@@ -11,7 +11,7 @@ CLASSES = (
     "recall",
 )
 TWO_CLASSES = ("f1", "precision", "recall")  # of the last label
-# The first is the headline, the others are reported beside it.
+# The first is the headline, the others are reported in addition.
 REPORTED = {
     "classes": ("accuracy", "f1_macro"),
     "labels": ("f1_micro", "f1_macro", "exact_match"),
@@ -44,7 +44,7 @@ def choose(kind: str, metric: str, labels: int) -> tuple[str, ...]:
         metric: The headline; empty for the kind's own.
         labels: How many labels it has.
     """
-    beside = REPORTED[kind]
+    others = REPORTED[kind]
     if kind == "classes" and labels == 2:
-        beside = (*beside, "f1")
-    return tuple(dict.fromkeys(filter(None, (metric, *beside))))
+        others = (*others, "f1")
+    return tuple(dict.fromkeys(filter(None, (metric, *others))))

@@ -82,9 +82,9 @@ def join(*names: str) -> str:
 def flatten(texts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The splits of `tasks.read_splits`, such as `train`, `test_mismatched`."""
     return {
-        join(kind, name): part
+        join(kind, name): some
         for kind, named in texts.items()
-        for name, part in named.items()
+        for name, some in named.items()
     }
 
 

@@ -34,7 +34,7 @@ from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 
-PARTS = ("train", "validation", "test")
+SPLITS = ("train", "validation", "test")
 MOST_CLASSES = 1000  # a column with more different labels has no classes
 # The values of a column of 0 and 1.
 YES_NO = {"0": False, "1": True, "false": False, "true": True}
@@ -64,26 +64,28 @@ class TableSource(Source):
 
     Attributes:
         task_file: The description of the task.
-        splits: The entries of `PARTS` that the task has.
+        splits: The entries of `SPLITS` that the task has.
     """
 
     def __init__(self, task_file: TaskFile, split_seed: int = 0) -> None:
         self.task_file = task_file
-        self.splits = [part for part in PARTS if getattr(task_file, part)]
+        self.splits = [split for split in SPLITS if getattr(task_file, split)]
         self._split_seed = split_seed
         has_ids = task_file.validation.ids or task_file.test.ids
         self._id_column = task_file.id if has_ids else ""
-        self._read = functools.cache(self._read_part)
+        self._read = functools.cache(self._read_split)
 
     @functools.cached_property
     def identity(self) -> str:  # type: ignore[override]
         """A hash of the files' contents, and of how they are read."""
         values = dataclasses.asdict(self.task_file)
         del values["path"], values["name"]
-        for part in PARTS:
-            values[part]["paths"] = [*map(files.sha256, values[part]["paths"])]
-            if values[part]["ids"]:
-                values[part]["ids"] = files.sha256(values[part]["ids"])
+        for split in SPLITS:
+            values[split]["paths"] = [
+                *map(files.sha256, values[split]["paths"])
+            ]
+            if values[split]["ids"]:
+                values[split]["ids"] = files.sha256(values[split]["ids"])
         digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
         return f"own sha256:{digest.hexdigest()}"
 
@@ -127,9 +129,9 @@ class TableSource(Source):
             return self.read_all("train").take(self.drawn[split])
         return self.read_all(split)
 
-    def read_all(self, part: str) -> Examples | Sentences:
-        """All rows of the files of a part, including those drawn from it."""
-        rows, labels = self._read(part), self.task.labels or ()
+    def read_all(self, split: str) -> Examples | Sentences:
+        """All rows of the files of a split, including those drawn from it."""
+        rows, labels = self._read(split), self.task.labels or ()
         ids = np.arange(len(rows.table))
         if self.task.is_tagging:
             tagged.check_types(
@@ -149,8 +151,8 @@ class TableSource(Source):
 
     # === Rows ===
 
-    def _read_part(self, part: str) -> Rows:
-        own, paths = self.task_file, getattr(self.task_file, part).paths
+    def _read_split(self, split: str) -> Rows:
+        own, paths = self.task_file, getattr(self.task_file, split).paths
         if own.kind == "entities":
             [words], [tags] = own.texts, own.label
             table = tables.join([tagged.read(p, words, tags) for p in paths])
@@ -275,12 +277,12 @@ class TableSource(Source):
         rest = np.arange(len(labels))
         drawn: dict[str, np.ndarray] = {}
         # Rows with given ids first: they are not drawn for another split.
-        parts = [("test", own.test), ("validation", own.validation)]
-        for part, wanted in sorted(parts, key=lambda item: not item[1].ids):
+        origins = [("test", own.test), ("validation", own.validation)]
+        for split, wanted in sorted(origins, key=lambda item: not item[1].ids):
             if not wanted or wanted.paths:
                 continue
             if wanted.ids:
-                name = f"{own.path}: {part}: {wanted.ids}"
+                name = f"{own.path}: {split}: {wanted.ids}"
                 held = self._find_rows(wanted.ids, name)
                 if not np.isin(self.groups[held], self.groups[rest]).all():
                     raise UserError(
@@ -289,7 +291,7 @@ class TableSource(Source):
                     )
             else:
                 held = self._draw(labels, rest, wanted.fraction)
-            drawn[part] = np.sort(held)
+            drawn[split] = np.sort(held)
             rest = rest[~np.isin(self.groups[rest], self.groups[held])]
         rest = self._leave_out_held(rest)
         if not len(rest):
@@ -304,9 +306,9 @@ class TableSource(Source):
             return rows
         held = {
             texts_lib.normalize(texts)
-            for part in ("validation", "test")
-            if getattr(self.task_file, part).paths
-            for texts in zip(*self._read(part).texts)
+            for split in ("validation", "test")
+            if getattr(self.task_file, split).paths
+            for texts in zip(*self._read(split).texts)
         }
         texts = [*zip(*self._read("train").texts)]
         others = [r for r in rows if texts_lib.normalize(texts[r]) not in held]

@@ -139,16 +139,16 @@ class Table:
         Raises:
             UserError: A cell is empty, or is neither.
         """
-        sentences = []
-        for row, cell in enumerate(self.columns[column]):
+
+        def parse(cell: Any) -> list[str] | None:
             words = cell.split() if isinstance(cell, str) else cell
-            if not words or not isinstance(words, list):
-                raise self.error(row, column, "has no words. Give a list.")
-            for word in words:
-                if not isinstance(word, str) or not word.strip():
-                    raise self.error(row, column, f"{word!r:.60} is no word.")
-            sentences.append(words)
-        return sentences
+            is_valid = isinstance(words, list) and all(
+                isinstance(word, str) and word.strip() for word in words
+            )
+            return (words or None) if is_valid else None
+
+        problem = "is not a list of words. Give one for each sentence."
+        return self.convert(column, parse, problem)
 
     def scores(
         self, column: str, low: float = -math.inf, high: float = math.inf
@@ -231,14 +231,12 @@ class Table:
 
 def join(tables: Sequence[Table]) -> Table:
     """The rows of several tables with the same columns, in order."""
-    first = tables[0]
-    if len(tables) == 1:
-        return first
     columns = {
-        name: [cell for table in tables for cell in table.columns[name]]
-        for name in first.columns
+        name: [*itertools.chain(*(table.columns[name] for table in tables))]
+        for name in tables[0].columns
     }
-    return Table([f for t in tables for f in t.files], columns, first.flags)
+    files = [file for table in tables for file in table.files]
+    return Table(files, columns, tables[0].flags)
 
 
 def is_parquet(path: str) -> bool:

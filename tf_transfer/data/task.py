@@ -30,14 +30,12 @@ class Task:
         labels: Its labels as the files have them, in the order of their ids;
             `None` for a score.
         metric: The metric that selects, stops and ranks.
-        tfds: Name of the TFDS config.
-        tfds_texts: The text columns there.
+        tfds_texts: The text columns in TFDS, where they differ.
         also: Metrics reported in addition to `metric`.
         header: Column names where the files have no header line.
         development: The official development files, the headline one first.
         tests: The official test files, each with the name of its submission
             file.
-        words: The labels as the submission has them.
         skip_broken: Whether the official files are known to hold broken
             rows, which are then counted and left out.
         kind: One of `KINDS`.
@@ -57,13 +55,11 @@ class Task:
     label: str
     labels: tuple[str, ...] | None
     metric: str
-    tfds: str = ""
     tfds_texts: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     development: tuple[str, ...] = ("dev",)
     tests: tuple[tuple[str, str], ...] = ()
-    words: tuple[str, ...] | None = None
     skip_broken: bool = False
     kind: str = "classes"
     validation: str = ""

@@ -82,7 +82,7 @@ KEYS: dict[str, tuple[Any, str]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class SplitOrigin:
     """Where a split comes from: files, a fraction, or rows by id.
 
     Attributes:
@@ -120,9 +120,9 @@ class TaskFile:
     name: str
     texts: tuple[str, ...]
     label: tuple[str, ...]
-    train: Part
-    validation: Part = Part()
-    test: Part = Part()
+    train: SplitOrigin
+    validation: SplitOrigin = SplitOrigin()
+    test: SplitOrigin = SplitOrigin()
     kind: str = "classes"
     metric: str = ""
     labels: tuple[str, ...] | None = None
@@ -203,9 +203,9 @@ class _Reader:
             self._values.get("name") or _stem(self._path),
             texts,
             label,
-            self._part("train"),
-            self._part("validation"),
-            self._part("test"),
+            self._read_origin("train"),
+            self._read_origin("validation"),
+            self._read_origin("test"),
             labels=labels or None,
             **{
                 key: value
@@ -218,7 +218,7 @@ class _Reader:
 
     def _check(self, task: TaskFile) -> None:
         """Raises `UserError` for what is missing or does not go together."""
-        parts = {
+        origins = {
             "train": task.train,
             "validation": task.validation,
             "test": task.test,
@@ -241,11 +241,11 @@ class _Reader:
             ),
             *(
                 (
-                    is_tagged and part.ids,
+                    is_tagged and origin.ids,
                     key,
                     "sentences have no ids. Give a file.",
                 )
-                for key, part in parts.items()
+                for key, origin in origins.items()
             ),
             (
                 task.labels and task.kind == "score",
@@ -262,8 +262,8 @@ class _Reader:
             if is_wrong:
                 self._fail(key, reason)
         key_of_file: dict[str, str] = {}
-        for key, part in parts.items():
-            for path in part.paths:
+        for key, origin in origins.items():
+            for path in origin.paths:
                 file = os.path.realpath(path)
                 if file in key_of_file:
                     self._fail(key, f"{path} is also in {key_of_file[file]}.")
@@ -277,14 +277,14 @@ class _Reader:
             self._fail(key, "has a name twice.")
         return names
 
-    def _part(self, key: str) -> Part:
+    def _read_origin(self, key: str) -> SplitOrigin:
         value = self._values.get(key)
         if isinstance(value, float):
-            return Part(fraction=value)
+            return SplitOrigin(fraction=value)
         if isinstance(value, dict):
-            return Part(ids=self._find(key, value["ids"])[0])
+            return SplitOrigin(ids=self._find(key, value["ids"])[0])
         paths = [self._find(key, name) for name in self._names(key)]
-        return Part(paths=tuple(itertools.chain(*paths)))
+        return SplitOrigin(paths=tuple(itertools.chain(*paths)))
 
     def _find(self, key: str, name: str) -> list[str]:
         """The files of a name or pattern, relative to the task file."""
@@ -360,8 +360,8 @@ def from_flags(
         name or _stem(data),
         texts or ("words",),
         (label_column or "tags",),
-        Part(paths=(data,)),
-        test=Part(fraction=test_fraction),
+        SplitOrigin(paths=(data,)),
+        test=SplitOrigin(fraction=test_fraction),
         kind=kind,
         metric=metric,
         duplicates=duplicates,

@@ -165,21 +165,15 @@ def _cut(
         First word of each row and its sentence, int64 [rows].
     """
     ends = starts + sizes
-    more_words: list[int] = []
-    more_owners: list[int] = []
+    rows = [*zip(starts.tolist(), range(len(starts)))]
     for sentence in np.flatnonzero(offsets[ends] - offsets[starts] > room):
         word = starts[sentence]
         while offsets[ends[sentence]] - offsets[word] > room:
             word = np.searchsorted(offsets, offsets[word] + room, "right") - 1
-            more_words.append(int(word))
-            more_owners.append(int(sentence))
-    first_words = np.append(starts, np.asarray(more_words, np.int64))
-    owners = np.append(
-        np.arange(len(starts)), np.asarray(more_owners, np.int64)
-    )
-    # Stable: rows of empty sentences stay in order.
-    order = np.argsort(first_words, kind="stable")
-    return first_words[order], owners[order]
+            rows.append((int(word), int(sentence)))
+    rows.sort()  # rows of empty sentences stay in order
+    first_words, owners = np.array(rows, np.int64).reshape(-1, 2).T
+    return first_words, owners
 
 
 def _pack(

@@ -13,6 +13,7 @@ For texts that are not stored the prefix runs at every step, in the same mode
 and rounding. It runs in the batches of training, so a last bit may differ.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -130,7 +131,7 @@ class FeatureCache:
         self._is_stopped = is_stopped
         self._code = code_version(encoder)
         self.weights = weights or prefix_lib.hash_prefixes(encoder)
-        self._opened: list[store_lib.Entry] = []
+        self._opened = contextlib.ExitStack()
         self._disk_full: store_lib.DiskFull | None = None
 
     def attach(
@@ -196,9 +197,7 @@ class FeatureCache:
 
     def close(self) -> None:
         """Marks all entries unused: they may be removed to make room."""
-        for entry in self._opened:
-            entry.close()
-        self._opened = []
+        self._opened.close()
 
     # === Which entry ===
 
@@ -219,8 +218,7 @@ class FeatureCache:
 
     def _open(self, prefix: FrozenPrefix) -> store_lib.Entry:
         entry = self.store.open(self._key(prefix), self.options.model)
-        self._opened.append(entry)
-        return entry
+        return self._opened.enter_context(contextlib.closing(entry))
 
     def _open_sources(
         self, prefix: FrozenPrefix
@@ -256,9 +254,7 @@ class FeatureCache:
             return False
         try:
             with entry.build_lock(self._print):
-                entry.load()  # another process may have built them meanwhile
                 missing, _ = _find_missing(entry, texts)
-                entry.remove_unreadable()
                 if len(missing):
                     self._build(entry, prefix, texts, missing)
         except store_lib.DiskFull as error:
@@ -316,7 +312,17 @@ class FeatureCache:
         for index, vectors in self._run(prefix, source, split):
             row = rows[index]
             if not np.isfinite(vectors.astype(np.float32)).all():
-                raise _does_not_fit(prefix.dtype, *texts.locate(row))
+                name, example = texts.locate(row)
+                raise NotStored(
+                    "dtype",
+                    f"the output of the frozen blocks for {name} example "
+                    f"{example} is not finite or too large for {prefix.dtype} "
+                    "(bfloat16 and float32 hold larger numbers)",
+                    "Give --cache_dtype=bfloat16 or float32, or "
+                    "--frozen_prefix=live."
+                    if prefix.dtype == "float16"
+                    else "The encoder's weights may be damaged.",
+                )
             segment.add(texts.hashes[row], vectors, source_seconds[index])
             if self._is_stopped():
                 segment.commit()
@@ -398,21 +404,6 @@ class FeatureCache:
         self._print(
             f"{count:,} texts {reason}: their frozen blocks run at every step."
         )
-
-
-def _does_not_fit(dtype: str, name: str, example: int) -> NotStored:
-    advice = "The encoder's weights may be damaged."
-    if dtype == "float16":
-        advice = (
-            "Give --cache_dtype=bfloat16 or float32, or --frozen_prefix=live."
-        )
-    return NotStored(
-        "dtype",
-        f"the output of the frozen blocks for {name} example {example} is not "
-        f"finite or too large for {dtype} (bfloat16 and float32 hold larger "
-        "numbers)",
-        advice,
-    )
 
 
 def _find_missing(

