@@ -176,7 +176,7 @@ def leave_one_out(
         task: The task of the model.
         features: float32 [examples, width].
         labels: See `task.Examples`.
-        penalties: Of squared weights.
+        penalties: Penalties of squared weights.
 
     Yields:
         float64 [examples, units], for each penalty.
@@ -202,7 +202,7 @@ def leave_one_out(
 
 
 def _targets(task: Task, labels: np.ndarray) -> np.ndarray:
-    """What ridge regression learns, float [examples, units]: -1 and 1."""
+    """The targets of ridge regression, float [examples, units]: -1 and 1."""
     if task.kind == "score":
         return labels[:, None].astype(np.float64)
     if task.kind != "labels" and task.units > 1:

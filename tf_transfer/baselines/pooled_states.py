@@ -44,8 +44,8 @@ class PooledStates:
         """float32 [examples, width], read from the file.
 
         Args:
-            states: Which.
-            rows: int [examples]. Of which examples; None for all.
+            states: The states to read.
+            rows: int [examples]. Row numbers; None for all.
         """
         mapped = self.mapped[states.texts_per_row]
         starts = mapped.starts.reshape(states.texts_per_row, -1)
@@ -63,7 +63,8 @@ class PooledStates:
             vectors = [np.tanh(x @ kernel + bias) for x in vectors]
         if not states.pair_features:
             return vectors[0]
-        return np.asarray(pooled.combine(*vectors, states.pair_features))
+        u, v = vectors
+        return np.asarray(pooled.combine(u, v, states.pair_features))
 
 
 class WordStates:
@@ -113,7 +114,7 @@ class Reader:
         has_pooler: Whether the encoder was pretrained with one.
 
     Attributes:
-        cost: What the states cost so far.
+        cost: The seconds that the states cost so far.
     """
 
     def __init__(

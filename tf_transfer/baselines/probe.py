@@ -41,8 +41,8 @@ class States:
         block: Above which they are taken; 0 for the embeddings.
         pooling: `mean`, of all tokens; `cls_state`, [CLS]; `cls`, [CLS]
             through the pooler; or `tokens`, the first token of each word.
-        pair_features: Of two texts that are read each by itself, one of
-            `pooled.PAIR_FEATURES`; "" where all is read in one row.
+        pair_features: One of `pooled.PAIR_FEATURES`, of two texts that are
+            read each by itself; "" if all is read in one row.
     """
 
     block: int
@@ -92,9 +92,9 @@ class Validated:
 
 
 def standard_error(values: np.ndarray) -> float:
-    """Of a mean over folds whose training sets overlap.
+    """The standard error of a mean over folds with overlapping training sets.
 
-    The plain one is too small; Nadeau and Bengio (2003, "Inference for the
+    The plain standard error is too small; Nadeau and Bengio (2003, "Inference for the
     generalization error") add the ratio of tested to training examples.
 
     Args:
@@ -110,18 +110,18 @@ class Probe:
     """The probe of a task.
 
     Args:
-        task: What it learns.
-        blocks: Of the encoder.
+        task: The task to learn.
+        blocks: The number of the encoder's blocks.
         has_pooler: Whether the encoder was pretrained with one.
-        seed: Of the folds, and of the subset that is chosen on.
-        is_balanced: Whether each class weighs alike.
+        seed: The seed of the folds and of the subset that chooses.
+        is_balanced: Whether all classes have the same weight.
 
     Attributes:
-        states: Which it reads, once it is fitted.
+        states: The states that it reads, once it is fitted.
         model: The fitted `linear.Linear`.
-        validated: How these states did in the cross-validation.
+        validated: The scores of these states in the cross-validation.
         profile: The depth profile: a record of each block.
-        texts: On how many texts, or sentences, they were chosen.
+        texts: The number of texts or sentences that chose them.
     """
 
     states: States
@@ -148,7 +148,7 @@ class Probe:
         """Chooses states and strength, and makes the depth profile.
 
         Args:
-            inputs: Of the training texts, or of some.
+            inputs: The inputs of the training texts, or of some.
         """
         subset = _Subset(self.task, inputs, self._seed)
         repeats = REPEATS if len(subset.rows) <= FEW else 1
@@ -166,7 +166,7 @@ class Probe:
         """Fits; what is not chosen yet is chosen first.
 
         Args:
-            inputs: Of the training texts.
+            inputs: The inputs of the training texts.
         """
         if not hasattr(self, "states"):
             self.choose(inputs)
@@ -185,7 +185,7 @@ class Probe:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What the cross-validation has chosen, by name."""
+        """The settings that the cross-validation chose, by name."""
         return {
             **dataclasses.asdict(self.states),
             "strength": self.validated.strength,
@@ -323,7 +323,7 @@ class _Subset:
         )
         return scores[self._task.metric]
 
-    def make_folds(self, repeats: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def make_folds(self, repeats: int) -> list[tuple[np.ndarray, ...]]:
         """Rows to train on and to test; classes in proportion."""
         from sklearn import model_selection
 
@@ -351,7 +351,7 @@ def choose(validated: dict[States, Validated]) -> States:
     """The states to read: the default unless others are clearly better.
 
     Args:
-        validated: In the same folds, by states, the default first.
+        validated: The scores in the same folds, the default states first.
     """
     default, *others = validated
 
@@ -376,9 +376,9 @@ def check(task: Task, labels: np.ndarray, texts: int, where: str) -> None:
     """Raises `UserError` for labels that nothing can be learned from.
 
     Args:
-        task: Whose.
-        labels: Of the training texts or words; see `task.Examples`.
-        texts: How many texts.
+        task: The task.
+        labels: The labels of the training texts or words; see `task.Examples`.
+        texts: The number of training texts.
         where: The file or task that messages name.
     """
     start = f"{where}: --features=frozen"

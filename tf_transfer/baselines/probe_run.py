@@ -31,7 +31,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
     task, settings = experiment.task, experiment.settings
     examples = experiment.examples[task.name]
     train = examples["train"][""]
-    labels, _ = runs.find_targets(task, train)
+    labels, _ = train.targets(task)
     probe.check(task, labels, len(train), settings.task_name)
     devices = experiment.set_up_devices()
     encoder = experiment.load_encoder()
@@ -105,7 +105,7 @@ def _finish(
     """Writes weights and depth profile; returns what the result adds."""
     task = experiment.task
     examples = experiment.examples[task.name]
-    labels, _ = runs.find_targets(task, examples["train"][""])
+    labels, _ = examples["train"][""].targets(task)
     experiment.chosen = baseline.chosen
     head: Any = experiment.build_head(task, 0, encoder)
     kernel, bias = head.weights

@@ -8,7 +8,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import entities, metrics, splits
+from tf_transfer.data import metrics, splits
 from tf_transfer.data.task import Task
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import machine
@@ -143,14 +143,6 @@ def run(
     return record
 
 
-def find_targets(task: Task, part: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """The labels of a split's texts; or of its words, with sentence starts."""
-    if not task.is_tagging:
-        return part.labels, None
-    tagged = entities.encode(part.tags, task.labels or ())
-    return tagged.ids, tagged.starts
-
-
 def _score(
     task: Task,
     baseline: Any,
@@ -163,7 +155,7 @@ def _score(
     for kind in ("validation", "test"):
         for name, part in texts[kind].items():
             split = splits.join(kind, name)
-            labels, starts = find_targets(task, part)
+            labels, starts = part.targets(task)
             logits = baseline.logits(inputs[split])
             measured = metrics.measure_task(task, labels, logits, starts)
             scores.setdefault(kind, {}).update(

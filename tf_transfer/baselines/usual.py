@@ -40,8 +40,8 @@ class Usual:
     """The baseline of a task on texts.
 
     Args:
-        task: What it learns.
-        seed: Of the folds.
+        task: The task to learn.
+        seed: The seed of the folds.
 
     Attributes:
         chosen: The settings that the cross-validation chose, by name.
@@ -196,7 +196,7 @@ class MostFrequentTags:
 
     @property
     def parameters(self) -> int:
-        """Words that it knows."""
+        """The number of words that it knows."""
         return len(self._tag_of)
 
 

@@ -222,7 +222,7 @@ def plan_epoch(
         lengths: int [examples]. Tokens of each example.
         batch_size: Examples a step, over all replicas.
         batching: `random`, or `grouped` by length.
-        seed: Of the order, with `epoch` and `repeat`.
+        seed: The seed of the order, with `epoch` and `repeat`.
         epoch: Counted from 1.
         replicas: Batches are filled up to a multiple of it.
         buckets: Lengths that batches may be padded to.
@@ -324,7 +324,7 @@ def pipeline(
 
     Args:
         split: The examples.
-        plan: Which of them make which batch.
+        plan: The examples of each batch.
         pad: The padding id.
         shard: (worker, workers): the share of each batch that is read here.
         local_replicas: Replicas of a worker: consecutive elements go to them.
@@ -407,7 +407,7 @@ def _gatherer(
     def token_index(
         starts: "tf.Tensor", mask: "tf.Tensor", length: "tf.Tensor"
     ) -> "tf.Tensor":
-        """Where the tokens of each text stand; 0 on padding."""
+        """The positions of the tokens of each text; 0 on padding."""
         return tf.where(mask, column(starts) + tf.range(length), 0)
 
     @tf.autograph.experimental.do_not_convert  # traced sooner

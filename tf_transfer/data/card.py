@@ -64,7 +64,11 @@ def _label_rows(
 ) -> Iterator[tuple[str, ...]]:
     """Yields a row per label: how often it occurs in each split."""
     if task.kind == "score":
-        measures = {"lowest": np.min, "mean": np.mean, "highest": np.max}
+        measures: dict[str, Any] = {
+            "lowest": np.min,
+            "mean": np.mean,
+            "highest": np.max,
+        }
         for name, measure in measures.items():
             scores = (measure(some.labels) for some in splits.values())
             yield name, *(f"{score:.2f}" for score in scores)

@@ -72,7 +72,7 @@ def read(path: str) -> Sentences:
     """Reads the sentences of a file.
 
     Raises:
-        UserError: With the file, the line and what to do.
+        UserError: A row is invalid; the message has file and line.
     """
     table = tagged.read(path, "words", "tags")
     words, tags = table.columns.values()

@@ -174,7 +174,7 @@ def read(path: str, task: Task, split: str) -> tuple[Examples, list[str]]:
         split: `train`, `dev`, or `test...`, whose labels are hidden.
 
     Raises:
-        UserError: With the file, the line and the column.
+        UserError: A row is invalid; the message has file, line and column.
     """
     is_hidden = split.startswith("test")
     names = ["id", *task.texts, *([] if is_hidden else [task.label])]

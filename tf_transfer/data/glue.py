@@ -222,7 +222,7 @@ def read(path: str, task: Task, split: str) -> Examples:
         split: Its split; the labels of `test...` are hidden.
 
     Raises:
-        UserError: With the file, the line and the column.
+        UserError: A row is invalid; the message has file, line and column.
     """
     is_hidden = split.startswith("test")
     dialect = dialect_of(task, () if is_hidden else task.header)

@@ -239,7 +239,7 @@ def measure_task(
 
 
 def majority(name: str, labels: np.ndarray) -> float:
-    """What the majority baseline scores; 0 where the labels are numbers."""
+    """The score of the majority baseline; 0 where the labels are numbers."""
     if np.issubdtype(labels.dtype, np.floating):
         return 0.0
     if labels.ndim == 2:  # of each label by itself

@@ -27,7 +27,7 @@ ALLOWED = {
 
 
 def find_problem(kind: str, metric: str) -> str:
-    """What is wrong with a metric for a kind of task; empty if nothing."""
+    """The problem of a metric for a kind of task; empty if there is none."""
     if not metric or metric in ALLOWED[kind]:
         return ""
     return (
@@ -42,7 +42,7 @@ def choose(kind: str, metric: str, labels: int) -> tuple[str, ...]:
     Args:
         kind: One of `task.KINDS`.
         metric: The headline; empty for the kind's own.
-        labels: How many labels it has.
+        labels: The number of labels.
     """
     others = REPORTED[kind]
     if kind == "classes" and labels == 2:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tf_transfer.data.task import Examples, Task
+from tf_transfer.data.task import Task
 from tf_transfer.utils.formatting import cut
 
 NOTHING_SCORED = (
@@ -98,12 +98,10 @@ def find_warnings(task: Task, texts: dict[str, dict[str, Any]]) -> list[str]:
     """
     if task.labels is None:
         return []
-    [train, *tests] = [
-        examples.labels
-        if isinstance(examples, Examples)
-        else [task.labels.index(t) for tags in examples.tags for t in tags]
+    train, *tests = (
+        examples.targets(task)[0]
         for examples in (texts["train"][""], *texts["test"].values())
-    ]
+    )
     warnings = []
     if len(_classes_of(train)) == 1:
         warnings.append(f"all {len(train)} training labels are of one class.")

@@ -72,7 +72,7 @@ class TableSource(Source):
         self.splits = [split for split in SPLITS if getattr(task_file, split)]
         self._split_seed = split_seed
         has_ids = task_file.validation.ids or task_file.test.ids
-        self._id_column = task_file.id if has_ids else ""
+        self._id_column = (task_file.id or "") if has_ids else ""
         self._read = functools.cache(self._read_split)
 
     @functools.cached_property
@@ -123,7 +123,7 @@ class TableSource(Source):
         """The examples of one of `splits`.
 
         Raises:
-            UserError: With the file, the line and what to do.
+            UserError: A row is invalid; the message has file and line.
         """
         if split == "train" or not getattr(self.task_file, split).paths:
             return self.read_all("train").take(self.drawn[split])
@@ -335,7 +335,7 @@ class TableSource(Source):
 
         Args:
             path: The file.
-            name: What names it, for messages.
+            name: The name of the file in messages.
 
         Raises:
             UserError: The file cannot be read; or an id is not in the table,
@@ -369,7 +369,7 @@ def read_ids(path: str, name: str) -> list[str]:
 
     Args:
         path: The file.
-        name: What names it, for messages, such as `--test_ids=ids.txt`.
+        name: The name of the file in messages, such as `--test_ids=ids.txt`.
 
     Raises:
         UserError: There is no such file, or it has no ids, or one twice.

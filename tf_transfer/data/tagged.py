@@ -39,7 +39,7 @@ def read(path: str, words_column: str, tags_column: str) -> Table:
         A row per sentence, a list of words and of tags in IOB2 each.
 
     Raises:
-        UserError: With the file and the line.
+        UserError: A row is invalid; the message has file and line.
     """
     names = dict.fromkeys((words_column, tags_column), "")
     if tables.is_plain(path):
@@ -195,7 +195,7 @@ def to_iob2(
         names: All tags; see `entities.tag_names`.
 
     Raises:
-        UserError: With a line of each scheme.
+        UserError: Both schemes occur; the message has a line of each.
     """
     tagged = entities.encode(sentences, names)
     starts = entities.find_stretches(tagged)

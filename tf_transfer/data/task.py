@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from tf_transfer.data import entities
+
 SCORE_RANGE = (0.0, 5.0)  # of STS-B, in the files and in the submission
 # The answer is one of the classes; any number of the labels; a number; or a tag
 # for each word.
@@ -45,7 +47,7 @@ class Task:
         score_scale: Mean and standard deviation of the training scores, in
             which the network answers and the loss is measured; None where
             scores are taken as they are.
-        loss_head: What tells two classes apart: `sigmoid`, of one unit; or
+        loss_head: The output for two classes: `sigmoid`, of one unit; or
             `softmax`, of two.
     """
 
@@ -147,6 +149,11 @@ class Examples:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def targets(self, task: Task) -> tuple[Any, np.ndarray | None]:
+        """The labels of the texts, and None; see `Sentences.targets`."""
+        del task
+        return self.labels, None
+
     def take(self, rows: np.ndarray) -> "Examples":
         """The examples at `rows`."""
         return Examples(
@@ -183,6 +190,15 @@ class Sentences:
         """The sentences as texts: one column."""
         return [[" ".join(words) for words in self.words]]
 
+    def targets(self, task: Task) -> tuple[Any, np.ndarray | None]:
+        """The tags as numbers, int64 [words], and each sentence's first word.
+
+        Args:
+            task: The task, whose labels are the tags.
+        """
+        tagged = entities.encode(self.tags, task.labels or ())
+        return tagged.ids, tagged.starts
+
     def take(self, rows: np.ndarray) -> "Sentences":
         """The sentences at `rows`."""
         return Sentences(
@@ -212,7 +228,7 @@ class Source:
     """Reads the splits of one task: the base class of all data sets.
 
     Attributes:
-        task: Whose texts it reads.
+        task: The task of the texts.
         identity: The name of the data in a run's key: a release, or a hash of
             the content.
     """

@@ -94,7 +94,7 @@ def encode(
         max_length: Longest result in tokens; pairs lose tokens from the
             longer text first, as in BERT's own code.
         name: What the progress bar calls the texts.
-        long_texts: Which part of a long one is kept; see `pack`.
+        long_texts: The tokens that are kept of a long text; see `pack`.
     """
     between = special.between if len(texts) == 2 else ()
     rows = []

@@ -127,7 +127,7 @@ def read(path: str, numbers: Sequence[int]) -> Examples:
         numbers: Classes, from 1 on; the first one is label 0.
 
     Raises:
-        UserError: With the file, the line and what to do.
+        UserError: A row is invalid; the message has file and line.
     """
     label_of = {str(number): label for label, number in enumerate(numbers)}
     known = {str(number) for number in range(1, len(CLASSES) + 1)}

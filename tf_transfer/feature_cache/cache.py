@@ -409,7 +409,7 @@ class FeatureCache:
 def _find_missing(
     entry: store_lib.Entry, texts: rows_lib.Texts
 ) -> tuple[np.ndarray, str]:
-    """Which distinct rows are missing, and a clause on what is damaged.
+    """The distinct rows that are missing, and a clause on what is damaged.
 
     Damaged rows are missing from now on.
     """

