@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from tf_transfer.data import cs224n, glue, held_out, metrics, metrics_of_kinds
+from tf_transfer.data import cs224n, glue, held_out, metrics, task
 
 # 3 hits, 1 false alarm, 2 misses, 4 correct rejections.
 LABELS = np.array([1, 1, 1, 0, 1, 1, 0, 0, 0, 0])
@@ -160,7 +160,7 @@ def test_every_metric_of_every_task_is_known():
     names |= {n for task in cs224n.TASKS.values() for n in task.metrics}
     names |= {
         name
-        for kind, allowed in metrics_of_kinds.ALLOWED.items()
+        for kind, allowed in task.ALLOWED.items()
         for name in allowed
         if kind != "entities"
     }

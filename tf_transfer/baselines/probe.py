@@ -94,29 +94,26 @@ class Validated:
 def standard_error(values: np.ndarray) -> float:
     """The standard error of a mean over folds with overlapping training sets.
 
-    The plain standard error is too small; Nadeau and Bengio (2003, "Inference for the
-    generalization error") add the ratio of tested to training examples.
+    The plain standard error is too small; Nadeau and Bengio (2003, "Inference
+    for the generalization error") add the ratio of tested to training examples.
 
     Args:
         values: float [folds], of one or more repetitions.
     """
-    if len(values) < 2:
-        return 0.0
     factor = 1 / len(values) + 1 / (FOLDS - 1)
     return float(np.sqrt(factor * values.var(ddof=1)))
 
 
+@dataclasses.dataclass
 class Probe:
     """The probe of a task.
 
-    Args:
+    Attributes:
         task: The task to learn.
         blocks: The number of the encoder's blocks.
         has_pooler: Whether the encoder was pretrained with one.
         seed: The seed of the folds and of the subset that chooses.
         is_balanced: Whether all classes have the same weight.
-
-    Attributes:
         states: The states that it reads, once it is fitted.
         model: The fitted `linear.Linear`.
         validated: The scores of these states in the cross-validation.
@@ -124,25 +121,16 @@ class Probe:
         texts: The number of texts or sentences that chose them.
     """
 
-    states: States
-    model: linear.Linear
-    validated: Validated
-    profile: list[dict[str, Any]]
-    texts: int
-
-    def __init__(
-        self,
-        task: Task,
-        blocks: int,
-        has_pooler: bool,
-        seed: int = 0,
-        is_balanced: bool = False,
-    ) -> None:
-        self.task = task
-        self._blocks = blocks
-        self._has_pooler = has_pooler
-        self._seed = seed
-        self._is_balanced = is_balanced
+    task: Task
+    blocks: int
+    has_pooler: bool
+    seed: int = 0
+    is_balanced: bool = False
+    states: States = dataclasses.field(init=False)
+    model: linear.Linear = dataclasses.field(init=False)
+    validated: Validated = dataclasses.field(init=False)
+    profile: list[dict[str, Any]] = dataclasses.field(init=False)
+    texts: int = dataclasses.field(init=False)
 
     def choose(self, inputs: Inputs) -> "Probe":
         """Chooses states and strength, and makes the depth profile.
@@ -150,7 +138,7 @@ class Probe:
         Args:
             inputs: The inputs of the training texts, or of some.
         """
-        subset = _Subset(self.task, inputs, self._seed)
+        subset = _Subset(self.task, inputs, self.seed)
         repeats = REPEATS if len(subset.rows) <= FEW else 1
         with threadpoolctl.threadpool_limits(1, "blas"):
             finalists = self._screen(subset)
@@ -175,7 +163,7 @@ class Probe:
             inputs.matrix(self.states),
             inputs.labels,
             self.validated.strength,
-            self._is_balanced,
+            self.is_balanced,
         )
         return self
 
@@ -200,7 +188,7 @@ class Probe:
 
     def _candidates(self) -> list[States]:
         """States that may be read, the default first."""
-        numbers = range(self._blocks, -1, -1)
+        numbers = range(self.blocks, -1, -1)
         if self.task.is_tagging:
             return [States(block, "tokens") for block in numbers]
         candidates = []
@@ -215,7 +203,7 @@ class Probe:
             for block in numbers
             for pooling in ("mean", "cls_state")
         ]
-        return candidates + [States(self._blocks, "cls")] * self._has_pooler
+        return candidates + [States(self.blocks, "cls")] * self.has_pooler
 
     def _screen(self, subset: "_Subset") -> list[States]:
         """The default, and the states that ridge regression finds best."""
@@ -245,7 +233,7 @@ class Probe:
         def score(x: np.ndarray, train: np.ndarray, tested: np.ndarray) -> Any:
             labels = subset.labels[train]
             models = [
-                linear.fit(self.task, x[train], labels, c, self._is_balanced)
+                linear.fit(self.task, x[train], labels, c, self.is_balanced)
                 for c in strengths
             ]
             return [
@@ -271,7 +259,7 @@ class Probe:
             pooling = "cls_state"
         kinds = [
             dataclasses.replace(self.states, block=block, pooling=pooling)
-            for block in range(self._blocks + 1)
+            for block in range(self.blocks + 1)
         ]
         index = STRENGTHS.index(self.validated.strength)
         near = STRENGTHS[max(0, index - 1) : index + 2]

@@ -20,7 +20,6 @@ import numpy as np
 
 from tf_transfer.data import (
     entities,
-    metrics_of_kinds,
     splits,
     tables,
     tagged,
@@ -28,7 +27,14 @@ from tf_transfer.data import (
 )
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.tables import Table, word_of
-from tf_transfer.data.task import Examples, Sentences, Source, Task
+from tf_transfer.data.task import (
+    choose_metrics,
+    Examples,
+    Sentences,
+    Source,
+    Task,
+    TWO_CLASSES,
+)
 from tf_transfer.data.task_file import TaskFile
 from tf_transfer.utils import files
 from tf_transfer.utils.errors import UserError
@@ -95,16 +101,12 @@ class TableSource(Source):
         own = self.task_file
         labels = None if own.kind == "score" else self._find_labels()
         count = len(labels or ())
-        if (
-            own.kind == "classes"
-            and own.metric in metrics_of_kinds.TWO_CLASSES
-            and count != 2
-        ):
+        if own.kind == "classes" and own.metric in TWO_CLASSES and count != 2:
             raise UserError(
                 f"{own.path}: metric: {own.metric!r} needs two labels, and "
                 f"there are {count}. Give 'f1_macro' or 'accuracy'."
             )
-        metric, *also = metrics_of_kinds.choose(own.kind, own.metric, count)
+        metric, *also = choose_metrics(own.kind, own.metric, count)
         return Task(
             own.name,
             "",

@@ -60,13 +60,9 @@ class Dialect:
     is_ragged: bool = False
     skips_short: bool = False
 
-    @property
-    def separator(self) -> str:
-        """The delimiter as messages name it."""
-        return "tabs" if self.delimiter == "\t" else "commas"
-
 
 CSV = Dialect()
+SEPARATORS = {",": "commas", "\t": "tabs"}  # delimiters as messages name them
 TSV = Dialect("\t", "none")
 
 
@@ -341,7 +337,7 @@ def _read_delimited(
     if not header:
         raise UserError(f"{path}: is empty.")
     names = _choose_columns(
-        f"{path}, line 1", columns, header, dialect.separator
+        f"{path}, line 1", columns, header, SEPARATORS[dialect.delimiter]
     )
     positions = [header.index(name) for name in names]
     needed = max(positions) + 1
@@ -397,7 +393,7 @@ def _width_error(
     return UserError(
         f"{path}, line {line}: has {len(row)} cells, needs {len(header)}: "
         f"{list_names(header)}. Fix the line{quotes}; cells are separated by "
-        f"{dialect.separator}."
+        f"{SEPARATORS[dialect.delimiter]}."
     )
 
 

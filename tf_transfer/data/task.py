@@ -13,11 +13,33 @@ from typing import Any
 import numpy as np
 
 from tf_transfer.data import entities
+from tf_transfer.utils.formatting import cut
 
 SCORE_RANGE = (0.0, 5.0)  # of STS-B, in the files and in the submission
 # The answer is one of the classes; any number of the labels; a number; or a tag
 # for each word.
 KINDS = ("classes", "labels", "score", "entities")
+TWO_CLASSES = ("f1", "precision", "recall")  # of the last label
+# The metrics of each kind: the headline, and others that are reported.
+REPORTED = {
+    "classes": ("accuracy", "f1_macro"),
+    "labels": ("f1_micro", "f1_macro", "exact_match"),
+    "score": ("spearman", "pearson"),
+    "entities": ("f1", "accuracy"),
+}
+ALLOWED = {
+    **REPORTED,
+    "classes": (
+        "accuracy",
+        "f1_macro",
+        "matthews",
+        "f1",
+        "precision",
+        "recall",
+    ),
+    "score": ("spearman", "pearson", "spearman_no_ties"),
+    "entities": ("f1", "precision", "recall", "accuracy", "token_f1"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,6 +151,30 @@ class Task:
             "score_scale": self.score_scale,
             "loss_head": self.loss_head,
         }
+
+
+def find_metric_problem(kind: str, metric: str) -> str:
+    """The problem of a metric for a kind of task; empty if there is none."""
+    if not metric or metric in ALLOWED[kind]:
+        return ""
+    return (
+        f"{cut(metric)!r} does not score {kind}. Give one of "
+        f"{', '.join(ALLOWED[kind])}."
+    )
+
+
+def choose_metrics(kind: str, metric: str, labels: int) -> tuple[str, ...]:
+    """The metrics of a task, the headline first.
+
+    Args:
+        kind: One of `KINDS`.
+        metric: The headline; empty for the kind's own.
+        labels: The number of labels.
+    """
+    others = REPORTED[kind]
+    if kind == "classes" and labels == 2:
+        others = (*others, "f1")
+    return tuple(dict.fromkeys(filter(None, (metric, *others))))
 
 
 @dataclasses.dataclass

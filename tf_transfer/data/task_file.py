@@ -23,8 +23,8 @@ from typing import Annotated, Any, Literal, NoReturn
 
 from msgspec import Meta
 
-from tf_transfer.data import metrics_of_kinds, tables
-from tf_transfer.data.task import KINDS
+from tf_transfer.data import tables
+from tf_transfer.data.task import find_metric_problem, KINDS
 from tf_transfer.utils import json_files
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -224,7 +224,7 @@ class _Reader:
             "test": task.test,
         }
         is_tagged = task.kind == "entities"
-        problem = metrics_of_kinds.find_problem(task.kind, task.metric)
+        problem = find_metric_problem(task.kind, task.metric)
         for is_wrong, key, reason in (
             (not task.texts, "texts", f"is missing: {KEYS['texts'][1]}."),
             (not task.label, "label", f"is missing: {KEYS['label'][1]}."),
@@ -352,7 +352,7 @@ def from_flags(
             f"--text_column={text_column}: give one column, or two with a "
             "comma between for a pair."
         )
-    problem = metrics_of_kinds.find_problem(kind, metric)
+    problem = find_metric_problem(kind, metric)
     if problem:
         raise UserError(f"--metric={metric}: {problem}")
     return TaskFile(
