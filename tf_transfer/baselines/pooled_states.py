@@ -34,7 +34,7 @@ class PooledStates:
 
     mapped: Mapping[int, StoredStates]
     hidden: int
-    pooler: tuple[np.ndarray, np.ndarray] | None
+    pooler: list[np.ndarray] | None
     labels: np.ndarray
     sentences: np.ndarray | None = None
 
@@ -127,10 +127,7 @@ class Reader:
         self._cache = cache
         self._encoder = encoder
         self._encode = encode
-        self._pooler: tuple[np.ndarray, np.ndarray] | None = None
-        if has_pooler:
-            kernel, bias = map(np.asarray, encoder.pooler.get_weights())
-            self._pooler = kernel, bias
+        self._pooler = encoder.pooler.get_weights() if has_pooler else None
         self.cost = BuildCost(0.0, 0.0)
 
     def texts(self, splits: Mapping[str, Any]) -> dict[str, PooledStates]:

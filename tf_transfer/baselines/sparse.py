@@ -70,12 +70,12 @@ def make_vectoriser(features: str) -> Any:
     """scikit-learn's vectoriser, for texts of words between spaces."""
     from sklearn.feature_extraction import text
 
-    options: dict[str, Any] = {"lowercase": False, "token_pattern": TOKEN}
-    if features == "tfidf":
-        return text.TfidfVectorizer(min_df=MIN_DOCUMENTS, **options)
-    if features == "count":
-        return text.CountVectorizer(**options)
-    return text.HashingVectorizer(**options)
+    vectorisers: dict[str, Any] = {
+        "tfidf": functools.partial(text.TfidfVectorizer, min_df=MIN_DOCUMENTS),
+        "count": text.CountVectorizer,
+        "hash": text.HashingVectorizer,
+    }
+    return vectorisers[features](lowercase=False, token_pattern=TOKEN)
 
 
 class Baseline:

@@ -1,6 +1,5 @@
 """A report card of a task's data, before anything is trained."""
 
-import collections
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -90,12 +89,11 @@ def _names(task: Task) -> Sequence[str]:
 
 def _count_labels(task: Task, some: Any) -> np.ndarray:
     """int64 [labels]. How often each label occurs."""
-    if task.is_tagging:
-        counts = collections.Counter(tag for tags in some.tags for tag in tags)
-        return np.asarray([counts[f"B-{name}"] for name in _names(task)])
+    labels, _ = some.targets(task)
     if task.kind == "labels":
-        return some.labels.sum(axis=0)
-    return np.bincount(some.labels, minlength=len(_names(task)))
+        return labels.sum(axis=0)
+    counts = np.bincount(labels, minlength=len(task.labels or ()))
+    return counts[1::2] if task.is_tagging else counts  # of entities, B- tags
 
 
 def _notes(task: Task, splits: dict[str, Any]) -> Iterator[str]:
@@ -109,7 +107,7 @@ def _notes(task: Task, splits: dict[str, Any]) -> Iterator[str]:
     repeated = len(texts) - int(texts_lib.group_texts(texts).max()) - 1
     yield f"repeated texts in train: {repeated:,}"
     for name, shared in count_shared(splits).items():
-        yield f"texts of {name} that are in train, too: {shared:,}"
+        yield f"texts of {name} that are also in train: {shared:,}"
     if task.kind == "score":
         return
     counts = _count_labels(task, splits["train"])

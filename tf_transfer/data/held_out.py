@@ -287,11 +287,11 @@ def make_folds(
     kfold = sklearn.model_selection.KFold(
         count, shuffle=True, random_state=seed
     )
-    folds = []
-    for _, tested in kfold.split(units):
-        is_tested = np.isin(groups[order], units[tested])
-        folds.append((order[~is_tested], order[is_tested]))
-    return folds
+    masks = [
+        np.isin(groups[order], units[tested])
+        for _, tested in kfold.split(units)
+    ]
+    return [(order[~is_tested], order[is_tested]) for is_tested in masks]
 
 
 def check_labels(

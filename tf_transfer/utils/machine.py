@@ -42,10 +42,9 @@ def versions() -> dict[str, str | None]:
         "python": platform.python_version(),
     }
     for package in PACKAGES:
-        try:
+        versions[package] = None
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
     return versions
 
 

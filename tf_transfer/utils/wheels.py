@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -190,11 +191,9 @@ def fetch(wheel: Wheel, cache_folder: str) -> str:
 
 def _remove_litter(parent: str) -> None:
     """Removes what killed processes had begun to fetch."""
-    for name in os.listdir(parent):
-        path = os.path.join(parent, name)
+    for path in pathlib.Path(parent).glob(f"{SCRATCH}*"):
         with contextlib.suppress(OSError):
-            age = time.time() - os.stat(path).st_mtime
-            if name.startswith(SCRATCH) and age > LONGEST_FETCH:
+            if time.time() - path.stat().st_mtime > LONGEST_FETCH:
                 shutil.rmtree(path)
 
 
