@@ -73,7 +73,12 @@ def fit(
     """
     scaled, mean, deviation = standardise(features)
     if task.kind == "score":
-        coefficients, bias = _fit_ridge(scaled, labels, strength)
+        from sklearn.linear_model import Ridge
+
+        model = Ridge(alpha=1 / strength)
+        model.fit(scaled, labels.astype(np.float64))
+        coefficients = np.reshape(model.coef_, (1, -1))
+        bias = np.reshape(model.intercept_, 1)
     elif task.kind == "labels":
         fits = [
             _fit_classes(scaled, column, 2, strength, is_balanced)
@@ -89,15 +94,6 @@ def fit(
         kernel.astype(np.float32, order="C"),  # as safetensors writes it
         (bias - mean @ kernel).astype(np.float32),
     )
-
-
-def _fit_ridge(
-    features: np.ndarray, labels: np.ndarray, strength: float
-) -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.linear_model import Ridge
-
-    model = Ridge(alpha=1 / strength).fit(features, labels.astype(np.float64))
-    return np.reshape(model.coef_, (1, -1)), np.reshape(model.intercept_, 1)
 
 
 def _fit_classes(

@@ -102,10 +102,8 @@ class EncodedSplit:
         """int64 [examples]. Labels of each: 1, or those of its words."""
         if self.word_starts is None:
             return np.ones(len(self), np.int64)
-        tokens = self.tokens
-        cumulated = np.cumsum(self.labels != IGNORED)
-        ends = cumulated[tokens.starts + tokens.lengths - 1]
-        return np.diff(ends, prepend=0)
+        is_word = (self.labels != IGNORED).astype(np.int64)
+        return np.add.reduceat(is_word, self.tokens.starts)
 
     def word_mask(self, rows: np.ndarray, length: int) -> np.ndarray:
         """Which outputs of a padded batch stand for words.

@@ -116,18 +116,14 @@ class Table:
         Raises:
             UserError: A cell is empty, or not a text.
         """
-        cells = self.columns[column]
-        for row, cell in enumerate(cells):
-            if cell is None or (isinstance(cell, str) and not cell.strip()):
+        for row, cell in enumerate(self.columns[column]):
+            if cell is None or not str(cell).strip():
                 raise self.empty(row, column)
-            if not isinstance(cell, str):
-                raise self.error(
-                    row,
-                    column,
-                    f"is not a text but {cell!r:.60}. Give the column of the "
-                    "texts.",
-                )
-        return cells
+        return self.convert(
+            column,
+            lambda cell: cell if isinstance(cell, str) else None,
+            "is not a text. Give the column of the texts.",
+        )
 
     def words(self, column: str) -> list[list[str]]:
         """The cells of a column as words: lists, or text with blanks.

@@ -162,32 +162,28 @@ def _read(path: str, changed: int) -> TaskFile:
     except RecursionError:
         raise UserError(f"{path}: is nested too deep for a task.") from None
     except tomllib.TOMLDecodeError as error:
-        raise UserError(_describe_syntax(path, text, str(error))) from None
+        # tomllib's message ends with the place.
+        reason, _, place = str(error).partition(" (at ")
+        number = re.match(r"line (\d+)", place)
+        line = int(number[1]) if number else text.count("\n") + 1
+        raise UserError(
+            f"{path}, line {line}: is not TOML ({reason.lower()}). Put texts "
+            'in quotes, such as label = "team".'
+        ) from None
     return _Reader(path, text, values).task()
 
 
-def _describe_syntax(path: str, text: str, error: str) -> str:
-    """tomllib's message with its line first."""
-    place = re.search(r"\(at line (\d+), column \d+\)", error)
-    line = int(place[1]) if place else text.count("\n") + 1
-    reason = error.split(" (at ")[0].lower()
-    return (
-        f"{path}, line {line}: is not TOML ({reason}). Put texts in quotes, "
-        'such as label = "team".'
-    )
-
-
+@dataclasses.dataclass
 class _Reader:
     """Makes a task of the values of a task file; errors have the line."""
 
-    def __init__(self, path: str, text: str, values: dict[str, Any]) -> None:
-        self._path = path
-        self._lines = text.splitlines()
-        self._values = values
+    path: str
+    text: str
+    values: dict[str, Any]
 
     def task(self) -> TaskFile:
         """The task that the file describes."""
-        for key, value in self._values.items():
+        for key, value in self.values.items():
             if key not in KEYS:
                 self._fail(key, f"is no key. There are: {', '.join(KEYS)}.")
             declared, meaning = KEYS[key]
@@ -196,11 +192,11 @@ class _Reader:
                     key, f"{cut(repr(value))} is not valid. Give {meaning}."
                 )
         texts, label, labels = map(self._names, ("texts", "label", "labels"))
-        if self._values.get("kind") == "entities":
+        if self.values.get("kind") == "entities":
             texts, label = texts or ("words",), label or ("tags",)
         task = TaskFile(
-            self._path,
-            self._values.get("name") or _stem(self._path),
+            self.path,
+            self.values.get("name") or _stem(self.path),
             texts,
             label,
             self._read_origin("train"),
@@ -209,7 +205,7 @@ class _Reader:
             labels=labels or None,
             **{
                 key: value
-                for key, value in self._values.items()
+                for key, value in self.values.items()
                 if key in ("kind", "metric", *FILE_KEYS)
             },
         )
@@ -271,14 +267,14 @@ class _Reader:
 
     def _names(self, key: str) -> tuple[str, ...]:
         """One text, or several different ones; empty where there are none."""
-        value = self._values.get(key, [])
+        value = self.values.get(key, [])
         names = (value,) if isinstance(value, str) else tuple(value)
         if len(set(names)) < len(names):
             self._fail(key, "has a name twice.")
         return names
 
     def _read_origin(self, key: str) -> SplitOrigin:
-        value = self._values.get(key)
+        value = self.values.get(key)
         if isinstance(value, float):
             return SplitOrigin(fraction=value)
         if isinstance(value, dict):
@@ -288,7 +284,7 @@ class _Reader:
 
     def _find(self, key: str, name: str) -> list[str]:
         """The files of a name or pattern, relative to the task file."""
-        path = os.path.join(os.path.dirname(self._path), name)
+        path = os.path.join(os.path.dirname(self.path), name)
         if os.path.isfile(path):
             return [path]
         paths = sorted(glob.glob(path)) if glob.has_magic(name) else []
@@ -299,9 +295,13 @@ class _Reader:
     def _fail(self, key: str, reason: str) -> NoReturn:
         """Raises `UserError` with the line of a key."""
         pattern = re.compile(rf"""\[?\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
-        numbers = [n for n, s in enumerate(self._lines, 1) if pattern.match(s)]
+        numbers = [
+            n
+            for n, s in enumerate(self.text.splitlines(), 1)
+            if pattern.match(s)
+        ]
         line = f", line {numbers[0]}" if numbers else ""
-        raise UserError(f"{self._path}{line}: {cut(key)}: {reason}")
+        raise UserError(f"{self.path}{line}: {cut(key)}: {reason}")
 
 
 def _stem(path: str) -> str:
