@@ -36,6 +36,8 @@ from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError
 
 BATCH_ROWS = 16  # texts of a batch for the prefix, per replica
+SEGMENT_BYTES = 2**28  # stored at a time: a kill loses at most one segment
+SEGMENT_SECONDS = 60
 
 
 class Devices(Protocol):
@@ -308,7 +310,8 @@ class FeatureCache:
         source_seconds: np.ndarray,
     ) -> None:
         """Runs the prefix over a split, of `rows`, and stores its output."""
-        segment = rows_lib.Segment(entry)
+        pending: list[tuple[bytes, np.ndarray, float]] = []
+        size, started = 0, time.perf_counter()
         for index, vectors in self._run(prefix, source, split):
             row = rows[index]
             if not np.isfinite(vectors.astype(np.float32)).all():
@@ -323,14 +326,19 @@ class FeatureCache:
                     if prefix.dtype == "float16"
                     else "The encoder's weights may be damaged.",
                 )
-            segment.add(texts.hashes[row], vectors, source_seconds[index])
-            if self._is_stopped():
-                segment.commit()
+            pending.append((texts.hashes[row], vectors, source_seconds[index]))
+            size += vectors.nbytes
+            age = time.perf_counter() - started
+            is_stopped = self._is_stopped()
+            if is_stopped or size >= SEGMENT_BYTES or age > SEGMENT_SECONDS:
+                _append(entry, pending, age)
+                pending, size, started = [], 0, time.perf_counter()
+            if is_stopped:
                 raise Interrupted(
                     "Stopped. The output of the frozen blocks so far is "
                     "stored; the same command continues there."
                 )
-        segment.commit()
+        _append(entry, pending, time.perf_counter() - started)
 
     def _run(
         self,
@@ -404,6 +412,25 @@ class FeatureCache:
         self._print(
             f"{count:,} texts {reason}: their frozen blocks run at every step."
         )
+
+
+def _append(
+    entry: store_lib.Entry,
+    rows: Sequence[tuple[bytes, np.ndarray, float]],
+    seconds: float,
+) -> None:
+    """Stores rows as a segment; see `Entry.append`.
+
+    Args:
+        entry: the entry to extend.
+        rows: hash, vectors [vectors, hidden], and the seconds spent on the row
+            in the entry that it continues.
+        seconds: the seconds spent on all rows now.
+    """
+    if rows:
+        hashes, vectors, earlier = zip(*rows)
+        lengths = [*map(len, vectors)]
+        entry.append(hashes, lengths, vectors, seconds + sum(earlier))
 
 
 def _find_missing(
