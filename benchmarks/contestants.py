@@ -49,7 +49,7 @@ class Contestants:
     def __init__(self, settings: frameworks.BenchmarkSettings) -> None:
         self.settings = settings
         self.experiment = glue.Glue(settings)
-        self.task = self.experiment.task
+        self.task = self.experiment.data.task
         self.devices = self.experiment.set_up_devices()
         self.network, [phase], _ = self.experiment.build(
             self.devices, load_encoder(settings, settings.shape)

@@ -164,7 +164,7 @@ def save_encoder(settings: Any, shape: str, folder: str) -> None:
     from tf_transfer.models import exports
 
     trial = freezing.Freezing(settings)
-    task = trial.task
+    task = trial.data.task
     encoder = contestants.load_encoder(trial.settings, shape)
     exports.hugging_face(
         trial.build_network(trial.set_up_devices(), encoder),

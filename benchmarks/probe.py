@@ -83,9 +83,8 @@ def measure_task(task: str) -> Case:
     for draw in range(flags.FLAGS.draws):
         for features in ("frozen", "tfidf"):
             with contextlib.redirect_stdout(io.StringIO()):
-                result = train.Train(settings_of(task, draw, features)).train(
-                    warm=warm
-                )
+                settings = settings_of(task, draw, features)
+                result = train.Train(settings, warm=warm).train()
             directory = records.RunDirectory(result.directory, None)
             record = result.record
             metric = record["metric"]

@@ -34,7 +34,7 @@ def train(folder: str, settings: freezing.Settings) -> list[dict[str, Any]]:
 
     trial = freezing.Freezing(settings)
     settings = trial.settings
-    splits = trial.examples[trial.task.name]
+    [splits] = trial.data.examples.values()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
         folder

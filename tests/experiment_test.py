@@ -181,7 +181,7 @@ def test_a_result_has_scores_history_and_a_model_of_strings(trained):
     )
     assert "validation.accuracy" in trained.history.columns
     arrays = np.load(os.path.join(trained.directory, "predictions.npz"))
-    source = trained.experiment.source.read("dev")
+    source = trained.experiment.data.source.read("dev")
     model = trained.model()
     probabilities = model.predict(
         tuple(map(tf.constant, source.texts)), verbose=0

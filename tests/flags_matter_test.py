@@ -423,8 +423,8 @@ def test_what_is_said_of_a_table_changes_what_is_read(tmp_path):
 
     def examples(**changes):
         settings = tiny_settings(tmp_path, **{**said, **changes})
-        read = glue.Glue(settings)
-        texts = read.read_examples(read.task)
+        read = glue.Glue(settings).data
+        texts = read.read(read.task)
         return read.task, texts["train"][""], texts["test"][""]
 
     task, train, test = examples()
@@ -452,7 +452,7 @@ def test_a_long_text_keeps_its_end_where_asked(tmp_path):
         encoder = reader.load_encoder()
         text = "the dog was not in the house good film water children two"
         some = Examples(np.arange(1), [[text]], None)
-        split = reader.encode(some, reader.task, encoder, "")
+        split = reader.data.encode(some, reader.data.task, encoder, "")
         return split.tokens.flat.tolist()
 
     whole = first_row()
@@ -491,13 +491,13 @@ def test_several_tasks_balance_what_has_classes(changes, tmp_path, monkeypatch):
     )
     cs224n_runs.write_all(tmp_path)
     of_three = multitask.Multitask(cs224n_runs.settings_of(tmp_path, **changes))
-    of_three.phases(of_three.build_network(strategy.single_device()))
-    assert balanced == ([2, 5] if changes else [])  # no scores
+    of_three.build(strategy.single_device())
+    assert balanced == ([5, 2] if changes else [])  # no scores
     of_one = stacking.Stacking(
         stacking_data.settings_of(tmp_path, "text", head="dense", **changes)
     )
-    of_one.phases(of_one.build_network(strategy.single_device()))
-    assert balanced == ([2, 5, 2] if changes else [])
+    of_one.build(strategy.single_device())
+    assert balanced == ([5, 2, 2] if changes else [])
 
 
 # === Flags that change the output ===

@@ -60,8 +60,10 @@ ROOMS = {
     ),
     "trained": ("training", "models", "data", "utils"),
     "warm": ("models", "data", "utils"),
-    "tasks": ("training", "models", "data", "config", "utils"),
+    "tasks": ("models", "data", "config", "utils"),
+    "run_data": ("warm", "models", "data", "utils"),
     "experiment": (
+        "run_data",
         "tasks",
         "trained",
         "warm",

@@ -140,7 +140,7 @@ def test_glue_s_nearest_sets_stand_in(folder):
     settings = settings_of(folder, data="sample", train="head", pairs="cross")
     experiment = multitask.Multitask(settings)
     network, [phase], sizes = experiment.build(strategy.single_device())
-    assert experiment.tasks["sentiment"].labels == ("0", "1")
+    assert experiment.data.tasks["sentiment"].labels == ("0", "1")
     for objective in phase.objectives:
         head = network.heads[objective.name]
         assert head.dense.units == head.texts_per_example == 1

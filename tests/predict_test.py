@@ -412,7 +412,9 @@ def test_an_exported_tagger_takes_words(entities, tmp_path):
 )
 def test_a_big_head_answers_and_is_exported(task, head, tmp_path):
     predictor, stored = stacked(tmp_path, task, head=head)
-    source = stacking.Stacking(stacking_data.settings_of(tmp_path, task)).source
+    source = stacking.Stacking(
+        stacking_data.settings_of(tmp_path, task)
+    ).data.source
     examples = source.read(source.task.development[0])
     logits = predictor.logits(examples)
     np.testing.assert_allclose(logits, stored["test_logits"], atol=1e-5)

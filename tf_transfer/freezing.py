@@ -30,33 +30,30 @@ set that is held out for the search alone (the authors looked at the development
 set); clipping looks at what trains (their norm counted frozen gradients too).
 """
 
+import collections
 import dataclasses
 import functools
 import os
 import re
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from absl import flags, logging
 
 from tf_transfer import experiment
-from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import glue, task_file
 from tf_transfer.models import loading
+from tf_transfer.models.freezing import Trainable
 from tf_transfer.reports import operating
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
-
-if TYPE_CHECKING:
-    from tf_transfer.models.freezing import Trainable
 
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 # Weights that `--untrained` leaves out; LayerNorm's are gamma and beta.
 UNTRAINED = {"bias,norm": ("bias", "beta", "gamma")}
 SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
-
 
 RECIPE = {
     "batch_size": 16,
@@ -189,12 +186,10 @@ class Settings(
         is_run = self.trial or self.is_probe
         return super().reader if is_run else Reader.STUDY
 
-    def unread(self) -> list[str]:
-        """Names of flags that are not read; a study's trials read more."""
-        names = super().unread()
-        if self.reader < Reader.STUDY:
-            return names
-        return [n for n in names if n != "untrained" and "cache_" not in n]
+    @property
+    def freezes(self) -> bool:
+        """Whether blocks of the encoder are frozen, in a run at least."""
+        return super().freezes or self.reader == Reader.STUDY
 
     def defaults(self) -> dict[str, Any]:
         """Epochs and the pooler's dropout, by the family of the encoder."""
@@ -229,9 +224,9 @@ class Freezing(experiment.Experiment):
     name = "freezing"
     Settings = Settings
 
-    def trainable(self, blocks: int) -> "Trainable":
+    def trainable(self, blocks: int, phase: str = "") -> Trainable:
         """The weights that train, without those of `--untrained`."""
-        trainable = super().trainable(blocks)
+        trainable = super().trainable(blocks, phase)
         if not self.settings.trains_everything:
             return trainable
         untrained = UNTRAINED.get(self.settings.untrained, ())
@@ -246,6 +241,42 @@ class Freezing(experiment.Experiment):
         if self.settings.lr is None and not self.settings.is_probe:
             raise UserError("--lr: one run needs it; a study searches it.")
         return super().find_run(replicas)
+
+    def execute(self) -> None:
+        """Does what the command asks for: the study, or one run of it."""
+        settings = self.settings
+        if settings.describe:
+            super().execute()
+        elif settings.is_probe:
+            for task in tasks_of(settings):
+                Freezing(
+                    dataclasses.replace(settings, task=task, tasks="")
+                ).train()
+        elif settings.trial:
+            _refuse(
+                ("tasks",),
+                "belongs to the study, and --trial is one run: give --task.",
+            )
+            super().execute()
+        else:
+            _refuse(
+                ("validation_fraction", "select"),
+                "a study holds out a part for the search of the rate alone, "
+                "and tests the last state. Add --trial for one run of another "
+                "kind.",
+            )
+            if settings.tasks and flags.FLAGS["task"].present:
+                raise UserError(
+                    f"--task={settings.task} and --tasks={settings.tasks} (of "
+                    "a flag file?) both say what is studied: give --tasks "
+                    "alone."
+                )
+            _refuse(
+                ("trainable_layers", "blocks", "seed", "rerun"),
+                "belongs to one run: add --trial and --lr; a study has "
+                "--frozen_blocks and --trials.",
+            )
+            run_studies(settings)
 
 
 EXPERIMENT = Freezing
@@ -368,36 +399,35 @@ class Study:
 
     def find_best_rate(self) -> float:
         """The rate whose trials are best on validation, training everything."""
-        settings = self.settings
-        results = self._sweep(
-            {
-                "lr": rates_of(settings),
-                "seed": list(range(settings.search_trials)),
-            },
+        rates, trials = rates_of(self.settings), self.settings.search_trials
+        scores = self._scores(
+            "validation",
+            {"lr": rates, "seed": list(range(trials))},
             validation_fraction=0.0 if self._validates else SEARCH_FRACTION,
         )
-        scores: dict[float, list[float]] = {}
-        for axes, result in results:
-            score = result["validation"][result["metric"]]
-            scores.setdefault(float(axes["lr"]), []).append(score)
-        return max(scores, key=lambda lr: operating.plain_mean(scores[lr]))
+        return float(
+            max(scores, key=lambda lr: operating.plain_mean(scores[lr]))
+        )
 
     def train(self, lr: float, layers: Sequence[Any]) -> dict[Any, list[float]]:
         """Test scores of the trials, by number of trained blocks."""
-        results = self._sweep(
-            {
-                "trainable_layers": layers,
-                "seed": list(range(self.settings.trials)),
-            },
-            lr=lr,
+        seeds = list(range(self.settings.trials))
+        scores = self._scores(
+            "test", {"trainable_layers": layers, "seed": seeds}, lr=lr
         )
-        scores: dict[Any, list[float]] = {}
-        for axes, result in results:
-            blocks = axes["trainable_layers"]
-            blocks = blocks if blocks == operating.ALL else int(blocks)
-            scores.setdefault(blocks, []).append(
-                result["test"][result["metric"]]
-            )
+        return {
+            layers if layers == operating.ALL else int(layers): of_trials
+            for layers, of_trials in scores.items()
+        }
+
+    def _scores(
+        self, kind: str, axes: dict[str, Any], **changes: Any
+    ) -> dict[str, list[float]]:
+        """The scores of a grid's runs, by their values on its first axis."""
+        axis, *_ = axes
+        scores = collections.defaultdict(list)
+        for values, result in self._sweep(axes, **changes):
+            scores[values[axis]].append(result[kind][result["metric"]])
         return scores
 
     def bisect(self, lr: float, layers: Sequence[int]) -> None:
@@ -419,24 +449,27 @@ class Study:
         """Does the missing runs of a grid; returns (axes, result) of all."""
         from tf_transfer.sweeps import execute, grid
 
-        given = {**flags_of_trials(self.settings), "trial": True, **changes}
         run = dataclasses.replace(self.settings, trial=True, **changes)
+        given = {
+            **settings_lib.given_flags(self.settings, OWN_TO_A_RUN),
+            "max_epochs": run.max_epochs,
+            "trial": True,
+            **changes,
+        }
         given = {
             name: value
             for name, value in given.items()
             if name not in axes and (not run.is_probe or run.reads(name))
         }
+        out = self.settings.out
         runs = grid.expand(
             "freezing",
             {"experiment": "freezing", "flags": given, "axes": axes},
-            self.settings.out,
+            out,
             self.settings.cache_dir,
         )
         results = execute.collect_results(
-            runs,
-            self.settings.out,
-            self.pool,
-            self.settings.retry_failed,
+            runs, out, self.pool, self.settings.retry_failed
         )
         self.runs += runs
         return [(run.axes, result) for run, result in zip(runs, results)]
@@ -448,12 +481,6 @@ OWN_TO_A_RUN = (
     *("lr", "trainable_layers", "seed"),
 )
 POINTS = "operating_points"  # a table of the report
-
-
-def flags_of_trials(settings: Settings) -> dict[str, Any]:
-    """The flags that a trial takes over from the study."""
-    given = settings_lib.given_flags(settings, OWN_TO_A_RUN)
-    return {**given, "max_epochs": settings.max_epochs}
 
 
 def format_report(
@@ -515,44 +542,6 @@ def run_studies(settings: Settings) -> None:
     )
 
 
-# === The command ===
-
-
-def main() -> None:
-    """Reads the flags; does the study, or one run of it."""
-    trial = Freezing(command_line.from_flags(Settings))
-    settings = trial.settings
-    if settings.describe:
-        print(trial.describe())
-    elif settings.is_probe:
-        for task in tasks_of(settings):
-            of_task = dataclasses.replace(settings, task=task, tasks="")
-            Freezing(of_task).train()
-    elif settings.trial:
-        _refuse(
-            ("tasks",),
-            "belongs to the study, and --trial is one run: give --task.",
-        )
-        trial.train()
-    else:
-        _refuse(
-            ("validation_fraction", "select"),
-            "a study holds out a part for the search of the rate alone, and "
-            "tests the last state. Add --trial for one run of another kind.",
-        )
-        if settings.tasks and flags.FLAGS["task"].present:
-            raise UserError(
-                f"--task={settings.task} and --tasks={settings.tasks} (of a "
-                "flag file?) both say what is studied: give --tasks alone."
-            )
-        _refuse(
-            ("trainable_layers", "blocks", "seed", "rerun"),
-            "belongs to one run: add --trial and --lr; a study has "
-            "--frozen_blocks and --trials.",
-        )
-        run_studies(settings)
-
-
 def _refuse(names: Sequence[str], why: str) -> None:
     """Raises `UserError` if a flag was given that has no use here."""
     for name in names:
@@ -561,4 +550,4 @@ def _refuse(names: Sequence[str], why: str) -> None:
 
 
 if __name__ == "__main__":
-    command_line.start(main, Settings)
+    experiment.start(Freezing)

@@ -132,7 +132,7 @@ def predict_texts(
             f"--text: task {task.name} takes {len(task.texts)} of them, and "
             f"{len(texts)} are given."
         )
-    prepare = predictor.experiment.prepare_text
+    prepare = predictor.experiment.data.prepare_text
     [(label, score)] = predictor.answer(*([prepare(text)] for text in texts))
     _write(output, _join([f"{label}\t{formatting.decimal(score, 4)}"]))
 

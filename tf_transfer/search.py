@@ -456,7 +456,7 @@ def check_validation(settings: Settings, validation: Mapping[str, Any]) -> int:
 
     Args:
         settings: of the search.
-        validation: by split name; see `tasks.read_splits`.
+        validation: by split name; see `RunData.read`.
 
     Raises:
         UserError: there are too few, or all have one label.
@@ -500,14 +500,15 @@ class Search:
         experiment = train.Train(
             settings_lib.pick(train.Settings, settings, refit=False)
         )
-        if not experiment.reads_without_tensorflow:
+        data = experiment.data
+        if not data.reads_without_tensorflow:
             command_line.import_tensorflow()
-        texts = experiment.examples[experiment.task.name]
+        [texts] = data.examples.values()
         self.validating = check_validation(settings, texts["validation"])
         self.training = len(texts["train"][""])
         self.testing = sum(map(len, texts["test"].values()))
         self.metric = experiment.metric
-        experiment.forget()
+        data.forget()
         self.history = History(settings.out, self._key(experiment))
         # Without time that is left the answer is given once more.
         self.end = settings.seconds - answer_seconds(settings.seconds)
@@ -527,7 +528,7 @@ class Search:
 
         self.baselines = {}
         if self.training <= train.MOST_FOR_BASELINE:
-            name = reports.name_baseline("tfidf", experiment.task.is_tagging)
+            name = reports.name_baseline("tfidf", data.task.is_tagging)
             self.baselines[name] = self.plan.baseline("tfidf")
         self.probe = self.plan.baseline("frozen")
         self.baselines[reports.PROBE] = self.probe

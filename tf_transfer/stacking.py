@@ -26,25 +26,15 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 """
 
 import dataclasses
-import functools
 import os
+from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
 
-from tf_transfer import experiment, tasks
-from tf_transfer.config import settings as settings_lib
+from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, setting
-from tf_transfer.data import (
-    conll,
-    cs224n,
-    glue,
-    held_out,
-    splits,
-    table_source,
-    task_file,
-    yahoo,
-)
-from tf_transfer.data.task import Task
-from tf_transfer.models import heads, methods
+from tf_transfer.data import conll, cs224n, glue, held_out, splits, yahoo
+from tf_transfer.data.task import Source, Task
+from tf_transfer.models import heads
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 
@@ -52,7 +42,6 @@ if TYPE_CHECKING:
     import keras
 
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.network import Network
     from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--adaptation`.
@@ -115,7 +104,11 @@ def size(name: str, default: int, help: str, **bounds: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Settings(
-    settings_lib.Settings, defaults=RECIPE, help=HELP, changes=CHANGES
+    tasks.RunSettings,
+    defaults=RECIPE,
+    help=HELP,
+    changes=CHANGES,
+    rates=tasks.Rates(LR, LR, LR),
 ):
     """The shared settings with the paper's defaults, and its choices."""
 
@@ -252,17 +245,16 @@ class Settings(
         return ADAPTATIONS[self.adaptation]
 
     @property
-    def has_task_file(self) -> bool:
-        """Whether the task is described in a file."""
-        return task_file.is_task_file(self.task)
+    def reads_table(self) -> bool:
+        """Whether the texts are a table of the user's own."""
+        return self.task == "text" and os.path.isfile(self.data)
 
     @property
     def head_kind(self) -> str:
         """One of `TASKS`: which heads fit."""
         if not self.is_own:
             return self.task
-        task = task_file.read(self.task)
-        return _head_kind(task.kind, len(task.texts))
+        return find_head_kind(self.own_task.kind, self.own_task.texts)
 
     @property
     def head_name(self) -> str:
@@ -282,25 +274,14 @@ class Settings(
         """Whether --phase_one_gap says which epoch is the result."""
         return self.adaptation == "stack_only" and self.phase_one_gap >= 0
 
-    @property
-    def task_name(self) -> str:
-        """What folders and tables call the task."""
-        return task_file.read(self.task).name if self.is_own else self.task
-
-    def hashed(self) -> dict[str, Any]:
-        """The settings that can change a number, by name."""
-        return {**super().hashed(), "task": self.task_name}
-
     def defaults(self) -> dict[str, Any]:
         """Head and encoder, by task; the rate that is shown."""
-        values: dict[str, Any] = {"head": self.head_name}
+        values = super().defaults() | {"head": self.head_name}
         if not self.model:
             cased = "" if self.labels_words else "_uncased"
             values["model"] = f"bert_base_en{cased}"
         if self.adaptation == "stack_only":
             values["lr"] = self.head_lr
-        elif self.lr is None:
-            values["lr"] = methods.rate_of(self) or LR
         return values
 
     def check(self) -> None:
@@ -327,39 +308,28 @@ class Settings(
             )
 
 
-def _head_kind(kind: str, texts: int) -> str:
-    """Which heads fit a kind of task on so many texts."""
+def find_head_kind(kind: str, texts: Sequence[str]) -> str:
+    """Which heads fit a kind of task with these text columns."""
     if kind == "entities":
         return "ner"
-    return "pairs" if texts == 2 else "text"
+    return "pairs" if len(texts) == 2 else "text"
 
 
-class Stacking(experiment.Experiment):
-    """A head of the paper, in one of its adaptations."""
+class Data(run_data.RunData):
+    """Entities, texts or pairs, with a fixed sample of the training set."""
 
-    name = "stacking"
-    Settings = Settings
-
-    @functools.cached_property
-    def source(self) -> Any:
+    def open_source(self) -> Source:
         """The source of entities, texts or pairs."""
         settings = self.settings
         if settings.is_own:
-            return table_source.TableSource(
-                task_file.read(settings.task), settings.split_seed
-            )
+            return super().open_source()
         if settings.task == "ner":
             return conll.open_source("ner", settings.data)
         if settings.task == "pairs":
             return self._open_pairs()
-        if self.reads_table:
+        if settings.reads_table:
             return self._open_table()
         return yahoo.Answers(settings.data, settings.classes)
-
-    @property
-    def reads_table(self) -> bool:
-        """Whether the texts are a table of your own, without a task file."""
-        return os.path.isfile(self.settings.data)
 
     def _open_table(self) -> held_out.HeldOutSource:
         settings = self.settings
@@ -386,31 +356,60 @@ class Stacking(experiment.Experiment):
             ) from None
         return source
 
-    def _open_pairs(self) -> Any:
+    def _open_pairs(self) -> Source:
         """Quora's questions, of GLUE or the CS224N project; or GLUE's MRPC."""
         settings = self.settings
-        source: Any
         folder, name = os.path.split(os.path.normpath(settings.data))
+        task, data = glue.TASKS["qqp"], settings.data
+        if name == glue.TASKS["mrpc"].folder:
+            task, data = glue.TASKS["mrpc"], folder or os.curdir
         if os.path.isfile(os.path.join(settings.data, "quora-train.csv")):
-            source = cs224n.ProjectFiles(settings.data, "paraphrase")
-        elif name == glue.TASKS["mrpc"].folder:
-            source = glue.open_task(
-                glue.TASKS["mrpc"], folder or os.curdir, settings.cache_folder
-            )
+            source: Source = cs224n.ProjectFiles(settings.data, "paraphrase")
         else:
-            source = glue.open_task(
-                glue.TASKS["qqp"], settings.data, settings.cache_folder
-            )
+            source = glue.open_task(task, data, settings.cache_folder)
         source.task = dataclasses.replace(
             source.task, name="pairs", metric="accuracy", also=("f1",)
         )
         return source
 
+    def read(self, task: Task) -> run_data.Texts:
+        """The texts of a task; a fixed sample of `train` is scored, too.
+
+        Raises:
+            UserError: there are no validation texts.
+        """
+        examples = super().read(task)
+        if not examples["validation"]:
+            raise UserError(
+                "--validation_fraction=0: validation decides when the first "
+                "phase ends. Give a fraction of the training set."
+            )
+        train, validation = examples["train"][""], examples["validation"][""]
+        sample = splits.draw_sample(
+            len(train), len(validation), self.settings.split_seed
+        )
+        examples["validation"][SAMPLE] = train.take(sample)
+        return examples
+
+    def texts_per_row(self, task: Task) -> int:
+        """Number of texts of an example that run as rows of their own."""
+        settings, kind = self.settings, find_head_kind(task.kind, task.texts)
+        if settings.head == "dense":
+            return 2 if settings.pairs == "sbert" and kind == "pairs" else 1
+        return heads.load(kind, settings.head).texts_per_example
+
+
+class Stacking(experiment.Experiment):
+    """A head of the paper, in one of its adaptations."""
+
+    name = "stacking"
+    Settings = Settings
+    Data = Data
+
     def build_head(
-        self, task: Task, number: int, encoder: "Encoder"
+        self, task: Task, encoder: "Encoder"
     ) -> "keras.layers.Layer":
         """The head that `--head` names."""
-        del number
         settings = self.settings
         options = {
             name: getattr(settings, name)
@@ -418,9 +417,9 @@ class Stacking(experiment.Experiment):
         }
         if settings.head == "dense" and not task.is_tagging:
             options["pooling"] = settings.pooling
-            options["texts_per_example"] = self.texts_per_row(task)
+            options["texts_per_example"] = self.data.texts_per_row(task)
         return heads.build(
-            _head_kind(task.kind, len(task.texts)),
+            find_head_kind(task.kind, task.texts),
             settings.head,
             task.units,
             encoder.hidden,
@@ -432,88 +431,41 @@ class Stacking(experiment.Experiment):
             **options,
         )
 
-    def texts_per_row(self, task: Task) -> int:
-        """Number of texts of an example that run as rows of their own."""
-        settings = self.settings
-        kind = _head_kind(task.kind, len(task.texts))
-        if settings.head == "dense":
-            return 2 if settings.pairs == "sbert" and kind == "pairs" else 1
-        return heads.load(kind, settings.head).texts_per_example
-
-    def read_examples(self, task: Task) -> tasks.Texts:
-        """The texts of a task; a fixed sample of `train` is scored, too.
-
-        Raises:
-            UserError: there are no validation texts.
-        """
-        settings = self.settings
-        examples = super().read_examples(task)
-        if not examples["validation"]:
-            raise UserError(
-                "--validation_fraction=0: validation decides when the first "
-                "phase ends. Give a fraction of the training set."
-            )
-        train, validation = examples["train"][""], examples["validation"][""]
-        sample = splits.draw_sample(
-            len(train), len(validation), settings.split_seed
-        )
-        examples["validation"][SAMPLE] = train.take(sample)
-        return examples
-
-    def phases(
-        self, network: "Network"
-    ) -> tuple[list["Phase"], dict[str, int]]:
-        """The phases, and the number of examples of each split."""
-        encoded = self.encode_splits(self.task, network.encoder)
-        objective = tasks.make_objective(
-            self.task, encoded, class_weights=self.settings.class_weights
-        )
-        blocks = len(network.encoder.blocks)
-        sizes = tasks.count_examples(encoded)
-        sizes["sample"] = sizes.pop(f"validation_{SAMPLE}")
-        return [
-            self._phase(name, objective, blocks)
-            for name in self.settings.phases
-        ], sizes
-
-    def _phase(self, name: str, objective: "Objective", blocks: int) -> "Phase":
-        from tf_transfer.training.objectives import Phase
-
+    def make_phases(
+        self, objectives: "Sequence[Objective]", blocks: int
+    ) -> "list[Phase]":
+        """The phases of `--adaptation`: the head, everything, or both."""
         settings, metric = self.settings, self.metric
-        is_last = name == settings.phases[-1]
-        phase = Phase(
-            trainable=self.trainable_in(name, blocks),
-            trainable_layers=name,
-            lr=settings.head_lr if name == "head" else settings.lr,
-            max_epochs=(
-                settings.max_epochs if is_last else settings.phase_one_epochs
-            ),
-            objectives=(objective,),
-            score=lambda scores: scores[metric],
-            patience=settings.patience if is_last else 0,
-            min_delta=settings.min_delta,
-            select=settings.select if is_last else "last",
-            layer_decay=settings.layer_decay,
-        )
-        if name != "head" or settings.phase_one_gap < 0:
-            return phase
+        phases = super().make_phases(objectives, blocks)
+        if settings.adaptation == "stack_and_finetune":
+            first = dataclasses.replace(
+                phases[0],
+                trainable=self.trainable(blocks, "head"),
+                trainable_layers="head",
+                lr=settings.head_lr,
+                max_epochs=settings.phase_one_epochs,
+                patience=0,
+                select="last",
+            )
+            phases.insert(0, first)
 
         def is_close(scores: dict[str, float]) -> bool:
             name = "accuracy" if "accuracy" in scores else metric
             gap = scores[f"{SAMPLE}_{name}"] - scores[name]
             return abs(gap) <= settings.phase_one_gap
 
-        return dataclasses.replace(phase, is_eligible=is_close, select="best")
-
-    # === Predicting ===
+        if settings.phases[0] == "head" and settings.phase_one_gap >= 0:
+            phases[0] = dataclasses.replace(
+                phases[0], is_eligible=is_close, select="best"
+            )
+        return phases
 
     @classmethod
     def recall_settings(cls, config: dict[str, Any]) -> dict[str, Any]:
-        """The kind of a task file, as the file may be gone."""
-        if not task_file.is_task_file(config["settings"]["task"]):
-            return {}
+        """The settings to predict with; a task file may be gone by now."""
         [task] = config["tasks"].values()
-        return {"task": _head_kind(task["kind"], len(task["texts"]))}
+        kind = find_head_kind(task["kind"], task["texts"])
+        return {**super().recall_settings(config), "task": kind}
 
 
 EXPERIMENT = Stacking

@@ -99,7 +99,7 @@ class Predictor:
 
         self.directory = run.directory
         self.experiment = run.experiment
-        self.tasks: dict[str, Task] = run.experiment.tasks
+        self.tasks: dict[str, Task] = run.experiment.data.tasks
         self.task: Any = None
         if len(self.tasks) == 1:
             [self.task] = self.tasks.values()
@@ -155,7 +155,7 @@ class Predictor:
             UserError: a logit is not finite.
         """
         return self._run(
-            self.experiment.encode(
+            self.experiment.data.encode(
                 examples, self.task, self.network.encoder, "texts"
             )
         )
@@ -255,7 +255,7 @@ class Predictor:
             and tables.is_plain(output)
             and not (probabilities or settings.is_own)
         )
-        if is_brief and self.experiment.reads_table:
+        if is_brief and settings.reads_table:
             extension = ".csv"
         elif is_brief:
             extension, dialect = ".tsv", glue.dialect_of(task)
@@ -282,7 +282,7 @@ class Predictor:
             is_brief: Whether texts may be empty, and scores have 4 digits.
             probabilities: Whether each label has a column.
         """
-        task, keyword = self.task, self.experiment.keyword_column
+        task, keyword = self.task, self.experiment.settings.keyword_column
         names = [*task.texts, *([keyword] if keyword else [])]
         table.check_columns(dict.fromkeys(names, ""))
         path = table.files[0][0]
@@ -294,7 +294,7 @@ class Predictor:
         if keyword:
             keywords = [*map(tables.word_of, table.columns[keyword])]
         read = table.columns.__getitem__ if is_brief else table.texts
-        prepare = self.experiment.prepare_text
+        prepare = self.experiment.data.prepare_text
         texts = [[*map(prepare, read(name), keywords)] for name in task.texts]
         logits = self.logits(Examples(np.arange(len(table)), texts, None))
         labels, scores = map(list, zip(*self.answers(logits)))
@@ -325,7 +325,7 @@ class Predictor:
         from tf_transfer.data import entities
 
         untagged = [["O"] * len(words) for words in sentences]
-        split = self.experiment.encode(
+        split = self.experiment.data.encode(
             Sentences(np.arange(len(sentences)), sentences, untagged),
             self.task,
             self.network.encoder,

@@ -31,28 +31,27 @@ by `--split_seed`; line breaks separate words (his code drops them).
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer import experiment, tasks
+from tf_transfer import experiment, run_data, tasks
 from tf_transfer.baselines import sparse
-from tf_transfer.config import command_line
+from tf_transfer.config import fields
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import held_out
 from tf_transfer.data import texts as texts_lib
-from tf_transfer.data.task import Examples, join
+from tf_transfer.data.task import Examples, join, Source
 from tf_transfer.models import loading
+from tf_transfer.models.freezing import Trainable
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
     from tf_transfer.models.encoder import Encoder
-    from tf_transfer.models.freezing import Trainable
     from tf_transfer.training.callbacks import Callback
 
 LR = 5e-5
@@ -190,6 +189,8 @@ class Settings(
         "The weights that come from the pretrained encoder: `all`; `none`; or "
         "a range of blocks, such as 11-12. Everything else of it begins at "
         "random, as BERT's own training does, drawn from --seed.",
+        pattern=f"all|none|{fields.RANGE}",
+        advice=fields.RANGE_ADVICE,
         unnamed="all",
     )
     pooler: str = setting(
@@ -248,13 +249,18 @@ class Settings(
         return self.has_task_file
 
     @property
+    def reads_table(self) -> bool:
+        """Whether the texts are Hart's table, or one like it."""
+        return not self.is_own
+
+    @property
     def title(self) -> str:
         """The readable beginning of the name of its folder."""
-        if self.is_sparse:
-            if not self.folds:
-                return "held_out"
-            return f"folds={self.folds},fold_seed={self.fold_seed}"
-        return super().title
+        if not self.is_sparse:
+            return super().title
+        if not self.folds:
+            return "held_out"
+        return f"folds={self.folds},fold_seed={self.fold_seed}"
 
     def defaults(self) -> dict[str, Any]:
         """Learning rate, pooling, and whether the pooler trains."""
@@ -299,8 +305,6 @@ class Settings(
                 "--data: give the CSV or TSV file with your texts and labels, "
                 "or a task file as --task."
             )
-        if self.load_blocks not in ("all", "none"):
-            settings_lib.check_range("load_blocks", self.load_blocks)
         is_frozen = self.pooler == "frozen"
         if is_frozen and self.trainable_layers == "all" and not self.blocks:
             raise UserError(
@@ -324,18 +328,14 @@ class Settings(
             )
 
 
-class Tweets(experiment.Experiment):
-    """A table of texts and labels: an encoder, or a sparse baseline."""
+class Data(run_data.RunData):
+    """A table of texts and labels, or the texts of a task file."""
 
-    name = "tweets"
-    Settings = Settings
-
-    @functools.cached_property
-    def source(self) -> Any:
+    def open_source(self) -> Source:
         """The table, as a source of `train` and `test`; or a task file's."""
         settings = self.settings
         if settings.is_own:
-            return tasks.open_source(settings)
+            return super().open_source()
         return held_out.HeldOutSource(
             settings_lib.pick(
                 held_out.TableOptions,
@@ -344,17 +344,63 @@ class Tweets(experiment.Experiment):
             )
         )
 
-    @property
-    def reads_table(self) -> bool:
-        """Whether the texts are a table, and not those of a task file."""
-        return not self.settings.is_own
+    def read_folds(self) -> tuple[Examples, list[held_out.Split]]:
+        """All rows that a baseline reads, and which train and test.
 
-    @property
-    def identities(self) -> dict[str, str]:
-        """The identities for the key of a run; a baseline has no model."""
-        if self.settings.is_sparse:
-            return {"data_identity": self.source.identity}
-        return super().identities
+        Raises:
+            UserError: the task is of another kind, or has no test.
+        """
+        settings, task, source = self.settings, self.task, self.source
+        if not settings.is_own:
+            return source.read_all("train"), source.folds()
+        if task.kind != "classes" or len(task.texts) > 1:
+            raise UserError(
+                f"--features={settings.features}: reads one text and classes. "
+                "tf_transfer.train has a baseline for every kind of task."
+            )
+        parts = [source.read(split) for split in source.splits]
+        examples = join(parts)
+        rows = np.arange(len(examples))
+        if settings.folds:
+            groups = rows
+            if settings.duplicates == "group":
+                groups = texts_lib.group_texts(examples.texts[0])
+            return examples, held_out.make_folds(
+                groups, settings.folds, settings.fold_seed, rows
+            )
+        if source.splits[-1] != "test":
+            raise UserError(
+                f"{settings.task}: has no test. Add one, or give --folds=10."
+            )
+        first, tested = len(parts[0]), len(parts[-1])
+        return examples, [(rows[:first], rows[len(rows) - tested :])]
+
+    def report_duplicates(self) -> None:
+        """Prints how many texts of the table occur twice, and contradict."""
+        settings, examples = self.settings, self.source.read_all("train")
+        repeated, conflicting = texts_lib.count_duplicates(
+            texts_lib.group_texts(examples.texts[0]), examples.labels
+        )
+        if repeated:
+            handled = (
+                "kept on one side of the split"
+                if settings.duplicates == "group"
+                else "kept; --duplicates=group keeps them on one side of a "
+                "split"
+            )
+            print(
+                f"{settings.data}: {repeated:,} of {len(examples):,} rows "
+                f"repeat a text, {conflicting:,} texts have several labels; "
+                f"{handled}."
+            )
+
+
+class Tweets(experiment.Experiment):
+    """A table of texts and labels: an encoder, or a sparse baseline."""
+
+    name = "tweets"
+    Settings = Settings
+    Data = Data
 
     def load_encoder(self) -> "Encoder":
         """The encoder, whose weights outside of `--load_blocks` are random.
@@ -381,85 +427,44 @@ class Tweets(experiment.Experiment):
         loading.forget_weights(encoder, kept, settings.seed)
         return encoder
 
-    def trainable(self, blocks: int) -> "Trainable":
+    def trainable(self, blocks: int, phase: str = "") -> Trainable:
         """The weights that train; `--pooler` decides on the pooler."""
         return dataclasses.replace(
-            super().trainable(blocks), pooler=self.settings.pooler == "trained"
+            super().trainable(blocks, phase),
+            pooler=self.settings.pooler == "trained",
         )
 
-    def train(
-        self,
-        callbacks: Sequence["Callback"] = (),
-        warm: WarmState | None = None,
-    ) -> Result:
-        """Trains the encoder, or fits the baseline in every fold."""
+    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+        """Trains the encoder, or fits a baseline; counts repeated texts."""
+        if not self.settings.is_own:
+            self.data.report_duplicates()
+        return super().train(callbacks)
+
+    def fit_baseline(self) -> Result:
+        """Fits the probe, or sparse features in every fold."""
         settings = self.settings
-        if not settings.is_own:
-            self._report_duplicates()
         if not settings.is_sparse:
-            return super().train(callbacks, warm)
+            return super().fit_baseline()
+        from tf_transfer.baselines import cross_validation
+
         if settings.folds and settings.test_ids:
             print(
                 f"--test_ids is not used with --folds={settings.folds}; "
                 "--folds=0 tests on it."
             )
-        finished = self.find_finished()
-        if finished is not None:
-            return finished
-        from tf_transfer.baselines import cross_validation
-
         directory = self.find_run()
-        examples, folds = self._examples_and_folds()
         record = cross_validation.run(
-            settings, directory, self.task, examples, folds
+            settings, directory, self.data.task, *self.data.read_folds()
         )
         return Result(self, directory.path, record)
 
-    def _examples_and_folds(self) -> tuple[Examples, list[held_out.Split]]:
-        """All rows that a baseline reads, and which train and test."""
-        settings, source = self.settings, self.source
-        if not settings.is_own:
-            return source.read_all("train"), source.folds()
-        if self.task.kind != "classes" or len(self.task.texts) > 1:
-            raise UserError(
-                f"--features={settings.features}: reads one text and classes. "
-                "tf_transfer.train has a baseline for every kind of task."
-            )
-        parts = [source.read(split) for split in source.splits]
-        examples = join(parts)
-        if settings.folds:
-            rows = np.arange(len(examples))
-            groups = rows
-            if settings.duplicates == "group":
-                groups = texts_lib.group_texts(examples.texts[0])
-            return examples, held_out.make_folds(
-                groups, settings.folds, settings.fold_seed, rows
-            )
-        if source.splits[-1] != "test":
-            raise UserError(
-                f"{settings.task}: has no test. Add one, or give --folds=10."
-            )
-        tested = np.arange(len(examples) - len(parts[-1]), len(examples))
-        return examples, [(np.arange(len(parts[0])), tested)]
-
-    def _report_duplicates(self) -> None:
-        """Prints how many texts occur twice, and how many contradict."""
-        settings, examples = self.settings, self.source.read_all("train")
-        repeated, conflicting = texts_lib.count_duplicates(
-            texts_lib.group_texts(examples.texts[0]), examples.labels
-        )
-        if repeated:
-            handled = (
-                "kept on one side of the split"
-                if settings.duplicates == "group"
-                else "kept; --duplicates=group keeps them on one side of a "
-                "split"
-            )
-            print(
-                f"{settings.data}: {repeated:,} of {len(examples):,} rows "
-                f"repeat a text, {conflicting:,} texts have several labels; "
-                f"{handled}."
-            )
+    def execute(self) -> None:
+        """Does what the command asks for: one run, or several trials."""
+        settings = self.settings
+        if settings.trials == 1 or settings.is_sparse or settings.describe:
+            super().execute()
+        else:
+            run_trials(settings)
 
 
 EXPERIMENT = Tweets
@@ -492,15 +497,5 @@ def run_trials(settings: Settings) -> None:
     )
 
 
-def main() -> None:
-    """Reads the flags, and runs."""
-    tweets = Tweets(command_line.from_flags(Settings))
-    settings = tweets.settings
-    if settings.trials > 1 and not settings.is_sparse and not settings.describe:
-        run_trials(settings)
-    else:
-        experiment.execute(tweets)
-
-
 if __name__ == "__main__":
-    command_line.start(main, Settings)
+    experiment.start(Tweets)

@@ -1,17 +1,20 @@
 """The report card of a task's data."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from tests.support import own_data
-from tf_transfer import tasks
-from tf_transfer.data import card, table_source, task_file
+from tf_transfer import glue
+from tf_transfer.data import card
 
 
 def open_task(folder, **keys):
     path = own_data.write_task(folder, ending="jsonl", **keys)
-    source = table_source.TableSource(task_file.read(path))
-    return source.task, tasks.read_splits(source, source.task, 0.0, 0)
+    settings = glue.Settings(task=path, validation_fraction=0.0)
+    data = glue.Glue(dataclasses.replace(settings, select="last")).data
+    return data.task, data.read(data.task)
 
 
 def test_a_card_counts_labels_repeats_and_what_is_cut(tmp_path):

@@ -145,7 +145,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None):
         for epoch in range(1, epochs + 1)
     ]
     directory.write_epochs(lines)
-    texts = run.experiment.examples[run.experiment.task.name]
+    texts = run.experiment.data.examples[run.experiment.data.task.name]
     arrays = {}
     kinds = ("validation", "test")[: 1 + settings.score_test]
     for kind in kinds[settings.refit :]:
@@ -155,7 +155,7 @@ def finish(run, epochs, seconds, reason, build_seconds=None):
         arrays[f"{kind}_ids"] = examples.ids
         arrays[f"{kind}_labels"] = examples.labels
         arrays[f"{kind}_logits"] = np.eye(3)[answers]
-    run.experiment.forget()
+    run.experiment.data.forget()
     directory.write_predictions(arrays)
     directory.write_result(
         run_files.finished(

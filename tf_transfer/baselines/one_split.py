@@ -33,7 +33,7 @@ def run(
         settings: Resolved, of an experiment with such features.
         directory: The run directory.
         task: The task.
-        examples: See `tasks.read_splits`.
+        examples: See `RunData.read`.
         baseline: Has `fit` and `logits`, `chosen` and `parameters`.
         inputs: The inputs of each split; None for the examples themselves.
         devices: See `RunDirectory.begin`.

@@ -6,6 +6,7 @@ from typing import Any
 from tf_transfer.baselines import one_split, pooled_states, probe
 from tf_transfer.data import splits
 from tf_transfer.feature_cache.cache import BuildCost, FeatureCache
+from tf_transfer.models import loading
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.training.signals import StopSignals
@@ -27,15 +28,17 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
             no room on the disk.
         Interrupted: SIGTERM or Ctrl-C; the states so far are kept.
     """
-    task, settings = experiment.task, experiment.settings
-    examples = experiment.examples[task.name]
+    settings, data = experiment.settings, experiment.data
+    task, examples = data.task, data.examples[data.task.name]
     train = examples["train"][""]
     labels = one_split.labels_of(task, train)
     probe.check(task, labels, len(train), settings.task_name)
     devices = experiment.set_up_devices()
     encoder = experiment.load_encoder()
     # Above fewer blocks, the pooler reads what it was not trained on.
-    has_pooler = not (experiment.has_new_pooler or settings.keep_blocks)
+    has_pooler = not (
+        loading.is_roberta(settings.model) or settings.keep_blocks
+    )
     baseline = probe.Probe(
         task,
         len(encoder.blocks),
@@ -59,7 +62,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         reader = pooled_states.Reader(
             cache,
             encoder,
-            lambda part, texts_per_row, name: experiment.encode(
+            lambda part, texts_per_row, name: data.encode(
                 part, task, encoder, name, texts_per_row
             ),
             has_pooler,
@@ -95,7 +98,7 @@ def run(experiment: Any) -> tuple[str, dict[str, Any]]:
         ),
         reader.cost.paid,
     )
-    experiment.forget()
+    data.forget()
     return directory.path, record
 
 
@@ -107,11 +110,11 @@ def _finish(
     directory: RunDirectory,
 ) -> dict[str, Any]:
     """Writes weights and depth profile; returns what the result adds."""
-    task = experiment.task
-    examples = experiment.examples[task.name]
+    data = experiment.data
+    task, examples = data.task, data.examples[data.task.name]
     labels = one_split.labels_of(task, examples["train"][""])
-    experiment.chosen = baseline.chosen
-    head: Any = experiment.build_head(task, 0, encoder)
+    data.chosen = baseline.chosen
+    head: Any = experiment.build_head(task, encoder)
     kernel, bias = head.weights
     directory.keep_models(
         [

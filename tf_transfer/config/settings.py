@@ -18,7 +18,6 @@ from typing import Any, Self
 from tf_transfer.config import fields
 from tf_transfer.config.fields import Group, LARGEST_BATCH, Reader, setting
 from tf_transfer.utils.errors import UserError
-from tf_transfer.utils.formatting import cut
 
 # What may be part of a path: no separators, nothing invisible, not `..`.
 NAME = r"(?!\.{1,2}$)[^/\\\x00-\x1f\x7f]{1,100}"
@@ -101,6 +100,9 @@ class Settings:
         "pooler and the head, while embeddings and the blocks below are "
         "frozen; `head`, the head alone. A regression, which has no rate and "
         "no epochs, is --features=frozen.",
+        pattern=f"all|head|0|{fields.BLOCK}",
+        advice="give `all`, `head` or the number of blocks to train, such as "
+        "4.",
         searched=True,
     )
     blocks: str = setting(
@@ -108,6 +110,8 @@ class Settings:
         "A range of blocks to train instead of the last k, counted from 1 at "
         "the bottom, such as 7-8. Pooler and head train too.",
         group=Group.TRAINED,
+        pattern=f"({fields.RANGE})?",
+        advice=fields.RANGE_ADVICE,
         searched=True,
     )
     method: str = setting(
@@ -340,6 +344,7 @@ class Settings:
         group=Group.RUNNING,
         choices=("default", "one_device", "mirrored", "multi_worker"),
         read_by=Reader.ENCODER,
+        recalled=False,
     )
     cpu_devices: int = setting(
         1,
@@ -348,6 +353,7 @@ class Settings:
         at_least=1,
         at_most=1024,
         read_by=Reader.ENCODER,
+        recalled=False,
     )
     jit_compile: bool = setting(
         False, "Compile the step with XLA.", group=Group.RUNNING
@@ -366,6 +372,7 @@ class Settings:
         "tf_transfer in the user's cache folder.",
         group=Group.RUNNING,
         hashed=False,
+        recalled=False,
         read_by=Reader.BASELINE,
     )
     checkpoint_minutes: float = setting(
@@ -401,6 +408,7 @@ class Settings:
 
     # Values where a command has no such flag.
     features = "bert"
+    freeze_schedule = "none"
     head = "linear"
     keep_blocks = 0
     loss_head = "sigmoid"
@@ -408,6 +416,11 @@ class Settings:
     idle_heads = "still"  # see `optimizer.BertAdam`
     drop_last = False
     score_test = True
+    max_seconds = 0.0  # no limit
+    also_cache = ""
+    keyword_column = ""
+    clean = "none"
+    scales_scores = False  # see `Task.scaled`
 
     def __init_subclass__(
         cls,
@@ -453,14 +466,14 @@ class Settings:
         return Reader.ENCODER if self.is_probe else Reader.TRAINING
 
     @property
-    def has_task_file(self) -> bool:
-        """Whether the task is described in a file."""
+    def is_own(self) -> bool:
+        """Whether the texts are described in a task file, or by its flags."""
         return False
 
     @property
-    def is_own(self) -> bool:
-        """Whether its texts are the user's own files."""
-        return self.has_task_file
+    def reads_table(self) -> bool:
+        """Whether the texts are a table that a `HeldOutSource` reads."""
+        return False
 
     @property
     def cache_folder(self) -> str:
@@ -469,21 +482,27 @@ class Settings:
 
     @property
     def approach(self) -> str:
-        """`fine_tuning`, `last_k` or `blocks_a-b`; with a method its label.
+        """What trains: `fine_tuning`, `last_k`, `blocks_a-b`, `head`, `probe`.
 
-        Such as `last_2_lora8`, and `all_lora8` for every block. Without an
-        encoder, its features.
+        The labels of a method, of a schedule and of dropped blocks follow:
+        `last_2_lora8`, `all_lora8` for every block, `last_4_autofreeze`.
+        Without an encoder, its features.
         """
-        label = self.method_label
         if self.is_sparse:
             return self.features
-        if self.blocks:
-            return f"blocks_{self.blocks}{label}"
-        if self.trainable_layers == "all":
-            return f"all{label}" if label else "fine_tuning"
-        if self.trainable_layers == "head":
-            return "head"
-        return f"last_{self.trainable_layers}{label}"
+        label = self.method_label
+        approach = f"last_{self.trainable_layers}{label}"
+        if self.is_probe:
+            approach = "probe"
+        elif self.blocks:
+            approach = f"blocks_{self.blocks}{label}"
+        elif self.trainable_layers == "all":
+            approach = f"all{label}" if label else "fine_tuning"
+        elif self.trainable_layers == "head":
+            approach = "head"
+        if self.freeze_schedule != "none" and not self.is_probe:
+            approach += f"_{self.freeze_schedule}"
+        return approach + f"_keep{self.keep_blocks}" * bool(self.keep_blocks)
 
     @property
     def trains_everything(self) -> bool:
@@ -517,6 +536,10 @@ class Settings:
     @property
     def title(self) -> str:
         """The readable beginning of the name of its folder."""
+        if self.is_sparse:
+            return f"split_seed={self.split_seed}"
+        if self.is_probe:
+            return f"model={self.model_name},split_seed={self.split_seed}"
         return (
             f"lr={self.lr:g},batch={self.batch_size},model={self.model_name},"
             f"seed={self.seed}"
@@ -529,21 +552,21 @@ class Settings:
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """What trains in each phase, `head` or `all`, if a flag names them."""
-        return ()
+        """What trains in each phase, as --trainable_layers names it."""
+        return (self.trainable_layers,)
 
     @property
     def freezes(self) -> bool:
-        """Whether blocks of the encoder are frozen, in a phase at least."""
-        if self.phases:
-            return "head" in self.phases
-        some = self.trainable_layers != "all" or bool(self.blocks)
+        """Whether blocks of the encoder are frozen, for a time at least."""
+        is_scheduled = self.freeze_schedule != "none"
+        some = set(self.phases) != {"all"} or bool(self.blocks) or is_scheduled
         return some and not self.is_sparse
 
     @property
     def runs_cached(self) -> bool:
         """Whether there is a frozen prefix, and it is run once."""
-        return self.frozen_prefix == "cached" and self.freezes
+        is_cached = self.frozen_prefix == "cached" and self.freezes
+        return is_cached or self.is_probe
 
     @property
     def names_epochs(self) -> bool:
@@ -607,15 +630,6 @@ class Settings:
         """
         for field in dataclasses.fields(self):
             fields.check_field(field, getattr(self, field.name))
-        if not re.fullmatch(
-            r"all|head|0|[1-9][0-9]{0,3}", self.trainable_layers
-        ):
-            raise UserError(
-                f"--trainable_layers={cut(self.trainable_layers)}: give "
-                "`all`, `head` or the number of blocks to train, such as 4."
-            )
-        if self.blocks:
-            check_range("blocks", self.blocks)
         if self.blocks and self.trainable_layers != "all":
             raise UserError(
                 "--blocks and --trainable_layers both say what trains: give "
@@ -653,22 +667,6 @@ METHOD_OPTIONS = tuple(
     for field in dataclasses.fields(Settings)
     if "method" in field.metadata["needs"]
 )
-
-
-def check_range(name: str, value: str) -> None:
-    """Raises `UserError` for a text that is no range of blocks."""
-    number = "[1-9][0-9]{0,3}"
-    if not re.fullmatch(f"{number}-{number}", value):
-        raise UserError(f"--{name}={cut(value)}: give a range such as 7-8.")
-
-
-def check_name(flag: str, value: str) -> None:
-    """Raises `UserError` for a text that cannot be a folder's name."""
-    if not re.fullmatch(NAME, value):
-        raise UserError(
-            f"{flag}: becomes a folder's name: give 1 to 100 characters "
-            "without / and \\ and line breaks, not `..`."
-        )
 
 
 def pick(cls: type, settings: Any, **values: Any) -> Any:

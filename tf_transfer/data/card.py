@@ -26,7 +26,7 @@ def describe(
 
     Args:
         task: The task.
-        examples: See `tasks.read_splits`.
+        examples: See `RunData.read`.
         lengths: Tokens of each training text before it is cut, special tokens
             included; empty if there is no tokenizer.
         max_length: The longest text in tokens.
@@ -52,7 +52,7 @@ def count_shared(examples: dict[str, dict[str, Any]]) -> dict[str, int]:
     """The number of validation and test examples with a training text.
 
     Args:
-        examples: See `tasks.read_splits`.
+        examples: See `RunData.read`.
 
     Returns:
         The count of `validation` and `test`, unless it is 0.

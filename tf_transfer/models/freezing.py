@@ -137,15 +137,6 @@ def parse(
     )
 
 
-def trainable_in_phase(
-    name: str, count: int, method: Method = FULL, new_pooler: bool = False
-) -> Trainable:
-    """What the phase `head` or `all` trains, of an encoder of `count`."""
-    if name == "head":
-        return Trainable.heads(count, new_pooler)
-    return Trainable.everything(count, method, new_pooler)
-
-
 @dataclasses.dataclass(frozen=True)
 class Component:
     """A component of a network.

@@ -190,7 +190,9 @@ def _describe_answer(
         "seconds": outcome.seconds,
         "budget": settings.seconds,
         "again": command_of(model, epochs),
-        "texts": " ".join(["--text=..."] * len(model.experiment.task.texts)),
+        "texts": " ".join(
+            ["--text=..."] * len(model.experiment.data.task.texts)
+        ),
     }
 
 

@@ -226,7 +226,9 @@ class Estimator:
         needs.prefix = dataclasses.replace(
             needs.prefix, output="pooled_blocks", cls_from=0
         )
-        passes = len(run.experiment.task.texts)  # each by itself, and together
+        passes = len(
+            run.experiment.data.task.texts
+        )  # each by itself, and together
         operations = passes * needs.build_operations()
         speed = self._peak(settings.precision) * SHARE_OF_PEAK
         build = Build(passes * needs.cache_bytes(), operations / speed)
@@ -256,7 +258,7 @@ def _identify_cache(
     return (
         settings.model,
         settings.precision,
-        run.experiment.identities["data_identity"],
+        run.experiment.data.identity,
         objective,
         needs.prefix,
     )

@@ -112,13 +112,13 @@ class Worker:
         module = importlib.import_module(order.module)
         sys.argv = [module.__file__ or order.module, *order.words]
         cls = experiment_lib.load(order.module)
-        experiment = cls(command_line.parse(cls.Settings, order.words))
+        settings = command_line.parse(cls.Settings, order.words)
         callbacks = []
         if order.needs_tensorflow:
             from tf_transfer.sweeps import signs
 
             callbacks = [signs.SignsOfLife(self._report)]
-        experiment.train(callbacks, self._warm)
+        cls(settings, warm=self._warm).train(callbacks)
 
 
 # === The process ===
