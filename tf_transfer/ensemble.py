@@ -34,11 +34,9 @@ def define_flags() -> None:
 def check_predictions(run: str) -> None:
     """Raises `UserError` where a run's predictions are not those it wrote."""
     directory = records.RunDirectory(run, None)
-    result = directory.result()
-    if not (result and directory.config()):
-        return  # not a finished run: whoever reads it says so
-    if "predictions.npz" not in result["sha256"]:
-        return  # was not tested, which is said there, too
+    result, config = directory.result() or {"sha256": {}}, directory.config()
+    if config is None or "predictions.npz" not in result["sha256"]:
+        return  # `run_ensemble` says why it is left out
     path = directory.check_file("predictions.npz", result)
     with np.load(path) as arrays:
         for name in arrays.files:

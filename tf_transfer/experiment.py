@@ -33,7 +33,7 @@ from tf_transfer.utils.formatting import cut
 from tf_transfer.warm import WarmState
 
 if TYPE_CHECKING:
-    import keras
+    from keras.layers import Layer
 
     from tf_transfer.models.encoder import Encoder
     from tf_transfer.models.network import Network
@@ -73,7 +73,7 @@ class Experiment:
         self,
         settings: Any,
         source: Source | None = None,
-        head: Callable[[Task, "Encoder"], "keras.layers.Layer"] | None = None,
+        head: Callable[[Task, "Encoder"], "Layer"] | None = None,
         warm: WarmState | None = None,
     ) -> None:
         self.settings = settings.resolve()
@@ -206,9 +206,7 @@ class Experiment:
             )
         return encoder
 
-    def build_head(
-        self, task: Task, encoder: "Encoder"
-    ) -> "keras.layers.Layer":
+    def build_head(self, task: Task, encoder: "Encoder") -> "Layer":
         """The head of a task: pooling, dropout, one dense layer or two.
 
         Of a task that labels words, the token head; of a fitted probe, the
@@ -639,7 +637,7 @@ def open_run(
     path: str,
     cache_dir: str = "",
     experiment_name: str = "",
-    head: "Callable[[Task, Encoder], keras.layers.Layer] | None" = None,
+    head: "Callable[[Task, Encoder], Layer] | None" = None,
 ) -> Result:
     """A finished run, ready to predict.
 

@@ -36,7 +36,7 @@ What the paper names as future work, and its field expects: gradient surgery
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from tf_transfer import experiment, run_data
 from tf_transfer import tasks as tasks_lib
@@ -46,12 +46,6 @@ from tf_transfer.data import cs224n, registry, splits, table_source, task_file
 from tf_transfer.data.task import Source, Task
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
-
-if TYPE_CHECKING:
-    import keras
-
-    from tf_transfer.models.encoder import Encoder
-    from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--train`.
 PHASES = {
@@ -396,8 +390,8 @@ class Multitask(experiment.Experiment):
     metric = OVERALL
 
     def build_head(
-        self, task: Task, encoder: "Encoder"
-    ) -> "keras.layers.Layer":
+        self, task: Task, encoder: "experiment.Encoder"
+    ) -> "experiment.Layer":
         """The output layer of a task."""
         from tf_transfer.models.heads import pooled
 
@@ -421,8 +415,8 @@ class Multitask(experiment.Experiment):
         )
 
     def make_phases(
-        self, objectives: "Sequence[Objective]", blocks: int
-    ) -> "list[Phase]":
+        self, objectives: "Sequence[experiment.Objective]", blocks: int
+    ) -> "list[experiment.Phase]":
         """The phases of `--train`, in which `--combine` combines the tasks."""
         from tf_transfer.training import joint
 

@@ -12,7 +12,6 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from tf_transfer.data import batches, card, registry, splits, tagging, tokens
-from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Source, Task
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
@@ -271,12 +270,4 @@ class RunData:
             labels = np.zeros(len(examples), np.int64)
         return batches.EncodedSplit(
             ids, labels, examples.ids, texts_per_example=texts_per_row
-        )
-
-    def prepare_text(self, text: str, keyword: str = "") -> str:
-        """A text, prepared as the texts that the run was trained on."""
-        if not self.settings.reads_table:
-            return text
-        return texts_lib.make_text(
-            text, keyword, self.settings.clean == "basic"
         )

@@ -28,7 +28,7 @@ For entities a loss is the mean over the words of a batch. Sentences longer than
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from tf_transfer import experiment, run_data, tasks
 from tf_transfer.config.fields import Group, setting
@@ -37,12 +37,6 @@ from tf_transfer.data.task import Source, Task
 from tf_transfer.models import heads
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
-
-if TYPE_CHECKING:
-    import keras
-
-    from tf_transfer.models.encoder import Encoder
-    from tf_transfer.training.objectives import Objective, Phase
 
 # What trains in each phase, by `--adaptation`.
 ADAPTATIONS = {
@@ -80,7 +74,7 @@ HELP = {
     "validation, or the last.",
 }
 # Further conditions for being read.
-FOR_TEXTS = {"needs": {"labels_words": False}}
+FOR_TEXTS = {"needs": {"head_kind": ("text", "pairs")}}
 FOR_SELECTION = {"needs": {"selects_by_gap": False}}
 CHANGES = {
     "long_texts": FOR_TEXTS,
@@ -161,7 +155,7 @@ class Settings(
         "the last block leaves it.",
         group=Group.TRAINED,
         choices=("cls", "cls_state"),
-        needs={"head_name": "dense", "labels_words": False},
+        needs={"head_name": "dense", "head_kind": ("text", "pairs")},
     )
     pairs: str = setting(
         "cross",
@@ -259,15 +253,10 @@ class Settings(
     @property
     def head_name(self) -> str:
         """The head, where it is unset the usual one."""
-        if self.head:
-            return self.head
-        is_small = self.adaptation == "finetune_only"
-        return "dense" if is_small else BIG_HEADS.get(self.head_kind, "")
-
-    @property
-    def labels_words(self) -> bool:
-        """Whether words have labels, not texts."""
-        return self.head_kind == "ner"
+        usual = BIG_HEADS.get(self.head_kind, "")
+        if self.adaptation == "finetune_only":
+            usual = "dense"
+        return self.head or usual
 
     @property
     def selects_by_gap(self) -> bool:
@@ -278,7 +267,7 @@ class Settings(
         """Head and encoder, by task; the rate that is shown."""
         values = super().defaults() | {"head": self.head_name}
         if not self.model:
-            cased = "" if self.labels_words else "_uncased"
+            cased = "" if self.head_kind == "ner" else "_uncased"
             values["model"] = f"bert_base_en{cased}"
         if self.adaptation == "stack_only":
             values["lr"] = self.head_lr
@@ -407,8 +396,8 @@ class Stacking(experiment.Experiment):
     Data = Data
 
     def build_head(
-        self, task: Task, encoder: "Encoder"
-    ) -> "keras.layers.Layer":
+        self, task: Task, encoder: "experiment.Encoder"
+    ) -> "experiment.Layer":
         """The head that `--head` names."""
         settings = self.settings
         options = {
@@ -432,8 +421,8 @@ class Stacking(experiment.Experiment):
         )
 
     def make_phases(
-        self, objectives: "Sequence[Objective]", blocks: int
-    ) -> "list[Phase]":
+        self, objectives: "Sequence[experiment.Objective]", blocks: int
+    ) -> "list[experiment.Phase]":
         """The phases of `--adaptation`: the head, everything, or both."""
         settings, metric = self.settings, self.metric
         phases = super().make_phases(objectives, blocks)

@@ -34,7 +34,7 @@ every run of an encoder.
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 from absl import logging
 
@@ -46,10 +46,6 @@ from tf_transfer.data.task import Task
 from tf_transfer.trained import Result
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
-
-if TYPE_CHECKING:
-    from tf_transfer.reports import answer
-    from tf_transfer.training.callbacks import Callback
 
 EPOCHS = 4
 LEAST_UPDATES = 200  # few texts train for more epochs to reach it
@@ -215,7 +211,7 @@ class Train(experiment.Experiment):
             self.settings = dataclasses.replace(settings, max_epochs=epochs)
         return super().find_run(replicas)
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+    def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder or fits a baseline; prints the result."""
         result = super().train(callbacks)
         self._print_answer(result)
@@ -242,85 +238,69 @@ class Train(experiment.Experiment):
     def _print_answer(self, result: Result) -> None:
         from tf_transfer.reports import answer
 
-        settings = self.settings
+        settings, task = self.settings, self.data.task
         run = answer.open_scored(result.directory)
         if run is None:  # a worker that writes nothing
             return
-        baselines = self._baselines(run.kind)
+        baselines = self._fit_baselines(run.kind)
+        own = RunDirectory(run.path, None)
         answering = run
         if answer.PROBE in baselines:
-            answering = self._take_profile(run, baselines[answer.PROBE])
-        profile = RunDirectory(result.directory, None).profile()
-        texts = " --text=..." * len(self.data.task.texts)
+            probe = baselines[answer.PROBE]
+            profile = RunDirectory(probe.path, None).profile()
+            if profile is not None and profile != own.profile():
+                own.write_profile(profile)
+            scores = [one.record["validation"] for one in (run, probe)]
+            # The test must not decide which one predicts.
+            if all(scores) and scores[0][run.metric] < scores[1][run.metric]:
+                answering = probe
         predict = (
-            f"python -m tf_transfer.predict --run={answering.path}{texts}, or "
-            "--input=FILE --output=FILE"
+            f"python -m tf_transfer.predict --run={answering.path}"
+            + " --text=..." * len(task.texts)
+            + ", or --input=FILE --output=FILE"
+            + " (the probe, which is better on validation)"
+            * (answering is not run)
         )
-        if answering is not run:
-            predict += " (the probe, which is better on validation)"
         if settings.is_sparse:
             predict = "give a run of an encoder; this baseline keeps no model."
-        print(
-            answer.describe(
-                run,
-                baselines,
-                predict,
-                answer.suggest(run, baselines, settings, self.data.cut_share),
-                profile,
-            )
-        )
+        steps = answer.suggest(run, baselines, settings, self.data.cut_share)
+        profile = own.profile()
+        print(answer.describe(run, baselines, predict, steps, profile))
 
-    def _take_profile(
-        self, run: "answer.Scored", probe: "answer.Scored"
-    ) -> "answer.Scored":
-        """Copies the probe's depth profile; returns the run to predict with.
+    def _fit_baselines(self, kind: str) -> dict[str, Any]:
+        """The baselines to compare the run with, on the same split.
 
-        The better one on validation, as the test must not decide.
+        Args:
+            kind: of the split that is compared.
+
+        Returns:
+            An `answer.Scored` by the name of each baseline. What cannot be
+            fitted, or would take minutes, is left out.
         """
-        profile = RunDirectory(probe.path, None).profile()
-        own = RunDirectory(run.path, None)
-        if profile is not None and profile != own.profile():
-            own.write_profile(profile)
-        scores = [one.record["validation"] for one in (run, probe)]
-        if all(scores) and scores[0][run.metric] < scores[1][run.metric]:
-            return probe
-        return run
-
-    def _baselines(self, kind: str) -> "dict[str, answer.Scored]":
-        """The baselines to compare the run with, on the same split."""
         from tf_transfer.reports import answer
 
-        settings = self.settings
+        settings, scored = self.settings, {}
         if not settings.baseline or settings.is_sparse:
             return {}
-        found = {}
         for features in ("frozen", "tfidf"):
             if features == settings.features:
                 continue
             name = answer.name_baseline(features, self.data.task.is_tagging)
+            changed = dataclasses.replace(
+                settings, features=features, rerun=False
+            )
             try:
-                path = self._baseline(features)
-                scored = answer.open_scored(path, kind) if path else None
+                other = Train(changed, self.data.given_source)
+                path = other.find_run().path
+                if not os.path.isfile(os.path.join(path, "result.json")):
+                    [texts] = other.data.examples.values()
+                    if len(texts["train"][""]) > MOST_FOR_BASELINE:
+                        continue
+                    other.fit_baseline()
+                scored[name] = answer.open_scored(path, kind)
             except UserError as error:  # the run itself is finished
                 logging.warning("No score of %s: %s", name, error)
-                continue
-            if scored is not None:
-                found[name] = scored
-        return found
-
-    def _baseline(self, features: str) -> str:
-        """The directory of a baseline on this split, fitted if need be."""
-        settings = dataclasses.replace(
-            self.settings, features=features, rerun=False
-        )
-        other = Train(settings, self.data.given_source)
-        path = other.find_run().path
-        if os.path.isfile(os.path.join(path, "result.json")):
-            return path
-        [texts] = other.data.examples.values()
-        if len(texts["train"][""]) > MOST_FOR_BASELINE:
-            return ""
-        return other.fit_baseline().directory
+        return {name: one for name, one in scored.items() if one is not None}
 
 
 EXPERIMENT = Train

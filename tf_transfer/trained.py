@@ -7,6 +7,7 @@ from typing import Any, TYPE_CHECKING
 import numpy as np
 
 from tf_transfer.data import glue, tables
+from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, Sentences, Task
 from tf_transfer.training import checkpoint, records
@@ -102,14 +103,14 @@ class Predictor:
         self.tasks: dict[str, Task] = run.experiment.data.tasks
         self.task: Any = None
         if len(self.tasks) == 1:
-            [self.task] = self.tasks.values()
+            self.task = run.experiment.data.task
         self.threshold = 0.5
         self.devices = strategy.single_device()
         self._programs: dict[str, Any] = {}
         self.network: Any = run.network
         if self.network is None:
             self.network = run.experiment.build_network(self.devices)
-            self._load_weights(records.RunDirectory(run.directory, None))
+            self._load_weights()
 
     def choose(self, name: str) -> None:
         """Sets which task answers.
@@ -124,17 +125,18 @@ class Predictor:
             )
         self.task = self.tasks.get(name, self.task)
 
-    def _load_weights(self, directory: records.RunDirectory) -> None:
-        files = sorted(os.listdir(directory.file("model")))
-        if len(files) != 1:
+    def _load_weights(self) -> None:
+        directory = records.RunDirectory(self.directory, None)
+        folder = directory.file("model")
+        names = os.listdir(folder)
+        if len(names) != 1:
             raise UserError(
-                f"{directory.file('model')}: should hold one file of weights, "
-                f"and holds {len(files)}. Run the run's command again."
+                f"{folder}: should hold one file of weights, and holds "
+                f"{len(names)}. Run the run's command again."
             )
-        path = directory.check_file(f"model/{files[0]}")
-        arrays = checkpoint.read_arrays(path, None)
+        path = directory.check_file(f"model/{names[0]}")
         weights = {weight.path: weight for weight in self.network.weights}
-        for name, array in arrays.items():
+        for name, array in checkpoint.read_arrays(path, None).items():
             weights[name].assign(array)
 
     # === Answers ===
@@ -147,6 +149,13 @@ class Predictor:
         """
         examples = Examples(np.arange(len(columns[0])), list(columns), None)
         return self.answers(self.logits(examples))
+
+    def prepare_text(self, text: str, keyword: str = "") -> str:
+        """A text, prepared as the texts that the run was trained on."""
+        settings = self.experiment.settings
+        if not settings.reads_table:
+            return text
+        return texts_lib.make_text(text, keyword, settings.clean == "basic")
 
     def logits(self, examples: Examples) -> np.ndarray:
         """float32 [examples, units].
@@ -294,8 +303,10 @@ class Predictor:
         if keyword:
             keywords = [*map(tables.word_of, table.columns[keyword])]
         read = table.columns.__getitem__ if is_brief else table.texts
-        prepare = self.experiment.data.prepare_text
-        texts = [[*map(prepare, read(name), keywords)] for name in task.texts]
+        texts = [
+            [*map(self.prepare_text, read(name), keywords)]
+            for name in task.texts
+        ]
         logits = self.logits(Examples(np.arange(len(table)), texts, None))
         labels, scores = map(list, zip(*self.answers(logits)))
         if is_brief:

@@ -32,7 +32,7 @@ by `--split_seed`; line breaks separate words (his code drops them).
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -49,10 +49,6 @@ from tf_transfer.models.freezing import Trainable
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
-
-if TYPE_CHECKING:
-    from tf_transfer.models.encoder import Encoder
-    from tf_transfer.training.callbacks import Callback
 
 LR = 5e-5
 RECIPE = {
@@ -99,7 +95,10 @@ CHANGES: dict[str, dict[str, Any]] = {
     "label_column": COLUMN,
     "encoding": {"is_encoding": True, "needs": {}},
     "duplicates": {"hashed": True, "needs": {}},
-    "test_fraction": {"hashed": True, "needs": {"draws_test": True}},
+    "test_fraction": {
+        "hashed": True,
+        "needs": {"test_ids": "", "has_folds": False},
+    },
     "validation_fraction": {"read_by": Reader.ENCODER},
     "features": {"choices": ("bert", "frozen", *sparse.FEATURES)},
 }
@@ -237,11 +236,6 @@ class Settings(
     def has_folds(self) -> bool:
         """Whether sparse features are tested in folds."""
         return self.is_sparse and self.folds > 0
-
-    @property
-    def draws_test(self) -> bool:
-        """Whether the held-out set is drawn."""
-        return not (self.test_ids or self.has_folds)
 
     @property
     def is_own(self) -> bool:
@@ -401,8 +395,9 @@ class Tweets(experiment.Experiment):
     name = "tweets"
     Settings = Settings
     Data = Data
+    data: Data
 
-    def load_encoder(self) -> "Encoder":
+    def load_encoder(self) -> "experiment.Encoder":
         """The encoder, whose weights outside of `--load_blocks` are random.
 
         Raises:
@@ -434,7 +429,7 @@ class Tweets(experiment.Experiment):
             pooler=self.settings.pooler == "trained",
         )
 
-    def train(self, callbacks: Sequence["Callback"] = ()) -> Result:
+    def train(self, callbacks: "Sequence[experiment.Callback]" = ()) -> Result:
         """Trains the encoder, or fits a baseline; counts repeated texts."""
         if not self.settings.is_own:
             self.data.report_duplicates()

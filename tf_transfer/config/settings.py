@@ -586,6 +586,8 @@ class Settings:
         Raises:
             UserError: a value is invalid; the message names the flag.
         """
+        for field in dataclasses.fields(self):
+            fields.check_field(field, getattr(self, field.name))
         settings = dataclasses.replace(self, **self.defaults())
         settings.check()
         return settings
@@ -623,13 +625,11 @@ class Settings:
         return values
 
     def check(self) -> None:
-        """Checks every field by itself, and those that exclude each other.
+        """Checks settings that exclude each other; each is valid by itself.
 
         Raises:
-            UserError: a value is invalid; the message names the flag.
+            UserError: two do not go together; the message names the flag.
         """
-        for field in dataclasses.fields(self):
-            fields.check_field(field, getattr(self, field.name))
         if self.blocks and self.trainable_layers != "all":
             raise UserError(
                 "--blocks and --trainable_layers both say what trains: give "
