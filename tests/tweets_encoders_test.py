@@ -10,9 +10,10 @@ import pytest
 
 from tests.support import own_data, quick, tweets_table
 from tests.support.tweets_table import files_of, parsed
-from tf_transfer import experiment, predict, trained, tweets
+from tf_transfer import experiment, predict, tweets
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.models import tiny
+from tf_transfer.trained import Predictor, Result
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -103,8 +104,8 @@ def test_texts_are_prepared_in_every_format(predictor, tmp_path, name):
 
 def test_a_keyword_stands_before_the_text_of_a_row(table, tmp_path):
     settings = parsed(table, tmp_path, "--keyword_column=number")
-    run = trained.Result(tweets.Tweets(settings), "", {}, object())
-    known = trained.Predictor(run)
+    run = Result(tweets.Tweets(settings), "", {}, object())
+    known = Predictor(run)
     assert known.prepare_text(" a b", "x%20y") == "x y: a b"
     assert known.prepare_text("c") == "c"
 

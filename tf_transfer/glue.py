@@ -35,7 +35,7 @@ class Settings(
     """The shared settings, whose defaults are Wang's."""
 
 
-class Data(run_data.RunData):
+class GlueData(run_data.RunData):
     """A task of GLUE; CoLA is scored by accuracy (section 3.2)."""
 
     def open_source(self) -> Source:
@@ -51,7 +51,7 @@ class Glue(experiment.Experiment):
 
     name = "glue"
     Settings = Settings
-    Data = Data
+    Data = GlueData
 
 
 EXPERIMENT = Glue

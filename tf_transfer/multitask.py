@@ -320,7 +320,7 @@ def loss_weights(settings: Settings) -> dict[str, float]:
     return weights
 
 
-class Data(run_data.RunData):
+class MultitaskData(run_data.RunData):
     """Tasks of any kind and source: the paper's three, or your own."""
 
     @functools.cached_property
@@ -386,7 +386,7 @@ class Multitask(experiment.Experiment):
 
     name = "multitask"
     Settings = Settings
-    Data = Data
+    Data = MultitaskData
     metric = OVERALL
 
     def build_head(

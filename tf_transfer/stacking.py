@@ -304,7 +304,7 @@ def find_head_kind(kind: str, texts: Sequence[str]) -> str:
     return "pairs" if len(texts) == 2 else "text"
 
 
-class Data(run_data.RunData):
+class StackingData(run_data.RunData):
     """Entities, texts or pairs, with a fixed sample of the training set."""
 
     def open_source(self) -> Source:
@@ -393,7 +393,7 @@ class Stacking(experiment.Experiment):
 
     name = "stacking"
     Settings = Settings
-    Data = Data
+    Data = StackingData
 
     def build_head(
         self, task: Task, encoder: "experiment.Encoder"

@@ -172,7 +172,7 @@ class Settings(
         super().check()
 
 
-class Data(run_data.RunData):
+class TrainData(run_data.RunData):
     """The texts of your own task; `--refit` trains on validation texts, too."""
 
     def read(self, task: Task) -> run_data.Texts:
@@ -190,7 +190,7 @@ class Train(experiment.Experiment):
 
     name = "train"
     Settings = Settings
-    Data = Data
+    Data = TrainData
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
         """The directory of the run; see `Experiment.find_run`.

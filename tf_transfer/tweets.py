@@ -322,7 +322,7 @@ class Settings(
             )
 
 
-class Data(run_data.RunData):
+class TweetsData(run_data.RunData):
     """A table of texts and labels, or the texts of a task file."""
 
     def open_source(self) -> Source:
@@ -394,8 +394,8 @@ class Tweets(experiment.Experiment):
 
     name = "tweets"
     Settings = Settings
-    Data = Data
-    data: Data
+    Data = TweetsData
+    data: TweetsData
 
     def load_encoder(self) -> "experiment.Encoder":
         """The encoder, whose weights outside of `--load_blocks` are random.
