@@ -61,7 +61,7 @@ ROOMS = {
     "trained": ("training", "models", "data", "utils"),
     "warm": ("models", "data", "utils"),
     "tasks": ("models", "data", "config", "utils"),
-    "run_data": ("warm", "models", "data", "utils"),
+    "run_data": ("warm", "training", "models", "data", "utils"),
     "experiment": (
         "run_data",
         "tasks",

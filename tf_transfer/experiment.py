@@ -27,7 +27,6 @@ from tf_transfer.run_data import RunData, Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.trained import Result
 from tf_transfer.training import progressive, records
-from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
 from tf_transfer.warm import WarmState
@@ -134,8 +133,8 @@ class Experiment:
         self, replicas: int = 1, is_chief: bool = True
     ) -> Result | None:
         """The finished run, which the chief prints; None if steps are left."""
-        settings, directory = self.settings, self.find_run(replicas)
-        record = directory.result()
+        directory = self.find_run(replicas)
+        settings, record = self.settings, directory.result()
         directory.check_key()
         if record is None or records.is_extended(settings, record):
             return None
@@ -386,13 +385,8 @@ class Experiment:
         if not any(objective.scored_splits for objective in objectives):
             raise UserError(splits.NOTHING_SCORED)
         phases = self.make_phases(objectives, len(network.encoder.blocks))
-        several = len(encoded) > 1
         sizes = {
-            "sample"
-            if split == SAMPLE
-            else "_".join(filter(None, (kind, name * several, split))): len(
-                some
-            )
+            data.name_split(kind, name, split): len(some)
             for name, kinds in encoded.items()
             for kind, named in kinds.items()
             for split, some in named.items()
@@ -428,13 +422,13 @@ class Experiment:
         Args:
             callbacks: see `training.callbacks.Callback`.
         """
-        began, settings, data = time.monotonic(), self.settings, self.data
-        trains = settings.features == "bert"
-        if not trains or settings.strategy in ("default", "one_device"):
+        began, data = time.monotonic(), self.data
+        is_baseline = self.settings.features != "bert"
+        if is_baseline or self.settings.strategy in ("default", "one_device"):
             finished = self.find_finished()  # before TensorFlow is loaded
             if finished is not None:
                 return finished
-        if not trains:
+        if is_baseline:
             return self.fit_baseline()
         if data.reads_without_tensorflow:
             _ = data.examples  # an invalid row is reported at once
@@ -447,6 +441,7 @@ class Experiment:
         finished = self.find_finished(devices.replicas, devices.is_chief)
         if finished is not None:
             return finished
+        settings = self.settings  # with the number of epochs
         network, phases, sizes = self.build(devices)
         leaves_test = not settings.score_test and any(
             texts["test"] for texts in data.examples.values()

@@ -13,6 +13,7 @@ import numpy as np
 
 from tf_transfer.data import batches, card, registry, splits, tagging, tokens
 from tf_transfer.data.task import Source, Task
+from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
 
@@ -199,6 +200,13 @@ class RunData:
                 "pairs. Leave it out."
             )
         return len(task.texts)
+
+    def name_split(self, kind: str, task: str, split: str) -> str:
+        """The name of a split in `config.json`, such as `test_mismatched`."""
+        if split == SAMPLE:
+            return "sample"
+        several = len(self.tasks) > 1
+        return "_".join(filter(None, (kind, task * several, split)))
 
     def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
         """The examples of a task as token ids; prints how much is cut."""
