@@ -18,11 +18,9 @@ import numpy as np
 from tf_transfer.config import command_line
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.experiments import EXPERIMENTS, load
-from tf_transfer.data import card, glue, splits
-from tf_transfer.data.batches import EncodedSplit
+from tf_transfer.data import batches, card, glue, splits, tagging
 from tf_transfer.data.task import Source, Task
 from tf_transfer.models import freezing, loading, methods
-from tf_transfer.models.freezing import Trainable
 from tf_transfer.run_data import RunData, Splits
 from tf_transfer.tasks import TaskSettings
 from tf_transfer.trained import Result
@@ -255,7 +253,7 @@ class Experiment:
             name=name,
         )
 
-    def trainable(self, blocks: int, phase: str = "") -> Trainable:
+    def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:
         """The weights that train in a phase.
 
         Args:
@@ -283,7 +281,7 @@ class Experiment:
         Raises:
             UserError: no task has classes to balance.
         """
-        from tf_transfer.data import metrics, tagging
+        from tf_transfer.data import metrics  # takes seconds to import
         from tf_transfer.training import objectives
 
         loss = objectives.loss_for(task.kind, task.units)
@@ -303,7 +301,7 @@ class Experiment:
                 )
 
         def measure(
-            split: EncodedSplit, logits: np.ndarray
+            split: batches.EncodedSplit, logits: np.ndarray
         ) -> dict[str, float]:
             if task.is_tagging:
                 return tagging.measure_entities(

@@ -47,6 +47,7 @@ from tf_transfer.data import glue, task_file
 from tf_transfer.models import loading
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.reports import operating
+from tf_transfer.sweeps import execute, grid
 from tf_transfer.training.records import RunDirectory
 from tf_transfer.utils.errors import UserError
 
@@ -447,8 +448,6 @@ class Study:
 
     def _sweep(self, axes: dict, **changes: Any) -> list[tuple[dict, dict]]:
         """Does the missing runs of a grid; returns (axes, result) of all."""
-        from tf_transfer.sweeps import execute, grid
-
         run = dataclasses.replace(self.settings, trial=True, **changes)
         given = {
             **settings_lib.given_flags(self.settings, OWN_TO_A_RUN),
@@ -522,8 +521,6 @@ def format_report(
 
 def run_studies(settings: Settings) -> None:
     """The whole study of each task; prints each as soon as it is done."""
-    from tf_transfer.sweeps import execute
-
     runs: list[Any] = []
     tasks = tasks_of(settings)
     with execute.open_pool(jobs=settings.jobs) as pool:

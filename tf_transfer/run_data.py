@@ -11,7 +11,15 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import batches, card, registry, splits, tagging, tokens
+from tf_transfer.data import (
+    batches,
+    card,
+    registry,
+    splits,
+    table_source,
+    tagging,
+    tokens,
+)
 from tf_transfer.data.task import Source, Task
 from tf_transfer.training.progress import SAMPLE
 from tf_transfer.utils.errors import UserError
@@ -64,8 +72,6 @@ class RunData:
         """
         settings = self.settings
         if settings.is_own:
-            from tf_transfer.data import table_source
-
             return table_source.TableSource(
                 settings.own_task, settings.split_seed
             )

@@ -6,7 +6,7 @@ from typing import Any, TYPE_CHECKING
 
 import numpy as np
 
-from tf_transfer.data import glue, tables
+from tf_transfer.data import batches, entities, glue, tables, tagged
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.tables import Table
 from tf_transfer.data.task import Examples, Sentences, Task
@@ -19,7 +19,6 @@ SEPARATOR = ";"  # between the labels of an answer that has several
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.network import Network
     from tf_transfer.models.text_model import TextModel
     from tf_transfer.models.word_model import WordModel
@@ -246,7 +245,6 @@ class Predictor:
             UserError: Naming the file, and the line or the column.
         """
         task, settings = self.task, self.experiment.settings
-        extension = os.path.splitext(output or path)[1].lower()
         if task.is_tagging and tables.is_plain(path):
             if not tables.is_plain(output):
                 raise UserError(
@@ -256,6 +254,7 @@ class Predictor:
                     "list."
                 )
             return self._answer_words(path)
+        extension = os.path.splitext(output or path)[1].lower()
         if not output and tables.is_parquet(path):
             extension = ".jsonl"
         columns, dialect = None, None
@@ -269,8 +268,9 @@ class Predictor:
         elif is_brief:
             extension, dialect = ".tsv", glue.dialect_of(task)
             columns = dict.fromkeys(task.texts, "")
-        encoding = encoding or getattr(settings, "encoding", "utf-8")
-        table = tables.read_table(path, columns, encoding, dialect)
+        table = tables.read_table(
+            path, columns, encoding or settings.encoding, dialect
+        )
         answers = self._answer_table(table, is_brief, probabilities)
         prefix = "predicted_" if set(answers) & set(table.columns) else ""
         named = {f"{prefix}{name}": cells for name, cells in answers.items()}
@@ -292,16 +292,14 @@ class Predictor:
             probabilities: Whether each label has a column.
         """
         task, keyword = self.task, self.experiment.settings.keyword_column
-        names = [*task.texts, *([keyword] if keyword else [])]
+        names = [*task.texts, *filter(None, [keyword])]
         table.check_columns(dict.fromkeys(names, ""))
-        path = table.files[0][0]
         if not len(table):
-            raise UserError(f"{path}: holds no texts.")
+            raise UserError(f"{table.files[0][0]}: holds no texts.")
         if task.is_tagging:
             return {"tags": self.tags(table.words(*task.texts))}
-        keywords = [""] * len(table)
-        if keyword:
-            keywords = [*map(tables.word_of, table.columns[keyword])]
+        cells = table.columns[keyword] if keyword else [""] * len(table)
+        keywords = [*map(tables.word_of, cells)]
         read = table.columns.__getitem__ if is_brief else table.texts
         texts = [
             [*map(self.prepare_text, read(name), keywords)]
@@ -321,8 +319,6 @@ class Predictor:
 
     def _answer_words(self, path: str) -> bytes:
         """The lines of a file with one word per line, and its tag behind."""
-        from tf_transfer.data import tagged
-
         lines = [*tables.read_lines(path)]
         starts, rows = zip(*tagged.read_sentences(path, min_columns=1))
         sentences = [[cells[0] for cells in sentence] for sentence in rows]
@@ -333,8 +329,6 @@ class Predictor:
 
     def tags(self, sentences: list[list[str]]) -> list[list[str]]:
         """The tag of each word of some sentences."""
-        from tf_transfer.data import entities
-
         untagged = [["O"] * len(words) for words in sentences]
         split = self.experiment.data.encode(
             Sentences(np.arange(len(sentences)), sentences, untagged),
@@ -347,7 +341,7 @@ class Predictor:
             entities.Tagged(chosen, split.word_starts), self.task.labels
         )
 
-    def _run(self, split: "EncodedSplit") -> np.ndarray:
+    def _run(self, split: batches.EncodedSplit) -> np.ndarray:
         import tensorflow as tf
 
         from tf_transfer.training import steps

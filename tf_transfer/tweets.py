@@ -44,8 +44,7 @@ from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import held_out
 from tf_transfer.data import texts as texts_lib
 from tf_transfer.data.task import Examples, join, Source
-from tf_transfer.models import loading
-from tf_transfer.models.freezing import Trainable
+from tf_transfer.models import freezing, loading
 from tf_transfer.trained import Result
 from tf_transfer.utils.errors import UserError
 from tf_transfer.warm import WarmState
@@ -422,7 +421,7 @@ class Tweets(experiment.Experiment):
         loading.forget_weights(encoder, kept, settings.seed)
         return encoder
 
-    def trainable(self, blocks: int, phase: str = "") -> Trainable:
+    def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:
         """The weights that train; `--pooler` decides on the pooler."""
         return dataclasses.replace(
             super().trainable(blocks, phase),

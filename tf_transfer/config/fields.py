@@ -138,21 +138,9 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
         raise UserError(f"{flag}: pick one of {', '.join(allowed['choices'])}.")
     if isinstance(value, float) and not math.isfinite(value):
         raise UserError(f"{flag}: give a finite number.")
-    if isinstance(value, str):
-        _check_text(flag, value, allowed)
-    if kind is int and abs(value) > LARGEST_INT:
-        raise UserError(f"{flag}: must be at most {LARGEST_INT}.")
-    bounds = [name for name in _BOUNDS if allowed[name] is not None]
-    if not all(_BOUNDS[name](value, allowed[name]) for name in bounds):
-        words = [f"{n.replace('_', ' ')} {allowed[n]:g}" for n in bounds]
-        raise UserError(f"{flag}: must be {' and '.join(words)}.")
-
-
-def _check_text(flag: str, value: str, allowed: Mapping[str, Any]) -> None:
-    """Raises `UserError` for a text outside of what its field allows."""
-    if "\0" in value:
+    if kind is str and "\0" in value:
         raise UserError(f"{flag}: holds a NUL character.")
-    if not (value or allowed["may_be_empty"]):
+    if value == "" and not allowed["may_be_empty"]:
         raise UserError(f"{flag}: is empty. Leave the flag out, or give one.")
     if allowed["pattern"] and not re.fullmatch(allowed["pattern"], value):
         raise UserError(f"{flag}: {allowed['advice']}")
@@ -164,3 +152,9 @@ def _check_text(flag: str, value: str, allowed: Mapping[str, Any]) -> None:
             raise UserError(
                 f"{flag}: no such encoding. Give utf-8, latin-1, cp1252, ..."
             ) from None
+    if kind is int and abs(value) > LARGEST_INT:
+        raise UserError(f"{flag}: must be at most {LARGEST_INT}.")
+    bounds = [name for name in _BOUNDS if allowed[name] is not None]
+    if not all(_BOUNDS[name](value, allowed[name]) for name in bounds):
+        words = [f"{n.replace('_', ' ')} {allowed[n]:g}" for n in bounds]
+        raise UserError(f"{flag}: must be {' and '.join(words)}.")

@@ -420,6 +420,7 @@ class Settings:
     also_cache = ""
     keyword_column = ""
     clean = "none"
+    encoding = "utf-8"
     scales_scores = False  # see `Task.scaled`
 
     def __init_subclass__(
