@@ -137,7 +137,7 @@ def clear(entry: store_lib.Entry) -> str:
 def main() -> None:
     """Reads the flags and does what they say."""
     values = flags.FLAGS
-    folder = settings_lib.cache_folder(values.cache_dir)
+    folder = settings_lib.Settings(cache_dir=values.cache_dir).cache_folder
     store = store_lib.Store(folder)
     entries = select(store, values.entry, values.unused_days)
     if values.check and values.clear:

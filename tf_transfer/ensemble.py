@@ -19,7 +19,6 @@ from absl import flags
 
 from tf_transfer.config import command_line
 from tf_transfer.training import records
-from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import UserError
 
 
@@ -53,17 +52,15 @@ def main() -> None:
         raise UserError("--run: give two different finished runs or more.")
     if output and os.path.exists(os.path.join(output, "result.json")):
         raise UserError(f"--output={output}: is a run. Give another folder.")
-    from tf_transfer.reports import run_ensemble  # takes seconds to import
+    import pandas as pd  # takes seconds to import, as what follows
+
+    from tf_transfer.reports import run_ensemble
 
     for run in runs:
         check_predictions(run)
     ensemble = run_ensemble.combine(runs)
-    rows = [("", *next(iter(ensemble.scores.values())))]
-    rows += [
-        (name, *(f"{value:.4f}" for value in scores.values()))
-        for name, scores in ensemble.scores.items()
-    ]
-    print(formatting.aligned(rows))
+    table = pd.DataFrame(ensemble.scores).T
+    print(table.to_string(float_format="{:.4f}".format))
     if output:
         ensemble.write(output)
         print(f"Written to {output}")

@@ -215,9 +215,8 @@ class Settings(
     @property
     def combinations(self) -> set[str]:
         """How the tasks are combined, in any phase."""
-        if self.train == "head_then_all":
-            return {self.combine, self.head_combine}
-        return {self.combine}
+        first = self.head_combine if len(self.phases) > 1 else self.combine
+        return {first, self.combine}
 
     @property
     def samples(self) -> bool:
@@ -232,8 +231,9 @@ class Settings(
     @property
     def names_epochs(self) -> bool:
         """Whether `max_epochs` is part of the key: the last has its alpha."""
-        is_moving = self.samples and self.alpha != self.last_alpha
-        return super().names_epochs or is_moving
+        return super().names_epochs or (
+            self.samples and self.alpha != self.last_alpha
+        )
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
@@ -442,8 +442,6 @@ class Multitask(experiment.Experiment):
             summarize=lambda scores: {OVERALL: self.overall(scores)},
             combination=combinations[settings.combine],
         )
-        if settings.train != "head_then_all":
-            return [last]
         first = dataclasses.replace(
             last,
             trainable=self.trainable(blocks, "head"),
@@ -452,7 +450,7 @@ class Multitask(experiment.Experiment):
             max_epochs=settings.head_epochs,
             combination=combinations[settings.head_combine],
         )
-        return [first, last]
+        return [first, last] if len(settings.phases) > 1 else [last]
 
     def overall(self, scores: Mapping[str, float]) -> float:
         """The mean of the tasks' headline scores, correlations as (r + 1) / 2.

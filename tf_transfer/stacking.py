@@ -48,7 +48,6 @@ ADAPTATIONS = {
 TASKS = ("ner", "text", "pairs")
 BIG_HEADS = {"ner": "bilstm", "text": "densenet", "pairs": "sim_transformer"}
 TEST_FRACTION = 0.1  # of a table's different texts
-LARGEST_WIDTH, DEEPEST = 2**14, 100  # of heads
 LR = 2e-5
 RECIPE = {
     "model": "",
@@ -83,17 +82,17 @@ CHANGES = {
     "patience": FOR_SELECTION,
     "min_delta": FOR_SELECTION,
 }
-
-
-def size(name: str, default: int, help: str, **bounds: Any) -> Any:
-    """A field for a size of those heads that have it."""
-    having = tuple(head for head, sizes in heads.SIZES.items() if name in sizes)
-    return setting(
-        default,
-        f"{', '.join(having)}: {help}",
-        needs={"head_name": having},
-        **({"at_least": 1, "at_most": LARGEST_WIDTH} | bounds),
+# The flags of the heads' sizes.
+SIZES = {
+    name: setting(
+        size.default,
+        f"{', '.join(size.heads)}: {size.help}",
+        at_least=size.least,
+        at_most=size.most,
+        needs={"head_name": size.heads},
     )
+    for name, size in heads.SIZES.items()
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +101,7 @@ class Settings(
     defaults=RECIPE,
     help=HELP,
     changes=CHANGES,
+    further=SIZES,
     rates=tasks.Rates(LR, LR, LR),
 ):
     """The shared settings with the paper's defaults, and its choices."""
@@ -165,41 +165,6 @@ class Settings(
         group=Group.TRAINED,
         choices=("cross", "sbert"),
         needs={"head_name": "dense", "head_kind": "pairs"},
-    )
-    inner_units: int = size(
-        "inner_units",
-        0,
-        "width of the first of its two layers (0: the encoder's).",
-        at_least=0,
-    )
-    lstm_units: int = size("lstm_units", 256, "units in each direction.")
-    lstm_layers: int = size(
-        "lstm_layers", 1, "layers, one on the other.", at_most=DEEPEST
-    )
-    growth: int = size("growth", 64, "channels of a convolution.")
-    kernel: int = size("kernel", 3, "tokens that a convolution reads.")
-    perspectives: int = size(
-        "perspectives", 5, "perspectives of each matching."
-    )
-    context_units: int = size(
-        "context_units",
-        100,
-        "units of the first BiLSTM, in each direction.",
-    )
-    aggregation_units: int = size(
-        "aggregation_units", 100, "units of the last BiLSTM, in each direction."
-    )
-    transformer_units: int = size(
-        "transformer_units", 256, "width of its blocks.", at_least=8
-    )
-    transformer_layers: int = size(
-        "transformer_layers", 1, "its blocks.", at_most=DEEPEST
-    )
-    transformer_heads: int = size(
-        "transformer_heads",
-        4,
-        "attention heads of a block.",
-        at_most=DEEPEST,
     )
     adaptation: str = setting(
         "stack_and_finetune",
@@ -289,11 +254,12 @@ class Settings(
                 "this head with everything from the first step."
             )
         heads.check(self.head_kind, self.head)
-        if self.transformer_units % (2 * self.transformer_heads):
+        sizes = {name: getattr(self, name) for name in SIZES}
+        units, count = sizes["transformer_units"], sizes["transformer_heads"]
+        if units % (2 * count):
             raise UserError(
-                f"--transformer_units={self.transformer_units}: must be a "
-                "multiple of twice --transformer_heads="
-                f"{self.transformer_heads}."
+                f"--transformer_units={units}: must be a multiple of twice "
+                f"--transformer_heads={count}."
             )
 
 
@@ -402,7 +368,8 @@ class Stacking(experiment.Experiment):
         settings = self.settings
         options = {
             name: getattr(settings, name)
-            for name in heads.SIZES.get(settings.head, ())
+            for name, size in heads.SIZES.items()
+            if settings.head in size.heads
         }
         if settings.head == "dense" and not task.is_tagging:
             options["pooling"] = settings.pooling

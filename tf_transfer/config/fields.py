@@ -130,7 +130,7 @@ def check_field(field: dataclasses.Field, value: Any) -> None:
     allowed = field.metadata
     flag = f"--{field.name}={cut(value)}"
     kind: Any = field.type
-    expected = (int, float) if kind is float else kind
+    expected: Any = (int, float) if kind is float else kind
     is_bool = isinstance(value, bool)
     if is_bool != (kind is bool) or not isinstance(value, expected):
         raise UserError(f"{flag}: give {_TYPES[kind]}.")

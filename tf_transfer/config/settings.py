@@ -31,7 +31,7 @@ class Settings:
 
     A subclass changes inherited fields by keywords of its `class` statement,
     dictionaries by the names of fields: `defaults`, `help`, and `changes` for
-    other arguments of `fields.setting`.
+    other arguments of `fields.setting`. `further` are fields that a table has.
     """
 
     # === What is trained on what ===
@@ -428,6 +428,7 @@ class Settings:
         defaults: Mapping[str, Any] = EMPTY,
         help: Mapping[str, str] = EMPTY,
         changes: Mapping[str, Mapping[str, Any]] = EMPTY,
+        further: Mapping[str, dataclasses.Field] = EMPTY,
     ) -> None:
         """Declares the fields again whose defaults or metadata differ."""
         inherited = {field.name: field for field in dataclasses.fields(cls)}
@@ -440,6 +441,9 @@ class Settings:
             )
             cls.__annotations__[name] = field.type
             setattr(cls, name, changed)
+        for name, field in further.items():
+            cls.__annotations__[name] = type(field.default)
+            setattr(cls, name, field)
 
     def __post_init__(self) -> None:
         """Accepts `trainable_layers=4` and `dropout=0` from a notebook."""
@@ -478,8 +482,11 @@ class Settings:
 
     @property
     def cache_folder(self) -> str:
-        """Where stored states and fetched files are kept."""
-        return cache_folder(self.cache_dir)
+        """The folder of stored states and downloads: the user's, if unset."""
+        root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser(
+            "~/.cache"
+        )
+        return self.cache_dir or os.path.join(root, "tf_transfer")
 
     @property
     def approach(self) -> str:
@@ -539,17 +546,13 @@ class Settings:
         """The readable beginning of the name of its folder."""
         if self.is_sparse:
             return f"split_seed={self.split_seed}"
+        name = os.path.basename(self.model.rstrip("/"))
+        model = "model=" + re.sub(r"[^\w.-]", "_", name)
         if self.is_probe:
-            return f"model={self.model_name},split_seed={self.split_seed}"
+            return f"{model},split_seed={self.split_seed}"
         return (
-            f"lr={self.lr:g},batch={self.batch_size},model={self.model_name},"
-            f"seed={self.seed}"
+            f"lr={self.lr:g},batch={self.batch_size},{model},seed={self.seed}"
         )
-
-    @property
-    def model_name(self) -> str:
-        """The model in the name of a folder."""
-        return re.sub(r"[^\w.-]", "_", os.path.basename(self.model.rstrip("/")))
 
     @property
     def phases(self) -> tuple[str, ...]:
@@ -698,9 +701,3 @@ def given_flags(
         and field.name not in leave_out
         and getattr(settings, field.name) != field.default
     }
-
-
-def cache_folder(cache_dir: str) -> str:
-    """The folder that `--cache_dir` names, or the user's cache folder."""
-    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return cache_dir or os.path.join(root, "tf_transfer")
