@@ -35,7 +35,7 @@ def check_predictions(run: str) -> None:
     directory = records.RunDirectory(run, None)
     result, config = directory.result() or {"sha256": {}}, directory.config()
     if config is None or "predictions.npz" not in result["sha256"]:
-        return  # `run_ensemble` says why it is left out
+        return  # `run_ensemble` reports why it is left out
     path = directory.check_file("predictions.npz", result)
     with np.load(path) as arrays:
         for name in arrays.files:

@@ -20,7 +20,7 @@ correction and epsilon 1e-8, no decay, linear decay of the rate without warm-up,
 clipping at 1.0, the state after the last epoch, CoLA scored by Matthews, pooler
 and head always trained, N from L/2 to L and 0. As committed from 12 October to
 22 November 2019, their code trains no biases and no LayerNorm where it trains
-everything else, of which the paper says nothing: `--untrained=bias,norm`.
+everything else; the paper does not mention it: `--untrained=bias,norm`.
 
 Output and dropout are as in the authors' code: two units with a softmax for
 two classes, and for RoBERTa a second dropout, before the pooler.
@@ -143,7 +143,7 @@ class Settings(
         "",
         "Numbers of the first blocks to freeze, such as 6-12 or 0,3,6. "
         "Unset: from half of them to all. 0 trains everything, the embeddings "
-        "too, and is always part of the study.",
+        "too, and is always studied.",
         read_by=Reader.STUDY,
     )
     search: str = setting(
@@ -262,7 +262,7 @@ class Freezing(experiment.Experiment):
         else:
             _refuse(
                 ("validation_fraction", "select"),
-                "a study holds out a part for the search of the rate alone, "
+                "a study holds out a fraction for the search of the rate, "
                 "and tests the last state. Add --trial for one run of another "
                 "kind.",
             )
@@ -520,7 +520,7 @@ def format_report(
 
 
 def run_studies(settings: Settings) -> None:
-    """The whole study of each task; prints each as soon as it is done."""
+    """Studies each task, and prints its tables as soon as it is done."""
     runs: list[Any] = []
     tasks = tasks_of(settings)
     with execute.open_pool(jobs=settings.jobs) as pool:

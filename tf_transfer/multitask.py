@@ -22,11 +22,11 @@ epsilon 1e-6, no decay, a constant rate, no clipping; dropout 0.3 before the
 output layers. Ours: [CLS] goes through the pooler, which is frozen with the
 encoder in the first phase; squared error is on raw scores from 0 to 5; texts
 are cut at 128 tokens; the output layers' phase takes the tasks in turn, however
-the second combines them. While another task trains, an output layer goes on by
+the second combines them. While another task trains, an output layer moves by
 Adam's old moments, as in the starter code, whose PyTorch 1.8 leaves gradients
 of zeros; with --tasks it stands still, as in PyTorch today (--idle_heads). The
 sum of the losses takes a batch of each task a step until the largest set is
-through; a set that ends sooner is shuffled anew, its last batch may be short.
+through; a set that ends sooner is shuffled again, its last batch may be short.
 
 What the paper names as future work, and its field expects: gradient surgery
 (Yu et al. 2020), and tasks drawn in proportion to size^alpha, which falls from
@@ -42,7 +42,7 @@ from tf_transfer import experiment, run_data
 from tf_transfer import tasks as tasks_lib
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Group, setting
-from tf_transfer.data import cs224n, registry, splits, table_source, task_file
+from tf_transfer.data import cs224n, splits, task_file
 from tf_transfer.data.task import Source, Task
 from tf_transfer.training.progress import OVERALL
 from tf_transfer.utils.errors import UserError
@@ -92,7 +92,7 @@ class Settings(
 
     tasks: str = setting(
         "",
-        "Tasks that train together in place of the paper's three: names as "
+        "Tasks that train together instead of the paper's three: names as "
         "--task of the other commands takes them and task files of your own, "
         "such as a.toml,b.toml,sst2.",
         hashed=False,  # their names are, and the identity of their data
@@ -197,7 +197,7 @@ class Settings(
 
     @property
     def is_own(self) -> bool:
-        """Whether all tasks are files of one's own."""
+        """Whether all tasks are described in task files."""
         return bool(self.tasks) and all(
             map(task_file.is_task_file, self.tasks.split(","))
         )
@@ -230,7 +230,7 @@ class Settings(
 
     @property
     def names_epochs(self) -> bool:
-        """Whether `max_epochs` is part of the key: the last has its alpha."""
+        """Whether the key has `max_epochs`: the last one has its own alpha."""
         return super().names_epochs or (
             self.samples and self.alpha != self.last_alpha
         )
@@ -334,18 +334,12 @@ class MultitaskData(run_data.RunData):
                     source.task, validation="dev", development=()
                 )
             return sources
-        sources = {}
-        for word in settings.tasks.split(","):
-            if task_file.is_task_file(word):
-                own = task_file.read(word)
-                sources[own.name] = table_source.TableSource(
-                    own, settings.split_seed
-                )
-            else:
-                sources[word] = registry.open_source(
-                    word, settings.data, settings.cache_folder
-                )
-        return sources
+        words = settings.tasks.split(",")
+        tasks = [
+            task_file.read(word) if task_file.is_task_file(word) else word
+            for word in words
+        ]
+        return {s.task.name: s for s in map(self.open_task, tasks)}
 
     @property
     def identity(self) -> str:

@@ -168,7 +168,7 @@ def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:
 
     Args:
         predictor: Answers.
-        data: The place of the hidden test set; "" for the run's own source.
+        data: Where the hidden test set is; "" for the run's own source.
         folder: The folder of the submission.
     """
     task, settings = predictor.task, predictor.experiment.settings

@@ -18,6 +18,7 @@ from tf_transfer.data import (
     splits,
     table_source,
     tagging,
+    task_file,
     tokens,
 )
 from tf_transfer.data.task import Source, Task
@@ -71,13 +72,20 @@ class RunData:
             UserError: there is no such task, file or column.
         """
         settings = self.settings
-        if settings.is_own:
-            return table_source.TableSource(
-                settings.own_task, settings.split_seed
-            )
-        return registry.open_source(
-            settings.task, settings.data, settings.cache_folder
+        return self.open_task(
+            settings.own_task if settings.is_own else settings.task
         )
+
+    def open_task(self, task: str | task_file.TaskFile) -> Source:
+        """The source of a built-in task, or of one of the user's own.
+
+        Raises:
+            UserError: there is no such task, file or column.
+        """
+        settings = self.settings
+        if isinstance(task, task_file.TaskFile):
+            return table_source.TableSource(task, settings.split_seed)
+        return registry.open_source(task, settings.data, settings.cache_folder)
 
     @functools.cached_property
     def sources(self) -> dict[str, Source]:

@@ -22,7 +22,7 @@ differ by no more than --phase_one_gap. Training accuracy is that of a fixed
 sample as large as the validation set, without dropout; both are recorded.
 
 For entities a loss is the mean over the words of a batch. Sentences longer than
---max_length are cut between words, and scored whole.
+--max_length are cut between words; every word is scored.
 """
 
 import dataclasses
@@ -225,7 +225,7 @@ class Settings(
 
     @property
     def selects_by_gap(self) -> bool:
-        """Whether --phase_one_gap says which epoch is the result."""
+        """Whether --phase_one_gap chooses the epoch that is the result."""
         return self.adaptation == "stack_only" and self.phase_one_gap >= 0
 
     def defaults(self) -> dict[str, Any]:

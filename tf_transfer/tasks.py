@@ -175,7 +175,7 @@ class TaskSettings(RunSettings):
     )
 
     # === A table of your own, without a task file ===
-    # All of it is part of the identity of the data.
+    # The identity of the data covers them.
     text_column: str = setting(
         "",
         "Of --data=FILE (CSV, TSV, JSON lines, Parquet): the column of the "
@@ -303,7 +303,7 @@ class TaskSettings(RunSettings):
     def unread(self) -> list[str]:
         """Names of the flags that a run with these settings does not read.
 
-        A fraction that no split needs is part of the key all the same.
+        The key names the fraction of the validation set even if it is unused.
         """
         names = super().unread()
         is_file = self.has_task_file and os.path.isfile(self.task)

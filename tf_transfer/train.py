@@ -180,8 +180,8 @@ class TrainData(run_data.RunData):
         texts = super().read(task)
         if not self.settings.refit:
             return texts
-        parts = [texts["train"][""], *texts["validation"].values()]
-        train = {"": task_lib.join(parts)}
+        labelled = [texts["train"][""], *texts["validation"].values()]
+        train = {"": task_lib.join(labelled)}
         return {"train": train, "validation": {}, "test": texts["test"]}
 
 

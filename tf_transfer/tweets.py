@@ -9,7 +9,7 @@ finding: no significant difference between frozen and fine-tuned.
     python -m tf_transfer.tweets --data=train.csv --features=tfidf
     python -m tf_transfer.tweets --data=train.csv --trainable_layers=2
 
-Any CSV or TSV of texts and labels goes in its place (`--text_column`,
+Any CSV or TSV of texts and labels replaces it (`--text_column`,
 `--label_column`), with any number of labels. With sparse features no TensorFlow
 is loaded.
 
@@ -19,7 +19,7 @@ correction, clipping at 1.0), rising over a tenth of the steps and falling to 0,
 the last state tested, no validation. Sparse: NLTK's tokens, Porter stems, no
 punctuation, no stop words; ten folds drawn with seed 57.
 
-Where the paper is silent or says two things, ours: `--trainable_layers=0`
+Where the paper is silent or contradicts itself, ours: `--trainable_layers=0`
 freezes the pooler, too ("completely frozen"), and trains a dense layer on its
 output (RoBERTa's pooler is new, so it trains); "the first two encoders" and
 "the last two layers" are both there, `--blocks=1-2` and `--trainable_layers=2`,
@@ -193,15 +193,15 @@ class Settings(
     )
     pooler: str = setting(
         None,
-        "`trained`, as --method says, or `frozen`. Unset: frozen where no "
+        "`trained`, by --method, or `frozen`. Unset: frozen where no "
         "block trains.",
         choices=("trained", "frozen"),
         needs={"pooling": "cls"},
     )
     drop_last: bool = setting(
         True,
-        "Leave out the last batch of an epoch if it is short: as many steps, "
-        "all of whole batches, as the author's code has.",
+        "Leave out the last batch of an epoch if it is short, as the author's "
+        "code does.",
         unnamed=False,
     )
 
@@ -351,8 +351,8 @@ class TweetsData(run_data.RunData):
                 f"--features={settings.features}: reads one text and classes. "
                 "tf_transfer.train has a baseline for every kind of task."
             )
-        parts = [source.read(split) for split in source.splits]
-        examples = join(parts)
+        splits = [source.read(split) for split in source.splits]
+        examples = join(splits)
         rows = np.arange(len(examples))
         if settings.folds:
             groups = rows
@@ -365,7 +365,7 @@ class TweetsData(run_data.RunData):
             raise UserError(
                 f"{settings.task}: has no test. Add one, or give --folds=10."
             )
-        first, tested = len(parts[0]), len(parts[-1])
+        first, tested = len(splits[0]), len(splits[-1])
         return examples, [(rows[:first], rows[len(rows) - tested :])]
 
     def report_duplicates(self) -> None:
@@ -376,10 +376,9 @@ class TweetsData(run_data.RunData):
         )
         if repeated:
             handled = (
-                "kept on one side of the split"
+                "equal texts are in one split"
                 if settings.duplicates == "group"
-                else "kept; --duplicates=group keeps them on one side of a "
-                "split"
+                else "--duplicates=group puts equal texts into one split"
             )
             print(
                 f"{settings.data}: {repeated:,} of {len(examples):,} rows "
@@ -409,16 +408,16 @@ class Tweets(experiment.Experiment):
         shared, self._warm = self._warm, WarmState()
         encoder = super().load_encoder()
         self._warm = shared
-        kept: list[int] = []
+        loaded: list[int] = []
         if settings.load_blocks != "none":
             first, last = map(int, settings.load_blocks.split("-"))
-            kept = list(range(first, last + 1))
-            if not kept or last > len(encoder.blocks):
+            loaded = list(range(first, last + 1))
+            if not loaded or last > len(encoder.blocks):
                 raise UserError(
                     f"--load_blocks={settings.load_blocks}: this encoder has "
                     f"blocks 1 to {len(encoder.blocks)}."
                 )
-        loading.forget_weights(encoder, kept, settings.seed)
+        loading.forget_weights(encoder, loaded, settings.seed)
         return encoder
 
     def trainable(self, blocks: int, phase: str = "") -> freezing.Trainable:
@@ -487,7 +486,7 @@ def run_trials(settings: Settings) -> None:
     print(
         f"{settings.task_name} {settings.approach}: test accuracy "
         f"{scores.mean():.4f} +- {scores.std(ddof=1):.4f} of {len(scores)} "
-        f"trials.\nSide by side: python -m tf_transfer.report {settings.out}"
+        f"trials.\nTo compare them: python -m tf_transfer.report {settings.out}"
     )
 
 

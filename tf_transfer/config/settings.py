@@ -179,7 +179,7 @@ class Settings:
         "none",
         "`balanced` weighs the loss of each label by n / (labels * its count), "
         "as scikit-learn does. Where a text has several labels, texts with and "
-        "without a label weigh alike. Scores have no weights.",
+        "without a label weigh the same. Scores have no weights.",
         group=Group.TRAINED,
         choices=("none", "balanced"),
         unnamed="none",
@@ -574,7 +574,7 @@ class Settings:
 
     @property
     def names_epochs(self) -> bool:
-        """Whether `max_epochs` is part of the key: if the rate depends on it.
+        """Whether the key has `max_epochs`: if the rate depends on it.
 
         A finished run under a constant rate can be extended.
         """
@@ -657,7 +657,7 @@ class Settings:
             )
 
     def refuse_trainable_layers(self, flag: str) -> None:
-        """Raises `UserError` where `flag` already says what trains."""
+        """Raises `UserError`, as `flag` decides what trains."""
         if self.trainable_layers != "all" or self.blocks:
             raise UserError(
                 f"--trainable_layers and --blocks have no use here: {flag} "
