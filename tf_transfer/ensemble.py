@@ -36,8 +36,7 @@ def check_predictions(run: str) -> None:
     result, config = directory.result() or {"sha256": {}}, directory.config()
     if config is None or "predictions.npz" not in result["sha256"]:
         return  # `run_ensemble` reports why it is left out
-    path = directory.check_file("predictions.npz", result)
-    with np.load(path) as arrays:
+    with np.load(directory.check_file("predictions.npz", result)) as arrays:
         for name in arrays.files:
             if name.endswith("logits") and not np.isfinite(arrays[name]).all():
                 raise UserError(

@@ -346,7 +346,6 @@ class Experiment:
         )
         if settings.freeze_schedule != "gradual":
             return [phase]
-        stages = progressive.unfreezing_stages(phase.trainable)
         return [
             *(
                 dataclasses.replace(
@@ -356,7 +355,7 @@ class Experiment:
                     max_epochs=1,
                     select="last",
                 )
-                for stage in stages
+                for stage in progressive.unfreezing_stages(phase.trainable)
             ),
             phase,
         ]
@@ -595,8 +594,8 @@ class Experiment:
                 card.describe(task, examples, lengths, settings.max_length)
             )
         if network is not None:
-            trainable = self.trainable(len(network.encoder.blocks))
-            lines.append(freezing.describe(network, trainable))
+            blocks = len(network.encoder.blocks)
+            lines.append(freezing.describe(network, self.trainable(blocks)))
         return "\n".join(lines)
 
     def execute(self) -> None:
@@ -668,8 +667,8 @@ def open_run(
             f"--run={path}: is a run of the experiment {cut(name)!r}. Give its "
             "module as --experiment."
         )
-    settings = cls.recall_settings(config) | {"cache_dir": cache_dir}
-    experiment = cls(cls.Settings(**settings), head=head)
+    settings = cls.Settings(**cls.recall_settings(config), cache_dir=cache_dir)
+    experiment = cls(settings, head=head)
     if experiment.settings.is_probe:
         experiment.data.chosen = config["chosen"]
     experiment.data.tasks = {

@@ -53,7 +53,7 @@ from tf_transfer.utils.errors import UserError
 
 EPOCHS_BERT, EPOCHS_ROBERTA = 3, 10
 # Weights that `--untrained` leaves out; LayerNorm's are gamma and beta.
-UNTRAINED = {"bias,norm": ("bias", "beta", "gamma")}
+UNTRAINED = {"": (), "bias,norm": ("bias", "beta", "gamma")}
 SEARCH_FRACTION = 0.1  # of the training set, held out for the search alone
 
 RECIPE = {
@@ -103,7 +103,7 @@ class Settings(
         "bias and no weight of a LayerNorm, as in the authors' code until "
         "they repaired it on 22 November 2019. Unset: every weight trains. "
         "Runs that freeze blocks do not read it.",
-        choices=("", *UNTRAINED),
+        choices=tuple(UNTRAINED),
         unnamed="",
         needs={"trains_everything": True},
     )
@@ -184,8 +184,9 @@ class Settings(
     @property
     def reader(self) -> Reader:
         """Which settings are read: a study's, unless it is one run."""
-        is_run = self.trial or self.is_probe
-        return super().reader if is_run else Reader.STUDY
+        if self.trial or self.is_probe:
+            return super().reader
+        return Reader.STUDY
 
     @property
     def freezes(self) -> bool:
@@ -228,9 +229,9 @@ class Freezing(experiment.Experiment):
     def trainable(self, blocks: int, phase: str = "") -> Trainable:
         """The weights that train, without those of `--untrained`."""
         trainable = super().trainable(blocks, phase)
-        if not self.settings.trains_everything:
+        if not self.settings.reads("untrained"):
             return trainable
-        untrained = UNTRAINED.get(self.settings.untrained, ())
+        untrained = UNTRAINED[self.settings.untrained]
         return dataclasses.replace(trainable, untrained=untrained)
 
     def find_run(self, replicas: int = 1) -> RunDirectory:
@@ -525,12 +526,13 @@ def run_studies(settings: Settings) -> None:
     tasks = tasks_of(settings)
     with execute.open_pool(jobs=settings.jobs) as pool:
         for task in tasks:
-            of_task = dataclasses.replace(settings, task=task, tasks="")
-            study = Study(of_task, pool)
+            study = Study(
+                dataclasses.replace(settings, task=task, tasks=""), pool
+            )
             study.run()
             runs += study.runs
-            text = format_report(settings, study.runs, (POINTS, "freezing_"))
-            print(f"\n{text}")
+            tables = (POINTS, "freezing_")
+            print(f"\n{format_report(settings, study.runs, tables)}")
     if len(tasks) > 1:
         print(format_report(settings, runs, POINTS))
     print(

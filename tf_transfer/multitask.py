@@ -241,8 +241,8 @@ class Settings(
         if self.head_combine == self.combine:  # as before the flag
             values.pop("head_combine", None)
         if self.tasks:
-            order = ",".join(tasks_in_order(self))
-            values |= {"task": self.task_name, "order": order}
+            values["task"] = self.task_name
+            values["order"] = ",".join(tasks_in_order(self))
         return values
 
     def defaults(self) -> dict[str, Any]:
@@ -334,10 +334,9 @@ class MultitaskData(run_data.RunData):
                     source.task, validation="dev", development=()
                 )
             return sources
-        words = settings.tasks.split(",")
         tasks = [
             task_file.read(word) if task_file.is_task_file(word) else word
-            for word in words
+            for word in settings.tasks.split(",")
         ]
         return {s.task.name: s for s in map(self.open_task, tasks)}
 

@@ -159,8 +159,10 @@ def predict_file(
     """
     if not os.path.isfile(path):
         raise UserError(f"--input={path}: no such file.")
-    content = predictor.answer_file(path, output or "", encoding, probabilities)
-    _write(output, content)
+    _write(
+        output,
+        predictor.answer_file(path, output or "", encoding, probabilities),
+    )
 
 
 def predict_glue_test(predictor: Predictor, data: str, folder: str) -> None:

@@ -97,8 +97,8 @@ class RunData:
     def tasks(self) -> dict[str, Task]:
         """The tasks as the network answers them, by the names of its heads."""
         settings, tasks = self.settings, {}
-        is_baseline = settings.is_sparse or settings.is_probe
-        loss_head = "sigmoid" if is_baseline else settings.loss_head
+        trains = settings.features == "bert"
+        loss_head = settings.loss_head if trains else "sigmoid"
         for name, source in self.sources.items():
             tasks[name] = source.task.with_loss_head(loss_head)
             if settings.is_probe:  # a regression needs no unit
@@ -123,9 +123,10 @@ class RunData:
     def identity(self) -> str:
         """The identity of the data in a run's key, and its unit of scores."""
         identity = "; ".join(s.identity for s in self.sources.values())
-        tasks = [source.task for source in self.sources.values()]
-        is_scaled = any(task.scaled() != task for task in tasks)
-        if self.settings.scales_scores and is_scaled:
+        if self.settings.scales_scores and any(
+            source.task.scaled() != source.task
+            for source in self.sources.values()
+        ):
             identity += " scaled"
         return identity
 
@@ -219,8 +220,8 @@ class RunData:
         """The name of a split in `config.json`, such as `test_mismatched`."""
         if split == SAMPLE:
             return "sample"
-        several = len(self.tasks) > 1
-        return "_".join(filter(None, (kind, task * several, split)))
+        task = task if len(self.tasks) > 1 else ""
+        return "_".join(filter(None, (kind, task, split)))
 
     def encode_splits(self, task: Task, encoder: "Encoder") -> Splits:
         """The examples of a task as token ids; prints how much is cut."""

@@ -218,9 +218,8 @@ class Settings(
     @property
     def head_name(self) -> str:
         """The head, where it is unset the usual one."""
-        usual = BIG_HEADS.get(self.head_kind, "")
-        if self.adaptation == "finetune_only":
-            usual = "dense"
+        is_small = self.adaptation == "finetune_only"
+        usual = "dense" if is_small else BIG_HEADS.get(self.head_kind, "")
         return self.head or usual
 
     @property

@@ -83,8 +83,8 @@ class RunSettings(settings_lib.Settings):
         """The learning rate, by what is trained."""
         if self.lr is not None or self.usual_rates is None:
             return {}
-        layers = self.blocks or self.phases[-1]
-        return {"lr": methods.rate_of(self) or self.usual_rates.of(layers)}
+        usual = self.usual_rates.of(self.blocks or self.phases[-1])
+        return {"lr": methods.rate_of(self) or usual}
 
     def hashed(self) -> dict[str, Any]:
         """The settings that can change a number, by name."""
@@ -245,8 +245,7 @@ class TaskSettings(RunSettings):
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
-        is_name = bool(self.task) or self.names_any_task
-        if is_name and not (
+        if (self.task or self.names_any_task) and not (
             self.has_task_file or re.fullmatch(settings_lib.NAME, self.task)
         ):
             raise UserError(
@@ -255,8 +254,8 @@ class TaskSettings(RunSettings):
             )
         if not self.is_own and not self.names_any_task:
             registry.check(self.task)
-        is_scheduled = self.freeze_schedule != "none"
-        if is_scheduled and self.trainable_layers in ("0", "1", "head"):
+        few = self.trainable_layers in ("0", "1", "head")
+        if few and self.freeze_schedule != "none":
             raise UserError(
                 f"--freeze_schedule={self.freeze_schedule}: takes two blocks "
                 "that train, or more. Give --trainable_layers=2, say."
@@ -306,7 +305,10 @@ class TaskSettings(RunSettings):
         The key names the fraction of the validation set even if it is unused.
         """
         names = super().unread()
-        is_file = self.has_task_file and os.path.isfile(self.task)
-        if is_file and self.own_task.validation:
+        if (
+            self.has_task_file
+            and os.path.isfile(self.task)
+            and self.own_task.validation
+        ):
             names.append("validation_fraction")
         return names

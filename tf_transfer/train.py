@@ -32,6 +32,7 @@ every run of an encoder.
 """
 
 import dataclasses
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -90,8 +91,8 @@ def usual_epochs(texts: int, batch_size: int) -> int:
         texts: number of training texts.
         batch_size: examples per step.
     """
-    updates = batches.count_steps(texts, batch_size)
-    return max(EPOCHS, -(-LEAST_UPDATES // updates))
+    steps = batches.count_steps(texts, batch_size)
+    return max(EPOCHS, math.ceil(LEAST_UPDATES / steps))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,8 +155,8 @@ class Settings(
 
         A refit has no validation scores to stop by, yet its key names these.
         """
-        stopping = ["patience", "min_delta"] if self.refit else []
-        return super().unread() + stopping
+        names = super().unread()
+        return [*names, "patience", "min_delta"] if self.refit else names
 
     def defaults(self) -> dict[str, Any]:
         """The learning rate, by what is trained; a refit's selection."""
@@ -182,7 +183,7 @@ class TrainData(run_data.RunData):
             return texts
         labelled = [texts["train"][""], *texts["validation"].values()]
         train = {"": task_lib.join(labelled)}
-        return {"train": train, "validation": {}, "test": texts["test"]}
+        return {**texts, "train": train, "validation": {}}
 
 
 class Train(experiment.Experiment):

@@ -53,8 +53,9 @@ class Result:
         """
         import pandas as pd
 
-        directory = records.RunDirectory(self.directory, None)
-        return pd.json_normalize(directory.epochs())
+        return pd.json_normalize(
+            records.RunDirectory(self.directory, None).epochs()
+        )
 
     def predictor(self) -> "Predictor":
         """The trained model, ready to answer."""

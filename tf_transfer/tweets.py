@@ -355,9 +355,10 @@ class TweetsData(run_data.RunData):
         examples = join(splits)
         rows = np.arange(len(examples))
         if settings.folds:
-            groups = rows
-            if settings.duplicates == "group":
-                groups = texts_lib.group_texts(examples.texts[0])
+            is_grouped = settings.duplicates == "group"
+            groups = (
+                texts_lib.group_texts(examples.texts[0]) if is_grouped else rows
+            )
             return examples, held_out.make_folds(
                 groups, settings.folds, settings.fold_seed, rows
             )

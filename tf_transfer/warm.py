@@ -96,8 +96,7 @@ class WarmState:
         """
         if self._encoder is None:
             return
-        layers = self._encoder.layers
-        own = {id(weight) for layer in layers for weight in layer.weights}
+        own = {id(w) for layer in self._encoder.layers for w in layer.weights}
         for weight in weights:
             if id(weight) in own and id(weight) not in self._initial:
                 value = np.array(weight.value.numpy())

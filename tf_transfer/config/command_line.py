@@ -114,8 +114,8 @@ def start_with_words(
 ) -> None:
     """Runs an entry module whose `main` reads the words next to its flags."""
     if help_lib.is_asked(sys.argv[1:]):
-        document = sys.modules["__main__"].__doc__ or ""
         known = flags.FLAGS.get_key_flags_for_module(sys.argv[0])
+        document = sys.modules["__main__"].__doc__ or ""
         print(help_lib.describe(document, known, cls))
         return
     guarded(lambda: check_given_once(sys.argv[1:]))

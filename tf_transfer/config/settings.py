@@ -562,15 +562,15 @@ class Settings:
     @property
     def freezes(self) -> bool:
         """Whether blocks of the encoder are frozen, for a time at least."""
-        is_scheduled = self.freeze_schedule != "none"
-        some = set(self.phases) != {"all"} or bool(self.blocks) or is_scheduled
-        return some and not self.is_sparse
+        some = bool(self.blocks) or self.freeze_schedule != "none"
+        return not self.is_sparse and (some or set(self.phases) != {"all"})
 
     @property
     def runs_cached(self) -> bool:
         """Whether there is a frozen prefix, and it is run once."""
-        is_cached = self.frozen_prefix == "cached" and self.freezes
-        return is_cached or self.is_probe
+        return self.is_probe or (
+            self.frozen_prefix == "cached" and self.freezes
+        )
 
     @property
     def names_epochs(self) -> bool:
