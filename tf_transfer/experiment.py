@@ -425,11 +425,15 @@ class Experiment:
             finished = self.find_finished()  # before TensorFlow is loaded
             if finished is not None:
                 return finished
-        if is_baseline:
-            return self.fit_baseline()
+        if self.settings.is_sparse:
+            return self.fit_sparse()
         if data.reads_without_tensorflow:
             _ = data.examples  # an invalid row is reported at once
         command_line.import_tensorflow()
+        if self.settings.is_probe:
+            from tf_transfer.baselines import probe_run
+
+            return Result(self, *probe_run.run(self))
         from tf_transfer.training import callbacks as callbacks_lib
         from tf_transfer.training import trainer as trainer_lib
         from tf_transfer.training.optimizer import AdamOptions
@@ -518,14 +522,9 @@ class Experiment:
             directory.close()
         return Result(self, directory.path, record, network)
 
-    def fit_baseline(self) -> Result:
-        """Fits the probe; see `baselines`."""
-        if self.data.reads_without_tensorflow:
-            _ = self.data.examples
-        command_line.import_tensorflow()
-        from tf_transfer.baselines import probe_run
-
-        return Result(self, *probe_run.run(self))
+    def fit_sparse(self) -> Result:
+        """Fits a baseline without an encoder, where `--features` has some."""
+        raise NotImplementedError
 
     def set_up_devices(self) -> "Devices":
         """The devices of the run; see `strategy.set_up`."""

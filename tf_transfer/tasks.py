@@ -240,19 +240,17 @@ class TaskSettings(RunSettings):
         needs={"has_table": True},
     )
 
-    names_any_task: ClassVar[bool] = False  # `task` need not be known
-
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""
         super().check()
-        if (self.task or self.names_any_task) and not (
+        if (self.task or self.reads_table) and not (
             self.has_task_file or re.fullmatch(settings_lib.NAME, self.task)
         ):
             raise UserError(
                 f"--task={cut(self.task)}: becomes a folder's name: give 1 to "
                 "100 characters without / and \\ and line breaks, not `..`."
             )
-        if not self.is_own and not self.names_any_task:
+        if not self.is_own and not self.reads_table:
             registry.check(self.task)
         few = self.trainable_layers in ("0", "1", "head")
         if few and self.freeze_schedule != "none":

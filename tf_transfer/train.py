@@ -218,13 +218,11 @@ class Train(experiment.Experiment):
         self._print_answer(result)
         return result
 
-    def fit_baseline(self) -> Result:
-        """Fits the probe, or the TF-IDF baseline."""
-        settings, data = self.settings, self.data
-        if not settings.is_sparse:
-            return super().fit_baseline()
+    def fit_sparse(self) -> Result:
+        """Fits the TF-IDF baseline."""
         from tf_transfer.baselines import one_split, usual
 
+        settings, data = self.settings, self.data
         directory = self.find_run()
         record = one_split.run(
             settings,
@@ -297,7 +295,7 @@ class Train(experiment.Experiment):
                     [texts] = other.data.examples.values()
                     if len(texts["train"][""]) > MOST_FOR_BASELINE:
                         continue
-                    other.fit_baseline()
+                    super(Train, other).train()  # which prints no answer
                 scored[name] = answer.open_scored(path, kind)
             except UserError as error:  # the run itself is finished
                 logging.warning("No score of %s: %s", name, error)

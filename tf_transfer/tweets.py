@@ -113,8 +113,6 @@ class Settings(
 ):
     """The shared settings with Hart's defaults, and the table's own."""
 
-    names_any_task = True
-
     # === The table ===
     id_column: str = setting(
         None,
@@ -211,25 +209,19 @@ class Settings(
         "Runs of seeds --seed, --seed + 1, and so on.",
         at_least=1,
         at_most=10_000,
-        read_by=Reader.STUDY,
+        hashed=False,
     )
     jobs: int = setting(
         None,
         "Number of runs at the same time. Unset: one, or one on each GPU.",
         at_least=1,
-        read_by=Reader.STUDY,
+        hashed=False,
     )
     retry_failed: bool = setting(
         False,
         "Try runs again that have failed before.",
-        read_by=Reader.STUDY,
+        hashed=False,
     )
-
-    @property
-    def reader(self) -> Reader:
-        """Which settings are read: whatever trains may have several trials."""
-        is_trained = super().reader == Reader.TRAINING
-        return Reader.STUDY if is_trained else super().reader
 
     @property
     def has_folds(self) -> bool:
@@ -434,13 +426,11 @@ class Tweets(experiment.Experiment):
             self.data.report_duplicates()
         return super().train(callbacks)
 
-    def fit_baseline(self) -> Result:
-        """Fits the probe, or sparse features in every fold."""
-        settings = self.settings
-        if not settings.is_sparse:
-            return super().fit_baseline()
+    def fit_sparse(self) -> Result:
+        """Fits a regression on sparse features in every fold."""
         from tf_transfer.baselines import cross_validation
 
+        settings = self.settings
         if settings.folds and settings.test_ids:
             print(
                 f"--test_ids is not used with --folds={settings.folds}; "
@@ -471,7 +461,8 @@ def run_trials(settings: Settings) -> None:
 
     seeds = list(range(settings.seed, settings.seed + settings.trials))
     given = settings_lib.given_flags(
-        settings, ("out", "cache_dir", "seed", "rerun")
+        settings,
+        ("out", "cache_dir", "seed", "rerun", "trials", "jobs", "retry_failed"),
     )
     runs = grid.expand(
         "tweets",
