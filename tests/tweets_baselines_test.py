@@ -56,8 +56,8 @@ def test_repeated_texts_are_reported_and_may_be_kept_apart(
     table, tmp_path, capsys
 ):
     messages = {
-        "kept; --duplicates=group": [],
-        "kept on one side": ["--duplicates=group"],
+        "; --duplicates=group puts": [],
+        "; equal texts are in one split": ["--duplicates=group"],
     }
     for handled, words in messages.items():
         settings = parsed(
