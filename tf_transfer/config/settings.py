@@ -499,16 +499,15 @@ class Settings:
         if self.is_sparse:
             return self.features
         label = self.method_label
-        approach = f"last_{self.trainable_layers}{label}"
+        approach = {
+            "all": f"all{label}" if label else "fine_tuning",
+            "head": "head",
+        }.get(self.trainable_layers, f"last_{self.trainable_layers}{label}")
+        if self.blocks:
+            approach = f"blocks_{self.blocks}{label}"
         if self.is_probe:
             approach = "probe"
-        elif self.blocks:
-            approach = f"blocks_{self.blocks}{label}"
-        elif self.trainable_layers == "all":
-            approach = f"all{label}" if label else "fine_tuning"
-        elif self.trainable_layers == "head":
-            approach = "head"
-        if self.freeze_schedule != "none" and not self.is_probe:
+        elif self.freeze_schedule != "none":
             approach += f"_{self.freeze_schedule}"
         return approach + f"_keep{self.keep_blocks}" * bool(self.keep_blocks)
 
