@@ -188,10 +188,12 @@ class Settings(
             return super().reader
         return Reader.STUDY
 
-    @property
-    def freezes(self) -> bool:
-        """Whether blocks of the encoder are frozen, in a run at least."""
-        return super().freezes or self.reader == Reader.STUDY
+    def unread(self) -> list[str]:
+        """Names of flags that are not read; a study's trials read more."""
+        names = super().unread()
+        if self.reader < Reader.STUDY:
+            return names
+        return [n for n in names if n != "untrained" and "cache_" not in n]
 
     def defaults(self) -> dict[str, Any]:
         """Epochs and the pooler's dropout, by the family of the encoder."""
