@@ -324,8 +324,8 @@ class Experiment:
         """The weights that train in a phase of `Settings.phases`."""
         from tf_transfer.models import freezing
 
-        return freezing.trainable_in_phase(
-            phase, blocks, self.method, self.has_new_pooler
+        return freezing.parse(
+            phase, "", blocks, self.method, self.has_new_pooler
         )
 
     # === Data and phases ===
