@@ -560,7 +560,7 @@ class Experiment:
                 ],
             )
             if warm is not None:
-                warm.remember(trainer.weights_that_train)
+                warm.remember(trainer.weights_that_train.values())
             record = {
                 "task": self.folders[0],
                 "metric": self.metric,
