@@ -334,7 +334,7 @@ def test_a_run_with_no_checkpoint_that_is_whole_says_what_to_do(begun):
     settings, folder = begun
     for path in checkpoints(folder, "safetensors"):
         os.truncate(path, 100)
-    with pytest.raises(UserError, match="no checkpoint in it is whole"):
+    with pytest.raises(UserError, match="no checkpoint in it is intact"):
         glue.run(settings)
 
 

@@ -182,7 +182,7 @@ class Experiment:
     ) -> Result | None:
         record = directory.result()
         directory.check_key()
-        if record is None or records.is_extended(self.settings, record):
+        if record is None or records.describe_extension(self.settings, record):
             return None
         if is_chief:
             more, phases = "", record["phases"]
@@ -554,7 +554,6 @@ class Experiment:
                     callbacks_lib.TensorBoard(
                         directory, settings, self.folders[0], self.metric
                     ),
-                    callbacks_lib.CheckpointTimer(settings.checkpoint_minutes),
                     *self.own_callbacks(),
                     *callbacks,
                 ],

@@ -251,7 +251,7 @@ class Settings(settings_lib.Settings, defaults=RECIPE, help=HELP):
         if self.train == "head":
             values["lr"] = self.head_lr
         elif self.lr is None:
-            values["lr"] = methods.rate_of(self) or LR
+            values["lr"] = methods.load(self.method).lr or LR
         if not self.head_epochs:
             values["head_epochs"] = self.max_epochs
         if self.idle_heads is None:

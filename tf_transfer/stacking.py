@@ -300,7 +300,7 @@ class Settings(
         if self.adaptation == "stack_only":
             values["lr"] = self.head_lr
         elif self.lr is None:
-            values["lr"] = methods.rate_of(self) or LR
+            values["lr"] = methods.load(self.method).lr or LR
         return values
 
     def check(self) -> None:

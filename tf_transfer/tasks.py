@@ -223,7 +223,9 @@ class TaskSettings(settings_lib.Settings):
         if self.lr is not None or self.usual_rates is None:
             return {}
         layers = self.blocks or self.trainable_layers
-        return {"lr": methods.rate_of(self) or self.usual_rates.of(layers)}
+        return {
+            "lr": methods.load(self.method).lr or self.usual_rates.of(layers)
+        }
 
     def check(self) -> None:
         """Raises `UserError`, naming the flag, for an invalid value."""

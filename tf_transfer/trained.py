@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from tf_transfer.data.batches import EncodedSplit
     from tf_transfer.models.network import Network
-    from tf_transfer.models.text_model import TextModel
-    from tf_transfer.models.word_model import WordModel
+    from tf_transfer.models.serving import TextModel, WordModel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -361,15 +360,15 @@ class Predictor:
 
     def text_model(self) -> "TextModel | WordModel":
         """A Keras model that takes strings and tokenizes them itself."""
-        from tf_transfer.models import text_model, word_model
+        from tf_transfer.models import serving
 
         if self.task.is_tagging:
-            return word_model.WordModel(
+            return serving.WordModel(
                 self.network,
                 self.task.name,
                 self.experiment.settings.max_length,
             )
-        return text_model.TextModel(
+        return serving.TextModel(
             self.network,
             self.task.name,
             len(self.task.texts),

@@ -130,7 +130,7 @@ def test_a_damaged_checkpoint_is_not_taken(attempts, rng, tmp_path):
             assert state == {"step": state["step"], "name": "a"}
             np.testing.assert_array_equal(arrays["w"], [state["step"] + 1] * 9)
         except UserError as error:
-            assert "no checkpoint in it is whole" in str(error)
+            assert "no checkpoint in it is intact" in str(error)
         for name, content in contents.items():
             (tmp_path / "a" / name).write_bytes(content)
     assert fell_back and theirs.newest(repair=False) is not None

@@ -145,7 +145,7 @@ def test_the_one_before_takes_the_place_of_a_damaged_one(
     assert_same_arrays(arrays, arrays_of(20))
     assert state == {"step": 20}
     [warning] = warnings
-    assert "step 100 cannot be used" in warning
+    assert "step-000000100 cannot be used" in warning
 
 
 def test_missing_arrays_are_damage_too(checkpoints):
@@ -213,9 +213,9 @@ def test_a_finished_run_without_a_whole_checkpoint_stays_finished(tmp_path):
     for name in os.listdir(folder):
         os.truncate(os.path.join(folder, name), 5)
     more = dataclasses.replace(settings, max_epochs=2)
-    with pytest.raises(UserError, match="finished, and has no whole checkpoi"):
+    with pytest.raises(UserError, match="finished, and has no intact checkpoi"):
         glue.run(more)
     shutil.rmtree(folder)
-    with pytest.raises(UserError, match="finished, and has no whole checkpoi"):
+    with pytest.raises(UserError, match="finished, and has no intact checkpoi"):
         glue.run(more)
     assert glue.run(settings).record == result.record

@@ -5,7 +5,7 @@ products of the blocks: a frozen block that runs has its forward pass; one that
 trains has three times that (forward, and the gradients of its weights and of
 its input), less what nobody needs: the gradient of the input of the lowest one,
 and those of kernels that a method leaves as they are. What a method adds is
-small beside these, and is not counted.
+small compared with these, and is not counted.
 """
 
 import dataclasses

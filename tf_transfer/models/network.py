@@ -31,8 +31,8 @@ class Network:
     Args:
         encoder: what the heads read.
         heads: dict from name to head; see `models.heads.base.Head`.
-        scales: mean and deviation in which a head answers, by its name; those
-            left out answer as they are.
+        scales: mean and standard deviation of the scores that a head predicts,
+            by its name; the logits of other heads are not scaled.
 
     Attributes:
         uses_pooler: whether any head reads the pooler. One that no head reads
@@ -91,7 +91,7 @@ class Network:
         )
 
     def _cls_from(self, pooling: str) -> int:
-        """The first block whose [CLS] is read beside the top one's, or 0."""
+        """The first block whose [CLS] is read besides the top one's, or 0."""
         if pooling != "last4":
             return 0
         return len(self.encoder.blocks) - LAST + 1

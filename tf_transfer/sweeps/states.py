@@ -183,4 +183,6 @@ def _has_ended(run: Planned, result: dict[str, Any]) -> bool:
         getattr(run.settings, "max_seconds", None) is not None
         and result["stop_reason"] == records.OUT_OF_TIME
     )
-    return is_out_of_time or not records.is_extended(run.settings, result)
+    return is_out_of_time or not records.describe_extension(
+        run.settings, result
+    )

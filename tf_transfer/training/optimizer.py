@@ -42,8 +42,9 @@ class AdamOptions:
 class LearningRate:
     """The rate at a step, counted from 0.
 
-    It rises from 0 over the first steps; `linear` is on the straight line from
-    the peak at step 0 to 0 at the end after that, as in BERT's own code.
+    It rises from 0 over the first steps. After that, `linear` falls on the
+    straight line from the peak at step 0 to 0 at the end, as in BERT's own
+    code.
 
     Args:
         schedule: `constant` or `linear`.
@@ -57,9 +58,9 @@ class LearningRate:
     def __init__(self, schedule: str, warms_up: bool) -> None:
         self.schedule = schedule
         self.warms_up = warms_up
-        self.peak = _number("peak")
-        self.total_steps = _number("total_steps", 1.0)
-        self.warmup_steps = _number("warmup_steps", 1.0)
+        self.peak = _scalar("peak", 0.0)
+        self.total_steps = _scalar("total_steps", 1.0)
+        self.warmup_steps = _scalar("warmup_steps", 1.0)
 
     def assign(self, peak: float, total_steps: int, warmup_steps: int) -> None:
         """Sets its numbers."""
@@ -72,8 +73,9 @@ class LearningRate:
         step = tf.cast(step, tf.float32)
         peak = rate = tf.identity(self.peak)
         if self.schedule == "linear":
-            done = step / tf.identity(self.total_steps)
-            rate = peak * tf.maximum(1.0 - done, 0.0)
+            rate = peak * tf.maximum(
+                1.0 - step / tf.identity(self.total_steps), 0.0
+            )
         if self.warms_up:
             warmup_steps = tf.identity(self.warmup_steps)
             rate = tf.where(
@@ -123,21 +125,19 @@ class BertAdam:
         self.rate = rate
         self.options = options
         self.scales_loss = options.precision == "mixed_float16"
-        self.step = _counter("step")
+        self.step = _scalar("step", 0, tf.int64)
         self.updates = {
-            group: _counter("updates") for group in sorted({*self.groups, ""})
+            group: _scalar("updates", 0, tf.int64)
+            for group in sorted({*self.groups, ""})
         }
-        self.good_steps = _counter("good_steps")
-        self.loss_scale = _number("loss_scale", self._first_loss_scale)
-        self.decay = _number("decay", options.weight_decay)
+        self.good_steps = _scalar("good_steps", 0, tf.int64)
+        self.first_loss_scale = FIRST_LOSS_SCALE if self.scales_loss else 1.0
+        self.loss_scale = _scalar("loss_scale", self.first_loss_scale)
+        self.decay = _scalar("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
         self.summed = summed
         self.sums = {w.path: _slot(w, "sum") for ws in summed for w in ws}
-
-    @property
-    def _first_loss_scale(self) -> float:
-        return FIRST_LOSS_SCALE if self.scales_loss else 1.0
 
     def reset(self, weight_decay: float) -> None:
         """Resets all state, as if the optimizer were new.
@@ -147,7 +147,7 @@ class BertAdam:
         """
         for variable in self.state().values():
             variable.assign(tf.zeros(variable.shape, variable.dtype))
-        self.loss_scale.assign(self._first_loss_scale)
+        self.loss_scale.assign(self.first_loss_scale)
         self.decay.assign(weight_decay)
 
     def state(self) -> dict[str, tf.Variable]:
@@ -218,7 +218,7 @@ class BertAdam:
         groups: set[str],
         idle: set[str],
     ) -> None:
-        """Updates every replica's copy alike, across replicas."""
+        """Updates every replica's copy in the same way, across replicas."""
         update = strategy.extended.update
         options = self.options
         rate = self.rate(tf.identity(self.step))
@@ -309,29 +309,28 @@ class BertAdam:
         good = tf.constant(True)
         if self.scales_loss:
             norm = strategy.experimental_local_results(norm)[0]
-            good = tf.math.is_finite(norm)
+            good, none = tf.math.is_finite(norm), tf.constant(0, tf.int64)
+            streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
+            grow = streak >= STEPS_TO_GROW
+            scale = tf.identity(self.loss_scale)
+            grown = tf.where(grow, 2.0 * scale, scale)
+            scale = tf.where(good, grown, scale / 2.0)
+            self.loss_scale.assign(tf.maximum(scale, 1.0))
+            self.good_steps.assign(tf.where(grow, none, streak))
         for group in sorted(groups):
             self.updates[group].assign_add(tf.cast(good, tf.int64))
         for group in sorted(idle):  # its moments are 0 until its first update
             began = tf.identity(self.updates[group]) > 0
             self.updates[group].assign_add(tf.cast(good & began, tf.int64))
-        if not self.scales_loss:
-            return
-        none = tf.constant(0, tf.int64)
-        streak = tf.where(good, tf.identity(self.good_steps) + 1, none)
-        grow = streak >= STEPS_TO_GROW
-        scale = tf.identity(self.loss_scale)
-        scale = tf.where(good, tf.where(grow, 2.0 * scale, scale), scale / 2.0)
-        self.loss_scale.assign(tf.maximum(scale, 1.0))
-        self.good_steps.assign(tf.where(grow, none, streak))
 
 
 def _add_finite(
     total: tf.Variable, gradient: tf.Tensor, norm: tf.Tensor
 ) -> None:
     """Adds a gradient of which the global norm is finite."""
-    finite = tf.math.is_finite(norm)
-    total.assign_add(tf.where(finite, gradient, tf.zeros_like(gradient)))
+    total.assign_add(
+        tf.where(tf.math.is_finite(norm), gradient, tf.zeros_like(gradient))
+    )
 
 
 def decays(weight: Any) -> bool:
@@ -339,20 +338,16 @@ def decays(weight: Any) -> bool:
     return re.split("[/_]", weight.path)[-1] not in UNDECAYED
 
 
-_SAME_EVERYWHERE = {
-    "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA,
-}
-
-
-def _counter(name: str) -> tf.Variable:
+def _scalar(
+    name: str, value: float, dtype: tf.DType = tf.float32
+) -> tf.Variable:
+    """A variable of which all replicas have the same value."""
     return tf.Variable(
-        0, dtype=tf.int64, trainable=False, name=name, **_SAME_EVERYWHERE
-    )
-
-
-def _number(name: str, value: float = 0.0) -> tf.Variable:
-    return tf.Variable(
-        value, dtype=tf.float32, trainable=False, name=name, **_SAME_EVERYWHERE
+        value,
+        dtype=dtype,
+        trainable=False,
+        name=name,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
     )
 
 

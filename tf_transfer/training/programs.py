@@ -53,12 +53,11 @@ class PhasePrograms:
         warms_up: bool,
     ) -> None:
         scales = freezing.rate_scales(network, phase.layer_decay)
-        has_several = len(phase.objectives) > 1
         groups = {
             id(weight): objective.name
             for objective in phase.objectives
             for weight in network.heads[objective.name].weights
-            if has_several
+            if len(phase.objectives) > 1
         }
         self.rate = LearningRate(options.schedule, warms_up)
         self.optimizer = BertAdam(

@@ -1,10 +1,10 @@
 """What a step computes, what a pass over the data does, and predictions.
 
-A chunk of steps runs inside one TensorFlow program, so that Python is asked
-once in about half a second and nothing is copied to the host in between. It is
-traced once: the length of a batch is left open, which costs no time (a branch
-per bucket with static shapes was no faster, and took far longer to trace). XLA
-still compiles one program per bucket, at the bucket's first batch.
+A chunk of steps runs inside one TensorFlow program: control returns to Python
+about twice a second, and nothing is copied to the host in between. The program
+is traced once. It leaves the length of a batch open, which costs no time: a
+branch per bucket with static shapes was no faster, and took far longer to
+trace. XLA still compiles one program per bucket, at the bucket's first batch.
 """
 
 import functools
@@ -107,8 +107,8 @@ class ObjectiveProgram:
 
         Args:
             batch: see `batches.pipeline`.
-            index: the objective's place in the step; it has dropout masks of
-                its own.
+            index: the objective's position in the step; it has dropout masks
+                of its own.
 
         Returns:
             The loss, and the gradient of the *scaled* loss for each weight of
@@ -153,9 +153,9 @@ class ObjectiveProgram:
                     training=True,
                     prefix=self.objective.prefix,
                 )
-            losses = self.objective.loss(batch["labels"], logits)
-            loss = tf.reduce_sum(losses * batch["weights"])
-            loss *= self.objective.weight
+            loss = self.objective.weight * tf.reduce_sum(
+                self.objective.loss(batch["labels"], logits) * batch["weights"]
+            )
             scaled = loss * loss_scale
         # A weight of another objective's head has no gradient.
         gradients = tape.gradient(scaled, weights, unconnected_gradients="zero")
@@ -303,8 +303,8 @@ class Pass:
             NotFiniteError: naming the step.
         """
         iterators = [
-            program.iterate(part)
-            for program, part in zip(self.programs, plan.parts, strict=True)
+            program.iterate(own)
+            for program, own in zip(self.programs, plan.plans, strict=True)
         ]
         done, size = 0, 1
         while done < len(plan):
@@ -354,8 +354,9 @@ class Pass:
         """
         records = tf.TensorArray(tf.float32, count, element_shape=[2])
         for index in tf.range(count):
-            record = self._run_step(choices[index], iterators)
-            records = records.write(index, record)
+            records = records.write(
+                index, self._run_step(choices[index], iterators)
+            )
         return records.stack()
 
     @tf.autograph.experimental.do_not_convert  # traced sooner

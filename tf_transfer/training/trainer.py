@@ -3,13 +3,13 @@
     train ── phases ── epochs ── passes over the data ── chunks of steps
                           └── evaluation, selection, records, checkpoint
 
-A pass is one objective's data set, once; with several objectives an epoch has a
-pass for each, or one that they share (`joint`). `steps` computes a step.
+A pass goes once over the data of an objective. With several objectives, an
+epoch has one pass for each, or one that they share (`joint`). `steps` computes
+a step.
 
-A resumed run is the run that was not interrupted, bit for bit: order and
-dropout masks are functions of seed and position, and everything else is in the
-checkpoint. Callbacks do what is not training (progress, TensorBoard, memory,
-the interval of checkpoints).
+A resumed run equals an uninterrupted one, bit for bit: order and dropout masks
+are functions of seed and position, and everything else is in the checkpoint.
+Callbacks do what is not training (progress, TensorBoard, memory).
 """
 
 import collections
@@ -32,10 +32,9 @@ from tf_transfer.training.callbacks import Callback
 from tf_transfer.training.dropout import DropoutSeeds
 from tf_transfer.training.objectives import Phase
 from tf_transfer.training.optimizer import AdamOptions
-from tf_transfer.training.progress import Progress
+from tf_transfer.training.progress import EarlyStopping, Progress
 from tf_transfer.training.records import OUT_OF_TIME, RunDirectory
 from tf_transfer.training.signals import StopSignals
-from tf_transfer.training.stopping import EarlyStopping
 from tf_transfer.training.strategy import Devices
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -57,6 +56,7 @@ class TrainingOptions:
     seed: int
     jit_compile: bool = False
     drop_last: bool = False
+    checkpoint_minutes: float = 5.0
 
 
 class Trainer:
@@ -75,7 +75,6 @@ class Trainer:
     Attributes:
         progress: the position of the run, and its scores.
         optimizer: of the current phase.
-        steps_left: of the current pass.
         weights_that_train: all weights that train in some phase, by path.
         best_logits: dict of the outputs at the selected epoch, by name.
         is_out_of_time: whether the phase ends with this epoch; callbacks set
@@ -99,12 +98,12 @@ class Trainer:
         self.options = options
         self.progress = Progress()
         self.optimizer: Any = None
-        self.steps_left = 0
         self.best_logits: dict[str, np.ndarray] = {}
         self.is_out_of_time = False
         self._cache_options = cache
         self._callbacks = list(callbacks) if devices.is_chief else []
         self._open_cache = contextlib.ExitStack()
+        self._saved_at = time.monotonic()
         self._signals = StopSignals()
         if network.seeds is None:
             with devices.strategy.scope():
@@ -128,14 +127,15 @@ class Trainer:
         self._traces = arrays is not None  # the process before did
         progress = self.progress
         moving = frozenset(self.weights_that_train)
-        # Where a run on this network has ended, it has checked the hash.
-        known = self.network.hashes.pop(moving, "")
-        frozen = known or self._hash_frozen_weights()
+        # A finished run on this network has checked the hash already.
+        frozen = (
+            self.network.hashes.pop(moving, "") or self._hash_frozen_weights()
+        )
         if progress.frozen_sha256 not in ("", frozen):
             raise UserError(
-                f"{self.directory.path}: was begun with other encoder "
-                "weights than --model gives now. Remove that folder to begin "
-                "anew."
+                f"{self.directory.path}: was started with other encoder "
+                "weights than --model loads now. Remove that folder to start "
+                "again."
             )
         progress.frozen_sha256 = frozen
         if self.devices.is_chief:
@@ -223,8 +223,12 @@ class Trainer:
 
     def _with_frozen(self, phase: Phase) -> Phase:
         """The phase without the blocks that have been frozen in it."""
-        rest = progressive.freeze_below(phase.trainable, self.progress.first)
-        return dataclasses.replace(phase, trainable=rest)
+        return dataclasses.replace(
+            phase,
+            trainable=progressive.freeze_below(
+                phase.trainable, self.progress.first
+            ),
+        )
 
     def _freeze_more(self, phase: Phase) -> None:
         """Chooses the blocks that freeze, from their gradients."""
@@ -245,8 +249,8 @@ class Trainer:
         if self._cache_options is None or not phase.trainable.has_prefix:
             return phase
         progress, cut = self.progress, phase.trainable.cut
-        # The first phase finds the frozen weights as they were loaded, apart
-        # from those that a method added, which each run draws anew.
+        # In the first phase, frozen weights are as they were loaded, apart
+        # from those that a method added, which each run initialises.
         is_pristine = not (progress.phase or progress.first) and all(
             number > cut for number in self.network.encoder.added
         )
@@ -327,10 +331,15 @@ class Trainer:
         progress.total_steps += len(counts)
         progress.train_seconds += seconds
         progress.elapsed += seconds
-        self.steps_left = size - progress.step
         self._call("on_steps_end", losses, counts)
-        if self._is_asked_to_stop():
+        minutes = (time.monotonic() - self._saved_at) / 60
+        is_stopped = self._is_asked_to_stop()
+        if is_stopped or (
+            minutes >= self.options.checkpoint_minutes
+            and progress.step < size  # the end of an epoch saves anyway
+        ):
             self.save()
+        if is_stopped:
             self._leave()
 
     # === Evaluation ===
@@ -407,11 +416,10 @@ class Trainer:
         if phase.freeze_percentile is not None:
             line["frozen_blocks"] = phase.trainable.cut
         progress.epochs.append(line)
-        self._call("on_evaluation", line)  # callbacks may add to it
+        self._call("on_record", line)  # callbacks may add to it
         if self.devices.is_chief:
             self.directory.write_epochs(progress.epochs)
             self.directory.note_concurrent_runs(machine.concurrent_runs())
-        self._call("on_record", line)
 
     # === Selection: the end of an epoch, and of a phase ===
 
@@ -419,15 +427,12 @@ class Trainer:
         """Selects, saves, and returns why the phase is over, or ""."""
         progress = self.progress
         line = progress.epochs[-1]
+        metrics = line["validation"]
         if phase.is_eligible is not None:
-            is_best = progress.epoch == 1 or phase.is_eligible(
-                line["validation"]
-            )
-        elif phase.score is None:
-            is_best = True
+            is_best = progress.epoch == 1 or phase.is_eligible(metrics)
         else:
-            is_best = progress.stopping.update(
-                progress.epoch, phase.score(line["validation"])
+            is_best = phase.score is None or progress.stopping.update(
+                progress.epoch, phase.score(metrics)
             )
         if is_best or phase.select == "last":
             self.best_logits = self._latest_logits
@@ -457,7 +462,7 @@ class Trainer:
         """Restores the selected weights, from which the next phase starts.
 
         The position moves to the next phase, but nothing is saved: a resumed
-        run finds the phase ended and comes through here again.
+        run finds the phase finished and ends it again.
         """
         progress = self.progress
         lines = [e for e in progress.epochs if e["phase"] == progress.phase + 1]
@@ -471,7 +476,12 @@ class Trainer:
         if phase.select == "last":
             self._write_selected_weights(lines[-1])
         else:
-            self._read_selected_weights()
+            self.devices.agree(0)  # the chief has written them
+            self._assign(
+                self.moving_weights,
+                self.directory.read_model(progress.best["model"]),
+            )
+            self.devices.agree(0)  # all workers have read them
         if phase.is_eligible is not None:
             record["kept_epoch"] = progress.best["line"]["phase_epoch"]
         progress.phase_records.append(record)
@@ -491,14 +501,6 @@ class Trainer:
             )
         self.progress.best = {"line": line, "model": entry}
 
-    def _read_selected_weights(self) -> None:
-        self.devices.agree(0)  # the chief has written them
-        self._assign(
-            self.moving_weights,
-            self.directory.read_model(self.progress.best["model"]),
-        )
-        self.devices.agree(0)  # all workers have read them
-
     # === Checkpoints ===
 
     @property
@@ -511,8 +513,9 @@ class Trainer:
         return self._find_trained(self.phases[: self.progress.phase + 1])
 
     def _find_trained(self, phases: Sequence[Phase]) -> dict[str, Any]:
-        trainables = [phase.trainable for phase in phases]
-        return freezing.find_trained(self.network, trainables)
+        return freezing.find_trained(
+            self.network, [phase.trainable for phase in phases]
+        )
 
     def _variables(self) -> dict[str, Any]:
         return {**self.moving_weights, **self.optimizer.state()}
@@ -545,10 +548,11 @@ class Trainer:
         self.directory.keep_models(
             [state["best"]["model"] for state in kept if state["best"]]
         )
+        self._saved_at = time.monotonic()
         self._call("on_save")
 
     def _restore(self) -> dict[str, np.ndarray] | None:
-        """Continues at the newest whole checkpoint.
+        """Continues at the newest intact checkpoint.
 
         Returns:
             Its arrays, by the names of `_variables`; None where there is none.
@@ -614,10 +618,16 @@ class Trainer:
         arrays = dict(self.best_logits)
         for objective in self.phases[-1].objectives:
             for kind, prefix, split in objective.scored_splits:
-                arrays[f"{kind}_{prefix}ids"] = split.ids
-                arrays[f"{kind}_{prefix}labels"] = split.targets
-                if split.word_starts is not None:
-                    arrays[f"{kind}_{prefix}starts"] = split.word_starts
+                columns = {
+                    "ids": split.ids,
+                    "labels": split.targets,
+                    "starts": split.word_starts,
+                }
+                arrays |= {
+                    f"{kind}_{prefix}{name}": column
+                    for name, column in columns.items()
+                    if column is not None
+                }
         self.directory.write_predictions(arrays)
 
     def _result(self) -> dict[str, Any]:

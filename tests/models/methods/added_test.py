@@ -11,11 +11,9 @@ from tf_transfer.models.heads import pooled
 from tf_transfer.models.methods import added as added_lib
 from tf_transfer.models.methods.adapter import Adapter
 from tf_transfer.models.methods.base import DENSE
-from tf_transfer.models.methods.bias import Bias
-from tf_transfer.models.methods.full import FULL
 from tf_transfer.models.methods.ia3 import IA3
 from tf_transfer.models.methods.lora import LoRA
-from tf_transfer.models.methods.norm import Norm
+from tf_transfer.models.methods.own_weights import Bias, FULL, Norm
 from tf_transfer.models.network import Network
 from tf_transfer.training import optimizer
 from tf_transfer.utils.errors import UserError

@@ -35,8 +35,8 @@ HEADS: dict[str, dict[str, str]] = {
     },
 }
 
-# By name: the arguments of a head's class that say how large it is; flags of
-# the same names set them.
+# By name: the arguments of a head's class that set its size; flags of the same
+# names give them.
 SIZES: dict[str, tuple[str, ...]] = {
     "dense": ("inner_units",),
     "bilstm": ("lstm_units", "lstm_layers"),
@@ -128,5 +128,4 @@ def build(
     Raises:
         UserError: the head does not fit the task or does not exist.
     """
-    head_class = load(task_kind, head)
-    return head_class(units, hidden, dropout, seed, dtype, **kwargs)
+    return load(task_kind, head)(units, hidden, dropout, seed, dtype, **kwargs)

@@ -1,6 +1,6 @@
 """What a method is: which weights of a block train, and what it adds.
 
-A block, as `models.blocks` computes it, asks what was added at three places:
+A block, as `models.blocks` computes it, calls what was added at three points:
 
     dense       behind each of its dense layers, `query` to `outer`
     hidden      behind the activation of the feed-forward layers
@@ -8,7 +8,7 @@ A block, as `models.blocks` computes it, asks what was added at three places:
                 the sum with what went in
 
 All three act on each token by itself, so a block that is computed at [CLS]
-alone stays what the whole block has at [CLS].
+alone has the same state there as when all of it is computed.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""LoRA: a product of two thin matrices beside a frozen one.
+"""LoRA: a product of two thin matrices, added to a frozen one.
 
     y = x W + b + (alpha / rank) x A B      A [inputs, rank], B [rank, outputs]
 
