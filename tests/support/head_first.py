@@ -37,7 +37,7 @@ class HeadFirst(experiment.Experiment):
         [blocks], sizes = super().phases(network)
         head = dataclasses.replace(
             blocks,
-            trainable=freezing.Trainable.heads(len(network.encoder.blocks)),
+            trainable=freezing.parse("head", "", len(network.encoder.blocks)),
             trainable_layers="head",
             lr=self.settings.head_lr,
             max_epochs=self.settings.head_epochs,

@@ -8,7 +8,7 @@ pooler, the method says which weights train.
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from tf_transfer.models.methods.base import Method
 from tf_transfer.models.methods.own_weights import FULL
@@ -41,11 +41,6 @@ class Trainable:
     method: Method = FULL
     new_pooler: bool = False
     untrained: tuple[str, ...] = ()
-
-    @classmethod
-    def heads(cls, count: int, new_pooler: bool = False) -> Self:
-        """Nothing of an encoder of `count` blocks, but for a new pooler."""
-        return cls(count + 1, count, pooler=new_pooler, new_pooler=new_pooler)
 
     @property
     def cut(self) -> int:
@@ -118,7 +113,9 @@ def parse(
             )
         return Trainable(first, last, method=method, new_pooler=new_pooler)
     if trainable_layers == "head":
-        return Trainable.heads(count, new_pooler)
+        return Trainable(
+            count + 1, count, pooler=new_pooler, new_pooler=new_pooler
+        )
     trains_all = trainable_layers == "all"
     last_k = count if trains_all else int(trainable_layers)
     if last_k > count:

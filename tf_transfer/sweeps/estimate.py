@@ -214,14 +214,14 @@ class Estimator:
 
     def _count_probe(self, run: Planned) -> Estimate:
         """A pass over all texts, two of pairs; then the fits."""
-        from tf_transfer.models.freezing import Trainable
+        from tf_transfer.models import freezing
 
         settings: Any = run.settings
         network, phases = self._prepare(run)
         [objective] = phases[-1].objectives
         blocks = len(network.encoder.blocks)
         needs = _ObjectiveNeeds(
-            settings, network, objective, Trainable.heads(blocks)
+            settings, network, objective, freezing.parse("head", "", blocks)
         )
         needs.prefix = dataclasses.replace(
             needs.prefix, output="pooled_blocks", cls_from=0

@@ -50,34 +50,28 @@ class LearningRate:
         schedule: `constant` or `linear`.
         warms_up: whether it rises at first.
 
-    Create it under the strategy's scope. Attributes, all tf.Variables:
-        peak: float32.
-        total_steps, warmup_steps: float32. All steps, and those of the rise.
+    Create it under the strategy's scope. Attributes:
+        numbers: float32 tf.Variable [3]. The peak, all steps, and those of the
+            rise.
     """
 
     def __init__(self, schedule: str, warms_up: bool) -> None:
         self.schedule = schedule
         self.warms_up = warms_up
-        self.peak = _scalar("peak", 0.0)
-        self.total_steps = _scalar("total_steps", 1.0)
-        self.warmup_steps = _scalar("warmup_steps", 1.0)
+        self.numbers = _shared("rate", [0.0, 1.0, 1.0])
 
     def assign(self, peak: float, total_steps: int, warmup_steps: int) -> None:
         """Sets its numbers."""
-        self.peak.assign(peak)
-        self.total_steps.assign(total_steps)
-        self.warmup_steps.assign(warmup_steps)
+        self.numbers.assign([peak, total_steps, warmup_steps])
 
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """float32 []."""
         step = tf.cast(step, tf.float32)
-        peak = rate = tf.identity(self.peak)
+        peak, total_steps, warmup_steps = tf.unstack(tf.identity(self.numbers))
+        rate = peak
         if self.schedule == "linear":
-            rate = peak * tf.maximum(
-                1.0 - step / tf.identity(self.total_steps), 0.0
-            )
+            rate = peak * tf.maximum(1.0 - step / total_steps, 0.0)
         if self.warms_up:
-            warmup_steps = tf.identity(self.warmup_steps)
             rate = tf.where(
                 step < warmup_steps, peak * step / warmup_steps, rate
             )
@@ -125,15 +119,15 @@ class BertAdam:
         self.rate = rate
         self.options = options
         self.scales_loss = options.precision == "mixed_float16"
-        self.step = _scalar("step", 0, tf.int64)
+        self.step = _shared("step", 0, tf.int64)
         self.updates = {
-            group: _scalar("updates", 0, tf.int64)
+            group: _shared("updates", 0, tf.int64)
             for group in sorted({*self.groups, ""})
         }
-        self.good_steps = _scalar("good_steps", 0, tf.int64)
+        self.good_steps = _shared("good_steps", 0, tf.int64)
         self.first_loss_scale = FIRST_LOSS_SCALE if self.scales_loss else 1.0
-        self.loss_scale = _scalar("loss_scale", self.first_loss_scale)
-        self.decay = _scalar("decay", options.weight_decay)
+        self.loss_scale = _shared("loss_scale", self.first_loss_scale)
+        self.decay = _shared("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
         self.summed = summed
@@ -338,9 +332,7 @@ def decays(weight: Any) -> bool:
     return re.split("[/_]", weight.path)[-1] not in UNDECAYED
 
 
-def _scalar(
-    name: str, value: float, dtype: tf.DType = tf.float32
-) -> tf.Variable:
+def _shared(name: str, value: Any, dtype: tf.DType = tf.float32) -> tf.Variable:
     """A variable of which all replicas have the same value."""
     return tf.Variable(
         value,

@@ -325,7 +325,7 @@ class Pass:
 
     def _next_size(self, steps: int, size: int, seconds: float) -> int:
         """Steps that take about `CHUNK_SECONDS`; the same on all workers."""
-        seconds = self.devices.agree(seconds)[0] / self.devices.workers
+        seconds = self.devices.agree(seconds) / self.devices.workers
         wanted = int(CHUNK_SECONDS * steps / max(seconds, 1e-6))
         return max(1, min(wanted, 4 * size, LONGEST_CHUNK))
 

@@ -204,19 +204,17 @@ class Devices:
             outputs = self.strategy.experimental_local_results(outputs)
             yield np.concatenate([output.numpy() for output in outputs])
 
-    def agree(self, *values: float) -> np.ndarray:
-        """The sum of each value over all workers; waits for all of them.
+    def agree(self, value: float) -> float:
+        """The sum of a value over all workers; waits for all of them.
 
         A decision of one worker (by a clock, a signal) is shared here, so that
         all workers continue with the same collective operation.
         """
         if self.workers == 1:
-            return np.asarray(values, np.float64)
-        return (
-            self._sum(tf.constant(values, tf.float32)).numpy()
-            / self.local_replicas
-        )
+            return float(value)
+        summed = self._sum(tf.constant(value, tf.float32)).numpy()
+        return float(summed) / self.local_replicas
 
-    def _sum_over_workers(self, values: tf.Tensor) -> tf.Tensor:
-        per_replica = self.strategy.run(lambda: tf.identity(values))
+    def _sum_over_workers(self, value: tf.Tensor) -> tf.Tensor:
+        per_replica = self.strategy.run(lambda: tf.identity(value))
         return self.strategy.reduce("SUM", per_replica, axis=None)

@@ -442,7 +442,7 @@ class Trainer:
         progress.total_epochs += 1
         progress.task = 0
         reason = self._reason_to_stop(phase)
-        if not reason and self.devices.agree(self.is_out_of_time)[0] > 0:
+        if not reason and self.devices.agree(self.is_out_of_time) > 0:
             reason = OUT_OF_TIME
         if phase.freeze_percentile is not None:
             self._freeze_more(phase)
@@ -669,7 +669,7 @@ class Trainer:
 
     def _is_asked_to_stop(self) -> bool:
         """Whether a signal came, to any of the workers."""
-        return self.devices.agree(self._signals.came)[0] > 0
+        return self.devices.agree(self._signals.came) > 0
 
     def _leave(self) -> None:
         raise Interrupted(
