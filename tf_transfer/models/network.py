@@ -83,9 +83,8 @@ class Network:
             dtype: to which the output of the prefix is rounded.
         """
         pooling = self.heads[name].pooling
-        output = "tokens"
-        if trainable.cut == len(self.encoder.blocks):
-            output = PREFIX_OUTPUTS[pooling]
+        is_all = trainable.cut == len(self.encoder.blocks)
+        output = PREFIX_OUTPUTS[pooling] if is_all else "tokens"
         return FrozenPrefix(
             trainable.cut, output, dtype, self._cls_from(pooling)
         )
@@ -118,30 +117,29 @@ class Network:
             labels tokens.
         """
         head, encoder = self.heads[name], self.encoder
-        cut = 0
-        cls_states: list[tf.Tensor] = []
+        source = prefix or FrozenPrefix(
+            0, "tokens", encoder.compute_dtype, self._cls_from(head.pooling)
+        )
         if prefix is None:
             x = encoder.embed(batch["ids"], batch["segments"], training)
         else:
-            cut = prefix.cut
             # A mean stays as precise as when it is computed here.
             is_mean = prefix.output == "mean"
             x = tf.cast(
                 batch["states"],
                 tf.float32 if is_mean else encoder.compute_dtype,
             )
-        if prefix is None or prefix.output == "tokens":
-            if prefix is not None:
-                x, cls_states = prefix.unpack(x)
+        if source.output == "tokens":
+            x, cls_states = source.unpack(x)
             x, cls_states = prefix_lib.run_blocks(
                 encoder,
                 x,
                 batch["mask"],
-                cut + 1,
+                source.cut + 1,
                 len(encoder.blocks),
                 training,
                 head.pooling in CLS_ONLY,
-                self._cls_from(head.pooling),
+                source.cls_from,
                 cls_states,
             )
             if head.pooling == "mean":

@@ -89,7 +89,7 @@ class Checkpoints:
         """
         os.makedirs(self.folder, exist_ok=True)
         path = pathlib.Path(self.folder, f"step-{step:09d}.json")
-        sha256 = write_arrays(_arrays_of(path), arrays)
+        sha256 = write_arrays(str(path.with_suffix(".safetensors")), arrays)
         files.write_json(
             str(path),
             {
@@ -107,7 +107,10 @@ class Checkpoints:
 
     def count_bytes(self) -> int:
         """Size of the newest checkpoint's arrays; 0 without a checkpoint."""
-        return sum(os.path.getsize(_arrays_of(p)) for p in self._paths()[-1:])
+        return sum(
+            os.path.getsize(p.with_suffix(".safetensors"))
+            for p in self._paths()[-1:]
+        )
 
     def keep(self, count: int) -> None:
         """Removes all but the last `count` checkpoints and their files."""
@@ -150,7 +153,9 @@ class Checkpoints:
                     content["sha256"], content["state"]
                 ):
                     raise ValueError("its state is damaged or another run's")
-                arrays = read_arrays(_arrays_of(path), content["sha256"])
+                arrays = read_arrays(
+                    str(path.with_suffix(".safetensors")), content["sha256"]
+                )
                 also_needs(content["state"])
                 for damaged in paths[number:] if repair else ():
                     damaged.unlink()
@@ -179,8 +184,3 @@ class Checkpoints:
     def _hash(self, sha256: str, state: dict[str, Any]) -> str:
         text = self._owner + sha256 + json.dumps(state, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _arrays_of(path: pathlib.Path) -> str:
-    """The file of the arrays beside the JSON file of a checkpoint."""
-    return str(path.with_suffix(".safetensors"))

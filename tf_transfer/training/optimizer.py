@@ -14,6 +14,7 @@ beta powers are those of the correction, and 0 turns the correction off.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -198,9 +199,7 @@ class BertAdam:
         drifts = self.options.idle_heads == "drift"
         idle = everyone - moved if drifts else set()
 
-        def update(strategy: Any, gradients: Any, norm: tf.Tensor) -> None:
-            self._update(strategy, gradients, norm, moved, idle)
-
+        update = functools.partial(self._update, groups=moved, idle=idle)
         context.merge_call(update, args=(gradients, norm))
         return norm
 

@@ -230,8 +230,9 @@ def run_name(settings: Settings, key: dict[str, Any]) -> str:
 
 def hash_key(key: dict[str, Any] | None) -> str:
     """The SHA-256 of a run's key."""
-    text = json.dumps(key, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(key, sort_keys=True, default=str).encode()
+    ).hexdigest()
 
 
 def summarize(result: dict[str, Any]) -> str:
@@ -383,9 +384,9 @@ class RunDirectory:
             return True
         return False
 
-    def note_concurrent_runs(self, runs: int | None) -> None:
+    def note_concurrent_runs(self) -> None:
         """Records that more runs share the machine than at the start."""
-        config = self.config()
+        config, runs = self.config(), machine.concurrent_runs()
         if runs and config and runs > (config["concurrent_runs"] or 0):
             files.write_json(
                 self.file("config.json"), {**config, "concurrent_runs": runs}

@@ -95,11 +95,6 @@ class ObjectiveProgram:
             self.options.drop_last,
         )
 
-    def iterate(self, plan: BatchPlan) -> Iterator[Batch]:
-        """An iterator over the distributed batches of a plan."""
-        pad = self.network.encoder.special.pad
-        return iter(_distribute(self.devices, self.objective.train, plan, pad))
-
     def gradients(
         self, batch: Batch, index: int
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
@@ -302,8 +297,9 @@ class Pass:
         Raises:
             NotFiniteError: naming the step.
         """
+        pad = self.programs[0].network.encoder.special.pad
         iterators = [
-            program.iterate(own)
+            iter(_distribute(self.devices, program.objective.train, own, pad))
             for program, own in zip(self.programs, plan.plans, strict=True)
         ]
         done, size = 0, 1

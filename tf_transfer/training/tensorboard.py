@@ -37,9 +37,10 @@ class EventFile:
             f"events.out.tfevents.{time.time():.6f}."
             f"{socket.gethostname()}.{os.getpid()}"
         )
-        file = open(os.path.join(folder, name), "ab", 1 << 20)
         self._folder = folder
-        self._writer = RecordWriter(file)
+        self._writer = RecordWriter(
+            open(os.path.join(folder, name), "ab", 1 << 20)
+        )
         self.write(file_version="brain.Event:2")
 
     def write(self, step: int = 0, **content: Any) -> None:

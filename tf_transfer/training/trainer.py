@@ -36,7 +36,6 @@ from tf_transfer.training.progress import EarlyStopping, Progress
 from tf_transfer.training.records import OUT_OF_TIME, RunDirectory
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.training.strategy import Devices
-from tf_transfer.utils import machine
 from tf_transfer.utils.errors import Interrupted, UserError
 
 KINDS = ("validation", "test")  # of splits that are scored
@@ -108,7 +107,9 @@ class Trainer:
         if network.seeds is None:
             with devices.strategy.scope():
                 network.seeds = DropoutSeeds(network.layers)
-        self.weights_that_train = self._find_trained(self.phases)
+        self.weights_that_train = freezing.find_trained(
+            network, [phase.trainable for phase in self.phases]
+        )
 
     # === The run ===
 
@@ -333,7 +334,7 @@ class Trainer:
         progress.elapsed += seconds
         self._call("on_steps_end", losses, counts)
         minutes = (time.monotonic() - self._saved_at) / 60
-        is_stopped = self._is_asked_to_stop()
+        is_stopped = self.devices.agree(self._signals.came) > 0
         if is_stopped or (
             minutes >= self.options.checkpoint_minutes
             and progress.step < size  # the end of an epoch saves anyway
@@ -419,7 +420,7 @@ class Trainer:
         self._call("on_record", line)  # callbacks may add to it
         if self.devices.is_chief:
             self.directory.write_epochs(progress.epochs)
-            self.directory.note_concurrent_runs(machine.concurrent_runs())
+            self.directory.note_concurrent_runs()
 
     # === Selection: the end of an epoch, and of a phase ===
 
@@ -447,7 +448,7 @@ class Trainer:
         if phase.freeze_percentile is not None:
             self._freeze_more(phase)
         self.save()
-        if not reason and self._is_asked_to_stop():
+        if not reason and self.devices.agree(self._signals.came) > 0:
             self._leave()
         return reason
 
@@ -510,9 +511,7 @@ class Trainer:
         A weight that only a later phase trains is as loaded, so no checkpoint
         needs it.
         """
-        return self._find_trained(self.phases[: self.progress.phase + 1])
-
-    def _find_trained(self, phases: Sequence[Phase]) -> dict[str, Any]:
+        phases = self.phases[: self.progress.phase + 1]
         return freezing.find_trained(
             self.network, [phase.trainable for phase in phases]
         )
@@ -666,10 +665,6 @@ class Trainer:
                 for component in freezing.components(self.network)
             ),
         }
-
-    def _is_asked_to_stop(self) -> bool:
-        """Whether a signal came, to any of the workers."""
-        return self.devices.agree(self._signals.came) > 0
 
     def _leave(self) -> None:
         raise Interrupted(
