@@ -90,7 +90,7 @@ def measure(count: int, model: str, data: str, out: str) -> RecordingWorker:
     workers: list[RecordingWorker] = []
 
     def start(slot: int, log: str) -> RecordingWorker:
-        workers.append(RecordingWorker(slot, 1, log, {}))
+        workers.append(RecordingWorker(slot, log))
         return workers[-1]
 
     with contextlib.closing(work.Pool(start)) as pool:

@@ -55,7 +55,6 @@ from tf_transfer.utils.errors import Interrupted, UserError
 if TYPE_CHECKING:
     from tf_transfer.searches import answer
 
-RAY_ADDRESS = "auto"
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
 # Seconds that the answer takes (reading predictions, drawing, writing), and
 # its share of the budget at most.
@@ -157,9 +156,9 @@ class Settings(
         read_by=Reader.STUDY,
     )
     ray_address: str = setting(
-        RAY_ADDRESS,
-        "Of --engine=ray: HOST:PORT of the cluster, or `auto`, the one that "
-        "this machine is part of.",
+        "",
+        "Of --engine=ray: HOST:PORT of the cluster. Unset, or `auto`: the one "
+        "that this machine is part of.",
         read_by=Reader.STUDY,
     )
 
@@ -202,11 +201,7 @@ class Settings(
                     f"--approaches={self.approaches}: give numbers of last "
                     "blocks, `all` and `head`, such as 0,1,2,all."
                 )
-        if self.engine != "ray" and self.ray_address != RAY_ADDRESS:
-            raise UserError(
-                "--ray_address: only --engine=ray reads it. Give --engine=ray "
-                "as well, or leave it out."
-            )
+        execute.check_engine(self.engine, self.ray_address)
 
     @property
     def seconds(self) -> float:
@@ -559,9 +554,8 @@ class Search:
                     [self.plan(Action(self.space[0].choices[0], 1, 0.0), None)],
                     jobs=settings.jobs,
                     out=settings.out,
-                    ray_address=settings.ray_address
-                    if settings.engine == "ray"
-                    else None,
+                    engine=settings.engine,
+                    ray_address=settings.ray_address,
                 ) as pool:
                     runner = runner_lib.Runner(
                         self.plan,

@@ -65,9 +65,9 @@ def define_flags() -> None:
     )
     flags.DEFINE_string(
         "ray_address",
-        "auto",
-        "Address of the Ray cluster: `auto`, the one of this machine; or "
-        "HOST:PORT.",
+        "",
+        "Of --engine=ray: HOST:PORT of the cluster. Unset, or `auto`: the one "
+        "of this machine.",
     )
     flags.DEFINE_float(
         "hang_minutes",
@@ -129,11 +129,7 @@ def main(argv: list[str]) -> None:
         )
     if values.shard:
         plan.parse_shard(values.shard)
-    if values["ray_address"].present and values.engine != "ray":
-        raise UserError(
-            "--ray_address: only --engine=ray reads it. Give --engine=ray as "
-            "well, or leave it out."
-        )
+    execute.check_engine(values.engine, values.ray_address)
     path = argv[1]
     runs = grid_lib.expand(
         path,
@@ -166,7 +162,8 @@ def main(argv: list[str]) -> None:
         values.hang_minutes,
         values.worker_gb,
         values.out,
-        values.ray_address if values.engine == "ray" else None,
+        values.engine,
+        values.ray_address,
     ) as pool:
         tensorboard.write_overview(
             os.path.join(values.out, tensorboard.OVERVIEW)
@@ -180,7 +177,7 @@ def main(argv: list[str]) -> None:
             values.shard,
         )
     print(f"Side by side: python -m tf_transfer.report {values.out}")
-    if State.FAILED in run_states.read().values():
+    if run_states.select(State.FAILED):
         sys.exit(1)
 
 
@@ -219,9 +216,9 @@ def describe(run_states: RunStates, jobs: int) -> str:
     runs, states = run_states.runs, run_states.read()
     if not runs:
         return "0 runs: the flags leave none."
-    pending = [run for run in runs if states[run.name] == State.PENDING]
-    durations = estimate.FinishedDurations(run_states).seconds(runs)
-    seconds = {run.name: s for run, s in zip(runs, durations)}
+    pending = run_states.select(State.PENDING)
+    names = [run.name for run in runs]
+    seconds = dict(zip(names, estimate.predict_durations(run_states, runs)))
     is_guess = any(seconds[run.name] is None for run in pending)
     needs: dict[str, estimate.Estimate] = {}
     problem = ""

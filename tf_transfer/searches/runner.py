@@ -220,14 +220,12 @@ class Runner:
         """Does one run; `meanwhile` is called once, when it has started."""
         waiting = [meanwhile] if meanwhile else []
 
-        def poll(running: list[str], examples: int) -> None:
-            if running and waiting:
+        def poll(examples: int) -> None:
+            if self._run_states.running and waiting:
                 waiting.pop()()
             self._check_time()
 
-        scheduler = work.Scheduler(
-            self._run_states, self._pool, on_poll=poll, resumes=False
-        )
+        scheduler = work.Scheduler(self._run_states, self._pool, on_poll=poll)
         scheduler.add(run)
         self._work(scheduler)
         if waiting:
@@ -235,7 +233,7 @@ class Runner:
 
     def continue_alone(self, run: Planned) -> None:
         """Extends a finished run, or leaves it as it is if time is over."""
-        self._run_states.add(run)  # forgets its old result
+        self._run_states.forget(run)  # forgets its old result
         if self._run_states.result(run) is None:
             self._history.back_up(run.directory.path)
             self.do_alone(run)
@@ -250,21 +248,19 @@ class Runner:
         def on_event(
             event: work.Event,
             run: Planned,
-            detail: dict[str, Any] | None,
-            running: list[str],
+            detail: dict[str, Any],
         ) -> None:
             if event == "started":  # it may have waited for a feature cache
                 self._ordered[run.name].began = self._clock()
             elif event != "retried":
-                self._end_run(planner, run, detail or {}, event == "failed")
+                self._end_run(planner, run, detail, event == "failed")
                 self._order(planner, scheduler)
 
         scheduler = work.Scheduler(
             self._run_states,
             self._pool,
             on_event=on_event,
-            on_poll=lambda running, examples: self._check_time(),
-            resumes=False,  # a run that was stopped for its time stays so
+            on_poll=lambda examples: self._check_time(),
         )
         self._order(planner, scheduler)
         self._work(scheduler)

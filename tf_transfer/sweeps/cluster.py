@@ -16,7 +16,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tf_transfer.sweeps import local, states
+from tf_transfer.sweeps import local, states, work
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
@@ -98,18 +98,21 @@ def divide(
 # === Workers ===
 
 
-class RayWorker:
-    """A worker on some node; see `work.Handle`.
+class RayWorker(work.Handle):
+    """A worker on some node.
 
     A Ray actor on the node has a local worker. Ray starts the actor where there
     is room, which may be later.
 
     Args:
-        share: what it has of the cluster.
+        share: its share of the cluster.
+        slot: its number; Ray chooses its cores and GPUs.
         log: of its first run.
     """
 
-    def __init__(self, share: Share, log: str) -> None:
+    is_ready = False
+
+    def __init__(self, share: Share, slot: int, log: str) -> None:
         import ray
 
         self._ray = ray
@@ -121,19 +124,13 @@ class RayWorker:
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": ENVIRONMENT},
         ).remote(
-            0,
-            1,  # Ray has chosen its GPUs; its cores it shares with the others
+            0,  # of one: it shares its cores with the others of its node
             self._log,
-            {machine.JOBS_VARIABLE: str(share.on_node)},
+            [{machine.JOBS_VARIABLE: str(share.on_node)}],
             os.getcwd(),
         )
         self._answer = self._worker.receive.remote()
-        self._is_ready = False
         self._exit_code: int | None = None
-
-    def is_ready(self) -> bool:
-        """Whether it has started."""
-        return self._is_ready
 
     def send(self, run: Planned, log: str) -> None:
         """Gives it a run to do."""
@@ -141,13 +138,13 @@ class RayWorker:
         self._worker.send_order.remote(local.make_order(run, self._log))
 
     def receive(self) -> tuple[list[dict[str, Any]], int | None]:
-        """See `LocalWorker.receive`; does not wait."""
+        """Its new reports, and its exit code; does not wait for them."""
         ready, _ = self._ray.wait([self._answer], timeout=0)
         if self._exit_code is not None or not ready:
             return [], self._exit_code
         try:
             messages, exit_code = self._ray.get(self._answer)
-            self._is_ready = True
+            self.is_ready = True
         except self._ray.exceptions.RayError as error:
             with open(self._log, "a", encoding="utf-8") as file:
                 file.write(f"{error}\n")
@@ -158,9 +155,9 @@ class RayWorker:
             self._set_ended(exit_code)
         return messages, exit_code
 
-    def end(self, how: local.End) -> None:
+    def end(self, how: work.End) -> None:
         """Ends it; see `work.Handle`."""
-        if self._is_ready:
+        if self.is_ready:
             self._worker.end.remote(how)
         else:  # it waits for room
             self._set_ended(0)
@@ -178,7 +175,7 @@ def connect(address: str, out: str) -> Iterator[list[dict[str, float]]]:
     """Joins a cluster, and checks that its nodes can work below `out`.
 
     Args:
-        address: `auto`, or HOST:PORT.
+        address: HOST:PORT; empty or `auto` for the cluster of this machine.
         out: root of the run directories; exists.
 
     Returns:
@@ -195,6 +192,7 @@ def connect(address: str, out: str) -> Iterator[list[dict[str, float]]]:
             "--engine=ray: Ray is not installed here. Give "
             "pip install 'tf_transfer[cluster]', or leave --engine out."
         ) from None
+    address = address or "auto"
     _probe(address)
     try:
         ray.init(

@@ -8,8 +8,6 @@ import math
 import time
 from collections.abc import Callable
 
-import tensorflow as tf
-
 SHAPES = ((1024, 768, 3072), (2048, 2048, 2048))
 
 
@@ -24,6 +22,8 @@ def tensorflow_product(
         precision: `mixed_bfloat16` multiplies in bfloat16, all others in
             float32.
     """
+    import tensorflow as tf
+
     dtype = tf.bfloat16 if precision == "mixed_bfloat16" else tf.float32
     left = tf.cast(tf.random.normal([rows, inner]), dtype)
     right = tf.cast(tf.random.normal([inner, columns]), dtype)

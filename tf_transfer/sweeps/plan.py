@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from tf_transfer.config import settings as settings_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils.errors import UserError
 
@@ -13,25 +12,21 @@ from tf_transfer.utils.errors import UserError
 def order(runs: list[Planned]) -> list[Planned]:
     """Sorts runs so that those that share most follow each other.
 
-    Of the feature caches of one data set the lowest cut comes first: a higher
-    one continues from its states. Otherwise the grid's order stays.
+    Among the feature caches of one data set the lowest cut comes first: a
+    higher one continues from its states. Otherwise the grid's order stays.
     """
-    first_index: dict[Any, int] = {}
-    keys = []
-    for index, run in enumerate(runs):
-        shared = sharing(run)
-        cache = feature_cache(run)
-        groups = [
-            first_index.setdefault(shared[:level], index)
-            for level in range(1, len(shared) + 1)
-        ]
-        is_cached = (*shared[:CACHE], bool(cache))
-        groups[CACHE:CACHE] = [
-            first_index.setdefault(is_cached, index),
-            cache[1] if cache else 0,
-        ]
-        keys.append((*groups, index))
-    return [runs[key[-1]] for key in sorted(keys)]
+    first: dict[Any, int] = {}  # index of the first run of each group
+
+    def rank(indexed: tuple[int, Planned]) -> tuple[int, ...]:
+        index, run = indexed
+        shared, cache = sharing(run), feature_cache(run)
+        groups = [shared[:level] for level in range(1, LEVELS + 1)]
+        groups.insert(CACHE, (*shared[:CACHE], bool(cache)))
+        indices = [first.setdefault(group, index) for group in groups]
+        indices.insert(CACHE + 1, cache[1] if cache else 0)
+        return tuple(indices)
+
+    return [run for _, run in sorted(enumerate(runs), key=rank)]
 
 
 LEVELS = 5  # of `sharing`
@@ -89,21 +84,23 @@ def choose(
         running: what other workers do.
     """
 
-    def count_shared(run: Planned, other: Planned | None) -> int:
-        if other is None:
-            return 0
-        pairs = enumerate(zip(sharing(run), sharing(other)))
-        return next((level for level, (a, b) in pairs if a != b), LEVELS)
+    def count_shared(run: Planned, others: Sequence[Planned]) -> int:
+        """The most levels that a run shares with one of the others."""
+        counts = [0]
+        for other in others:
+            pairs = enumerate(zip(sharing(run), sharing(other)))
+            differing = [level for level, (a, b) in pairs if a != b]
+            counts.append(min(differing, default=LEVELS))
+        return max(counts)
 
-    with_last = [count_shared(run, last) for run in todo]
-    with_others = [
-        max((count_shared(run, other) for other in running), default=0)
-        for run in todo
-    ]
-    numbers = range(len(todo))
-    best = max(numbers, key=lambda i: (with_last[i], -with_others[i]))
-    if with_last[best] <= CACHE:
-        best = max(numbers, key=lambda i: (-with_others[i], with_last[i]))
+    before = [last] if last else []
+    counts = {
+        index: (count_shared(run, before), -count_shared(run, running))
+        for index, run in enumerate(todo)
+    }
+    best = max(counts, key=lambda index: counts[index])
+    if counts[best][0] <= CACHE:
+        best = max(counts, key=lambda index: counts[index][::-1])
     return todo[best]
 
 
@@ -125,16 +122,12 @@ def feature_cache(run: Planned) -> tuple[Any, int] | None:
         settings.precision,
         settings.cache_dtype,
     )
-    return texts, _depth(settings)
-
-
-def _depth(settings: settings_lib.Settings) -> int:
+    depth = 0  # with `all`, a phase freezes every block
     if settings.blocks:
-        return int(settings.blocks.partition("-")[0])
-    # With `all`, a phase freezes every block.
-    if settings.trainable_layers in ("all", "head"):
-        return 0
-    return -int(settings.trainable_layers)
+        depth = int(settings.blocks.partition("-")[0])
+    elif settings.trainable_layers not in ("all", "head"):
+        depth = -int(settings.trainable_layers)
+    return texts, depth
 
 
 # === Shards ===

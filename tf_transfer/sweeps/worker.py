@@ -27,6 +27,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.utils import files, machine
@@ -186,8 +188,7 @@ def _read_orders(
 ) -> None:
     """Reads orders to their end; then lets a run save its state, and ends."""
     for line in sys.stdin:
-        order = json.loads(line)
-        orders.put(Order(**{**order, "words": tuple(order["words"])}))
+        orders.put(msgspec.json.decode(line, type=Order))
     orders.put(None)
     is_over.set()
     if is_busy.is_set():
