@@ -20,7 +20,6 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tf_transfer import search as search_lib
 from tf_transfer.searches import costs
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches.costs import Costs, Prior
@@ -73,7 +72,9 @@ class World:
     @property
     def left(self) -> float:
         """Seconds of the budget, but for those of the answer."""
-        return self.budget - search_lib.answer_seconds(self.budget) - self.clock
+        return (
+            self.budget - planner_lib.answer_seconds(self.budget) - self.clock
+        )
 
     def _spend(self, seconds: float) -> bool:
         """Lets time pass, to the end at most; whether it was enough."""

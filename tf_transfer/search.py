@@ -22,7 +22,6 @@ answer so far; the same command with a larger budget continues.
 
 import contextlib
 import dataclasses
-import functools
 import gc
 import io
 import os
@@ -31,13 +30,15 @@ import time
 from collections.abc import Mapping
 from typing import Any, TYPE_CHECKING
 
+import numpy as np
+
 from tf_transfer import train
 from tf_transfer.config import command_line, fields
 from tf_transfer.config import settings as settings_lib
 from tf_transfer.config.fields import Reader, setting
 from tf_transfer.data import task_file
-from tf_transfer.data.task import Examples
 from tf_transfer.models import loading, methods
+from tf_transfer.searches import clock as clock_lib
 from tf_transfer.searches import costs
 from tf_transfer.searches import planner as planner_lib
 from tf_transfer.searches import runner as runner_lib
@@ -56,9 +57,6 @@ if TYPE_CHECKING:
     from tf_transfer.searches import answer
 
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
-# Seconds that the answer takes (reading predictions, drawing, writing), and
-# its share of the budget at most.
-ANSWER_SECONDS, ANSWER_SHARE = 8.0, 0.15
 # Share of the budget that scoring the test may take: else it is not scored.
 TEST_SHARE = 0.15
 PROBE_NAME = "probe"
@@ -242,8 +240,8 @@ def parse_budget(text: str) -> float:
             f"{short}s, {short}m or {short}h."
         )
     match = re.fullmatch(f"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)
-    numbers = [float(some or 0) for some in match.groups()] if match else [0.0]
-    seconds = sum(count * unit for count, unit in zip(numbers, (3600, 60, 1)))
+    counts = match.groups(default="0") if match else ()
+    seconds = sum(float(n) * unit for n, unit in zip(counts, (3600, 60, 1)))
     if not seconds:
         raise UserError(
             f"--budget={short}: give seconds, minutes or hours, such as 90s, "
@@ -283,38 +281,39 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
         UserError: more blocks than there are, or a value that a run refuses.
     """
     layers = split_values("approaches", settings.approaches)
-    layers = layers or space_lib.numbers_of_blocks(blocks)
-    for word in layers:
-        if word.isdigit() and int(word) > blocks:
-            raise UserError(
-                f"--approaches={settings.approaches}: this encoder has "
-                f"{blocks} blocks. Give 0 to {blocks}, and `all`."
-            )
+    if any(word.isdigit() and int(word) > blocks for word in layers):
+        raise UserError(
+            f"--approaches={settings.approaches}: this encoder has {blocks} "
+            f"blocks. Give 0 to {blocks}, and `all`."
+        )
     varied = {
         name: values
         for flag, name in VARIED.items()
         if (values := split_values(flag, getattr(settings, flag)))
     }
-
     if settings.objective == "seconds_at_prediction" and blocks > 1:
         varied.setdefault("keep_blocks", ["0", str(blocks // 2)])
+    if settings.method != "full":
+        varied.setdefault("method", [settings.method])
 
     def usual_rate(word: str, others: Mapping[str, str]) -> float | None:
         kept = int(others.get("keep_blocks", 0)) or blocks
-        if word.isdigit() and int(word) > kept:
+        method = others.get("method", "full")
+        is_idle = method != "full" and word in ("0", "head")  # acts in blocks
+        if is_idle or (word.isdigit() and int(word) > kept):
             return None
-        method = others.get("method", settings.method)
-        if method != "full" and word in ("0", "head"):
-            return None  # a method acts in blocks
         return methods.load(method).lr or train.RATES.of(word)
 
-    if settings.method != "full":
-        varied.setdefault("method", [settings.method])
-    defaults = {
-        field.name: str(field.default)
-        for field in dataclasses.fields(train.Settings)
-    }
-    space = space_lib.make_space(layers, blocks, usual_rate, varied, defaults)
+    space = space_lib.make_space(
+        layers or space_lib.numbers_of_blocks(blocks),
+        blocks,
+        usual_rate,
+        varied,
+        {
+            field.name: str(field.default)
+            for field in dataclasses.fields(train.Settings)
+        },
+    )
     if not space:
         raise UserError(
             f"--method={settings.method}: acts in the blocks that train. Give "
@@ -429,11 +428,6 @@ def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, costs.Prior]:
     return priors
 
 
-def answer_seconds(budget: float) -> float:
-    """Seconds of a budget that the answer takes."""
-    return min(ANSWER_SECONDS, ANSWER_SHARE * budget)
-
-
 def prior_of(needs: estimate.Estimate) -> costs.Prior:
     """The costs of an approach, from the estimate of a run of one epoch."""
     return costs.Prior(
@@ -456,23 +450,21 @@ def check_validation(settings: Settings, validation: Mapping[str, Any]) -> int:
     Raises:
         UserError: there are too few, or all have one label.
     """
-    texts = validation.get("")
-    count = 0 if texts is None else len(texts)
-    if count < FEWEST_VALIDATING:
+    texts = validation.get("", ())
+    if len(texts) < FEWEST_VALIDATING:
         raise UserError(
-            f"--task={settings.task_name}: only {count} validation texts; a "
-            f"search needs {FEWEST_VALIDATING}. Give a larger "
+            f"--task={settings.task_name}: only {len(texts)} validation texts; "
+            f"a search needs {FEWEST_VALIDATING}. Give a larger "
             "--validation_fraction, or more labelled texts."
         )
-    if isinstance(texts, Examples) and texts.labels is not None:
-        labels = texts.labels
-        if labels.ndim == 1 and (labels == labels[0]).all():
-            raise UserError(
-                f"--task={settings.task_name}: all {count} validation texts "
-                "have one label, so a search cannot choose by them. Give "
-                "another --split_seed, or more labelled texts."
-            )
-    return count
+    labels = getattr(texts, "labels", None)  # tagged sentences have tags
+    if np.ndim(labels) == 1 and len(np.unique(labels)) == 1:
+        raise UserError(
+            f"--task={settings.task_name}: all {len(texts)} validation texts "
+            "have one label, so a search cannot choose by them. Give another "
+            "--split_seed, or more labelled texts."
+        )
+    return len(texts)
 
 
 # === The search ===
@@ -491,6 +483,8 @@ class Search:
     """
 
     def __init__(self, settings: Settings, began: float) -> None:
+        from tf_transfer.reports import answer as reports  # loads scipy
+
         self.settings = settings
         experiment = train.Train(
             settings_lib.pick(train.Settings, settings, refit=False)
@@ -501,31 +495,29 @@ class Search:
         self.validating = check_validation(settings, texts["validation"])
         self.training = len(texts["train"][""])
         self.testing = sum(map(len, texts["test"].values()))
-        self.metric = experiment.metric
         experiment.forget()
         self.history = History(settings.out, self._key(experiment))
+        record = self.history.record
         # Without time that is left the answer is given once more.
-        self.end = settings.seconds - answer_seconds(settings.seconds)
-        self.is_over = self.history.spent >= self.end - LEAST_SECONDS
-        self.clock = runner_lib.Clock(began, self.history)
-        if self.history.blocks is None:
+        self.end = settings.seconds - planner_lib.answer_seconds(
+            settings.seconds
+        )
+        self.is_over = record.spent >= self.end - LEAST_SECONDS
+        self.clock = clock_lib.Clock(began, self.history)
+        if record.blocks is None:
             command_line.import_tensorflow()  # without its notices
-            self.history.blocks = loading.count_blocks(
+            record.blocks = loading.count_blocks(
                 settings.model, settings.cache_folder, settings.keep_blocks
             )
-        self.space = make_space(settings, self.history.blocks)
+        self.space = make_space(settings, record.blocks)
         self.plan = Plan(settings, self.space)
-        # Every combination is one that a run takes.
-        for approach in self.space:
-            self.plan(Action(Choice(approach.name, 0), 1, 0.0), None)
-        from tf_transfer.reports import answer as reports  # loads scipy
-
-        self.baselines = {}
+        for approach in self.space:  # a run takes every combination
+            self.plan(Action(approach.choices[0], 1, 0.0), None)
+        self.baselines = {reports.PROBE: self.plan.baseline("frozen")}
         if self.training <= train.MOST_FOR_BASELINE:
             name = reports.name_baseline("tfidf", experiment.task.is_tagging)
-            self.baselines[name] = self.plan.baseline("tfidf")
-        self.probe = self.plan.baseline("frozen")
-        self.baselines[reports.PROBE] = self.probe
+            tfidf = {name: self.plan.baseline("tfidf")}
+            self.baselines = tfidf | self.baselines
         self.planner: planner_lib.Planner | None = None
         self.refit: Planned | None = None
         self.runs: dict[Choice, Planned] = {}
@@ -547,11 +539,11 @@ class Search:
 
         settings = self.settings
         run_states = RunStates(settings.out, [])
+        first = self.plan(Action(self.space[0].choices[0], 1, 0.0), None)
         with execute.lock(run_states.folder):
-            self.history.restore_all()
             try:
                 with execute.open_pool(
-                    [self.plan(Action(self.space[0].choices[0], 1, 0.0), None)],
+                    [first],
                     jobs=settings.jobs,
                     out=settings.out,
                     engine=settings.engine,
@@ -564,44 +556,76 @@ class Search:
                         self.history,
                         self.clock,
                         self.end,
-                        functools.partial(print, flush=True),
                     )
                     self.runs = runner.runs
                     self._work(runner)
-                    self._score_answer(runner)
             except Interrupted:
                 print("Stopped: the answer so far.", flush=True)
             finally:
                 self.clock.stop()
-            page.give(self._outcome())
-
-    def _outcome(self) -> "answer.Outcome":
-        from tf_transfer.searches import answer
-
-        return answer.Outcome(
-            self.settings,
-            self.planner,
-            self.runs,
-            self.baselines,
-            self.refit,
-            self.history,
-            self.clock(),
-            answer_seconds(self.settings.seconds),
-        )
+            page.give(self)
 
     def _work(self, runner: runner_lib.Runner) -> None:
+        settings = self.settings
+        runner.backups.restore_all()
         self._fit_baselines(runner)
-        settings, floor = self.settings, 0.0
+        planner = self.planner = self._make_planner()
+        runner.recall(planner)
+        if not self.is_over:
+            runner.reserved = self._seconds_for_test(planner)
+            asked = [settings.seconds, settings.max_epochs, *planner.space]
+            if self.history.record.ended != asked:
+                runner.do_all(planner)
+                self.history.record.ended = asked
+        self._score_answer(runner, planner)
+
+    def _fit_baselines(self, runner: runner_lib.Runner) -> None:
+        """Fits the baselines, as far as there is time for them."""
+        *tfidf, probe = self.baselines.values()
+        for run in tfidf:
+            if not self.is_over and run.directory.result() is None:
+                runner.do_alone(run, on_start=self._count_costs)
+        self._count_costs()
+        prior = self.history.record.priors[PROBE_NAME]
+        seconds = prior.epoch_seconds + prior.build_seconds
+        is_short = seconds <= PROBE_SHARE * runner.left
+        if not self.is_over and is_short and probe.directory.result() is None:
+            runner.do_alone(probe)
+
+    def _count_costs(self) -> None:
+        """Estimates the costs that no earlier start has estimated."""
+        record = self.history.record
+        unknown = [a for a in self.space if a.name not in record.priors]
+        if unknown or PROBE_NAME not in record.priors:
+            self.clock.start()
+            command_line.import_tensorflow()
+            from tf_transfer.training import strategy
+
+            strategy.share_gpus()  # workers need them
+            with contextlib.redirect_stdout(io.StringIO()):  # printed before
+                known = estimate_costs(unknown, self.plan)
+            # Made anew, as the clock's thread may read the other.
+            record.priors = {**record.priors, **known}
+            gc.collect()
+
+    def _make_planner(self) -> planner_lib.Planner:
+        """A planner that knows the baselines, and how fast the probe ran."""
+        settings, floor, pass_seconds = self.settings, 0.0, None
         for name, run in self.baselines.items():
             result = run.directory.result()
             if result is not None:
-                score = 100 * result["validation"][self.metric]
+                metric, pass_seconds = (
+                    result["metric"],
+                    result["prefix_build_seconds"],
+                )
+                score = 100 * result["validation"][metric]
                 floor = max(floor, score)
-                title = f"Validation {self.metric} of {name}"
-                print(f"{title}: {score:.1f}", flush=True)
-        slowness = self._slowness()
-        priors = self.history.priors
-        self.planner = planner_lib.Planner(
+                runner_lib.say(f"Validation {metric} of {name}: {score:.1f}")
+        priors = self.history.record.priors
+        slowness = costs.slowness(
+            pass_seconds, priors[PROBE_NAME].build_seconds
+        )
+        return planner_lib.Planner(
             self.space,
             costs.Costs(
                 {a.name: priors[a.name].times(slowness) for a in self.space}
@@ -614,53 +638,45 @@ class Search:
             planner_lib.noise_of(self.validating),
             floor,
         )
-        runner.recall(self.planner)
-        if not self.is_over:
-            runner.reserved = self._seconds_for_test()
-            asked = [settings.seconds, settings.max_epochs, *self.planner.space]
-            if self.history.ended != asked:
-                runner.do_all(self.planner)
-                self.history.ended = asked
 
-    def _seconds_for_test(self) -> float:
+    def _seconds_for_test(self, planner: planner_lib.Planner) -> float:
         """Seconds that scoring the test takes at most.
 
         The encoder runs over texts that it has not seen. 0 where there are
         none, or it would take too long.
         """
-        if not self.testing or self.planner is None:
-            return 0.0
-        validating = max(
-            p.predict_seconds for p in self.planner.costs.priors.values()
-        )
+        priors = planner.costs.priors.values()
+        validating = max(prior.predict_seconds for prior in priors)
         seconds = planner_lib.MARGIN_UNMEASURED * (
             validating * self.testing / self.validating
         )
         seconds += costs.FIRST_RUN_SECONDS
-        return seconds if seconds <= TEST_SHARE * self.settings.seconds else 0.0
+        is_short = seconds <= TEST_SHARE * self.settings.seconds
+        return seconds if self.testing and is_short else 0.0
 
-    def _score_answer(self, runner: runner_lib.Runner) -> None:
+    def _score_answer(
+        self, runner: runner_lib.Runner, planner: planner_lib.Planner
+    ) -> None:
         """Scores the answer on the test, once: a refit, or what was chosen."""
         from tf_transfer.searches import answer
 
-        rows, planner = answer.rank_approaches(self._outcome()), self.planner
-        if not rows or not planner or not planner.beats_floor(rows[0].setting):
+        rows = answer.rank_approaches(self)
+        if not rows or not planner.beats_floor(rows[0].setting):
             return
-        first = rows[0]
-        refit = self.refit = self._plan_refit(first)
+        row = rows[0]
+        refit = self._plan_refit(row)
         if runner.reserved and refit and refit.directory.result() is None:
             epochs = refit.settings.max_epochs
-            seconds = planner.costs.seconds(first.name, epochs)
+            seconds = planner.costs.seconds(row.name, epochs)
             seconds *= 1 + self.validating / self.training
             if planner_lib.MARGIN * seconds <= runner.left:
                 runner.do_alone(refit)
-        if answer.is_better_refit(first, refit):
-            return
-        self.refit = None
-        if runner.reserved:
-            action = Action(first.choice, first.record["epochs_run"], 0.0)
+        if answer.is_better_refit(row, refit):
+            self.refit = refit
+        elif runner.reserved:
+            action = Action(row.choice, row.record["epochs_run"], 0.0)
             runner.reserved = 0.0
-            runner.continue_alone(self.plan(action, None, score_test=True))
+            runner.extend_alone(self.plan(action, None, score_test=True))
 
     def _plan_refit(self, row: "answer.Row") -> Planned | None:
         """The run of a row's setting on all texts, for as many updates."""
@@ -668,50 +684,8 @@ class Search:
             return None
         epochs = row.choice.linear_epochs or row.record["best_epoch"]
         epochs *= self.training / (self.training + self.validating)
-        epochs = max(1, round(epochs))
-        return self.plan(
-            Action(row.choice, epochs, 0.0), None, score_test=True, refit=True
-        )
-
-    def _count_costs(self) -> None:
-        """Estimates the costs that no earlier start has estimated."""
-        unknown = [a for a in self.space if a.name not in self.history.priors]
-        if unknown or PROBE_NAME not in self.history.priors:
-            self.clock.start()
-            command_line.import_tensorflow()
-            from tf_transfer.training import strategy
-
-            strategy.share_gpus()  # workers need them
-            with contextlib.redirect_stdout(io.StringIO()):  # printed before
-                known = estimate_costs(unknown, self.plan)
-            # Made anew, as the clock's thread may read the other.
-            self.history.priors = {**self.history.priors, **known}
-            gc.collect()
-
-    def _fit_baselines(self, runner: runner_lib.Runner) -> None:
-        """Fits the baselines, as far as there is time for them."""
-        todo = [
-            run
-            for run in self.baselines.values()
-            if not self.is_over and run.directory.result() is None
-        ]
-        if todo and not todo[0].settings.is_probe:
-            runner.do_alone(todo.pop(0), meanwhile=self._count_costs)
-        else:
-            self._count_costs()
-        prior = self.history.priors[PROBE_NAME]
-        seconds = prior.epoch_seconds + prior.build_seconds
-        if todo and seconds <= PROBE_SHARE * runner.left:
-            runner.do_alone(todo[0])
-
-    def _slowness(self) -> float:
-        """How many times longer than counted the probe's pass took."""
-        result = self.probe.directory.result() or {}
-        seconds = result.get("prefix_build_seconds")
-        if seconds is None:
-            return 1.0
-        counted = self.history.priors[PROBE_NAME].build_seconds
-        return costs.slowness(seconds, counted)
+        action = Action(row.choice, max(1, round(epochs)), 0.0)
+        return self.plan(action, None, score_test=True, refit=True)
 
 
 def main() -> None:

@@ -247,7 +247,7 @@ def test_what_may_gain_more_than_noise_comes_before_other_seeds():
     assert action.gain > planner.noise
     assert planner._takes(action) > room - kept
     planner.noise = 100.0
-    assert planner.next(room).gain is None  # it confirms
+    assert not planner.next(room).gain  # it confirms
 
 
 def test_a_run_is_not_weighed_by_epochs_that_there_is_no_time_for():

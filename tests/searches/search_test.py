@@ -14,6 +14,7 @@ import pytest
 from tests.searches import fake_runs
 from tf_transfer import search, train
 from tf_transfer.config import command_line
+from tf_transfer.searches import clock as clock_lib
 from tf_transfer.searches import history as history_lib
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -556,27 +557,27 @@ def test_the_clock_writes_what_is_spent_from_the_start_on(
     tmp_path, monkeypatch
 ):
     """A search may be killed while it does nothing that could write it."""
-    monkeypatch.setattr(runner_lib, "SAVE_SECONDS", 0.01)
+    monkeypatch.setattr(clock_lib, "SAVE_SECONDS", 0.01)
     now = 5.0
 
     def open_history():
         return history_lib.History(str(tmp_path), {})
 
-    clock = runner_lib.Clock(0.0, open_history(), lambda: now)
+    clock = clock_lib.Clock(0.0, open_history(), lambda: now)
     assert clock() == 0.0 and not os.listdir(tmp_path)
     clock.start()
-    assert open_history().spent == 5.0
+    assert open_history().record.spent == 5.0
     now = 9.0
     deadline = time.monotonic() + 30
-    while open_history().spent < 9.0 and time.monotonic() < deadline:
+    while open_history().record.spent < 9.0 and time.monotonic() < deadline:
         time.sleep(0.01)
     clock.stop()
     now = 20.0
-    assert clock() == open_history().spent == 9.0
-    clock = runner_lib.Clock(18.0, open_history(), lambda: now)
+    assert clock() == open_history().record.spent == 9.0
+    clock = clock_lib.Clock(18.0, open_history(), lambda: now)
     assert clock() == 9.0
     clock.start()
-    assert clock() == open_history().spent == 11.0
+    assert clock() == open_history().record.spent == 11.0
     clock.stop()
 
 
