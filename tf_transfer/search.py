@@ -28,33 +28,34 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from typing import Any, TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from tf_transfer import train
-from tf_transfer.config import command_line, fields
-from tf_transfer.config import settings as settings_lib
-from tf_transfer.config.fields import Reader, setting
+from tf_transfer.config import command_line
+from tf_transfer.config.fields import LARGEST_INT, Reader, setting
+from tf_transfer.config.settings import given_flags, pick
 from tf_transfer.data import task_file
 from tf_transfer.models import loading, methods
-from tf_transfer.searches import clock as clock_lib
-from tf_transfer.searches import costs
-from tf_transfer.searches import planner as planner_lib
-from tf_transfer.searches import runner as runner_lib
-from tf_transfer.searches import space as space_lib
-from tf_transfer.searches.history import History
-from tf_transfer.searches.planner import Action
+from tf_transfer.searches import costs, space
+from tf_transfer.searches.history import Clock, History
+from tf_transfer.searches.planner import (
+    Action,
+    answer_seconds,
+    MARGIN,
+    MARGIN_UNMEASURED,
+    noise_of,
+    Options,
+    Planner,
+)
+from tf_transfer.searches.runner import Runner, say
 from tf_transfer.searches.space import Approach, Choice
 from tf_transfer.sweeps import estimate, execute
-from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.grid import expand, Planned
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import formatting, machine
 from tf_transfer.utils.errors import Interrupted, UserError
-
-if TYPE_CHECKING:
-    from tf_transfer.searches import answer
 
 OBJECTIVES = ("score", "seconds_at_prediction", "parameters")
 # Share of the budget that scoring the test may take: else it is not scored.
@@ -247,7 +248,7 @@ def parse_budget(text: str) -> float:
             f"--budget={short}: give seconds, minutes or hours, such as 90s, "
             "30m, 2h or 1h30m."
         )
-    if seconds > fields.LARGEST_INT:
+    if seconds > LARGEST_INT:
         raise UserError(f"--budget={short}: is more than a lifetime.")
     return seconds
 
@@ -270,7 +271,7 @@ def split_values(flag: str, text: str) -> list[str]:
 # === What may be tried ===
 
 
-def make_space(settings: Settings, blocks: int) -> list[Approach]:
+def list_approaches(settings: Settings, blocks: int) -> list[Approach]:
     """The approaches of a search.
 
     Args:
@@ -304,8 +305,8 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
             return None
         return methods.load(method).lr or train.RATES.of(word)
 
-    space = space_lib.make_space(
-        layers or space_lib.numbers_of_blocks(blocks),
+    approaches = space.make_space(
+        layers or space.numbers_of_blocks(blocks),
         blocks,
         usual_rate,
         varied,
@@ -314,12 +315,12 @@ def make_space(settings: Settings, blocks: int) -> list[Approach]:
             for field in dataclasses.fields(train.Settings)
         },
     )
-    if not space:
+    if not approaches:
         raise UserError(
             f"--method={settings.method}: acts in the blocks that train. Give "
             "--approaches such as 1,2,all."
         )
-    return space
+    return approaches
 
 
 class Plan:
@@ -327,13 +328,13 @@ class Plan:
 
     Args:
         settings: resolved.
-        space: the approaches.
+        approaches: of the search.
     """
 
-    def __init__(self, settings: Settings, space: list[Approach]) -> None:
+    def __init__(self, settings: Settings, approaches: list[Approach]) -> None:
         self._settings = settings
-        self._space = {approach.name: approach for approach in space}
-        self._given = settings_lib.given_flags(
+        self._approaches = {a.name: a for a in approaches}
+        self._given = given_flags(
             settings, (*SEARCHED, "refit", "out", "max_epochs")
         )
 
@@ -353,7 +354,7 @@ class Plan:
             refit: whether to train on the validation texts as well.
         """
         choice = action.choice
-        approach = self._space[choice.approach]
+        approach = self._approaches[choice.approach]
         flags = dict(approach.flags)
         method = flags.get("method", self._settings.method)
         run = dataclasses.replace(self._settings, method=method)
@@ -388,21 +389,19 @@ class Plan:
             return ""
         trained = -1 if layers == "head" else int(layers)
         words = {
-            dict(a.flags)["trainable_layers"] for a in self._space.values()
+            dict(a.flags)["trainable_layers"] for a in self._approaches.values()
         }
         numbers = sorted(int(word) for word in words if word.isdigit())
         return ",".join(str(n) for n in numbers if n > trained)
 
     def baseline(self, features: str) -> Planned:
         """The run of a baseline: no weight of the encoder trains."""
-        run = settings_lib.pick(
-            train.Settings, self._settings, features=features
-        )
+        run = pick(train.Settings, self._settings, features=features)
         kept = {n: v for n, v in self._given.items() if run.reads(n)}
         return self._expand({**kept, "features": features})
 
     def _expand(self, values: Mapping[str, Any]) -> Planned:
-        [run] = grid_lib.expand(
+        [run] = expand(
             "search",
             {"experiment": "train", "flags": values},
             self._settings.out,
@@ -410,7 +409,9 @@ class Plan:
         return run
 
 
-def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, costs.Prior]:
+def estimate_costs(
+    approaches: list[Approach], plan: Plan
+) -> dict[str, costs.Prior]:
     """The costs of approaches, from operations, texts and this machine's speed.
 
     The costs of the probe are among them, as `probe`.
@@ -419,12 +420,11 @@ def estimate_costs(space: list[Approach], plan: Plan) -> dict[str, costs.Prior]:
         UserError: the encoder cannot be loaded.
     """
     estimator = estimate.Estimator()
-    probe = plan.baseline("frozen")
-    priors = {PROBE_NAME: prior_of(estimator.estimate(probe))}
-    for approach in space:
-        choice = Choice(approach.name, approach.usual)
-        needs = estimator.estimate(plan(Action(choice, 1, 0.0), None))
-        priors[approach.name] = prior_of(needs)
+    needs = estimator.estimate(plan.baseline("frozen"))
+    priors = {PROBE_NAME: prior_of(needs)}
+    for approach in approaches:
+        run = plan(Action(Choice(approach.name, approach.usual), 1, 0.0), None)
+        priors[approach.name] = prior_of(estimator.estimate(run))
     return priors
 
 
@@ -432,7 +432,7 @@ def prior_of(needs: estimate.Estimate) -> costs.Prior:
     """The costs of an approach, from the estimate of a run of one epoch."""
     return costs.Prior(
         max(needs.seconds - estimate.RUN_SECONDS, 1e-3),
-        sum(build.seconds for build in needs.builds.values()),
+        needs.build_seconds,
         " ".join(str(entry) for entry in needs.builds),
         " ".join(str(entry[:-1]) for entry in needs.builds),
         needs.predict_seconds,
@@ -486,9 +486,7 @@ class Search:
         from tf_transfer.reports import answer as reports  # loads scipy
 
         self.settings = settings
-        experiment = train.Train(
-            settings_lib.pick(train.Settings, settings, refit=False)
-        )
+        experiment = train.Train(pick(train.Settings, settings, refit=False))
         if not experiment.reads_without_tensorflow:
             command_line.import_tensorflow()
         texts = experiment.examples[experiment.task.name]
@@ -499,17 +497,15 @@ class Search:
         self.history = History(settings.out, self._key(experiment))
         record = self.history.record
         # Without time that is left the answer is given once more.
-        self.end = settings.seconds - planner_lib.answer_seconds(
-            settings.seconds
-        )
+        self.end = settings.seconds - answer_seconds(settings.seconds)
         self.is_over = record.spent >= self.end - LEAST_SECONDS
-        self.clock = clock_lib.Clock(began, self.history)
+        self.clock = Clock(began, self.history)
         if record.blocks is None:
             command_line.import_tensorflow()  # without its notices
             record.blocks = loading.count_blocks(
                 settings.model, settings.cache_folder, settings.keep_blocks
             )
-        self.space = make_space(settings, record.blocks)
+        self.space = list_approaches(settings, record.blocks)
         self.plan = Plan(settings, self.space)
         for approach in self.space:  # a run takes every combination
             self.plan(Action(approach.choices[0], 1, 0.0), None)
@@ -518,7 +514,7 @@ class Search:
             name = reports.name_baseline("tfidf", experiment.task.is_tagging)
             tfidf = {name: self.plan.baseline("tfidf")}
             self.baselines = tfidf | self.baselines
-        self.planner: planner_lib.Planner | None = None
+        self.planner: Planner | None = None
         self.refit: Planned | None = None
         self.runs: dict[Choice, Planned] = {}
 
@@ -549,7 +545,7 @@ class Search:
                     engine=settings.engine,
                     ray_address=settings.ray_address,
                 ) as pool:
-                    runner = runner_lib.Runner(
+                    runner = Runner(
                         self.plan,
                         pool,
                         run_states,
@@ -565,7 +561,7 @@ class Search:
                 self.clock.stop()
             page.give(self)
 
-    def _work(self, runner: runner_lib.Runner) -> None:
+    def _work(self, runner: Runner) -> None:
         settings = self.settings
         runner.backups.restore_all()
         self._fit_baselines(runner)
@@ -579,7 +575,7 @@ class Search:
                 self.history.record.ended = asked
         self._score_answer(runner, planner)
 
-    def _fit_baselines(self, runner: runner_lib.Runner) -> None:
+    def _fit_baselines(self, runner: Runner) -> None:
         """Fits the baselines, as far as there is time for them."""
         *tfidf, probe = self.baselines.values()
         for run in tfidf:
@@ -608,38 +604,36 @@ class Search:
             record.priors = {**record.priors, **known}
             gc.collect()
 
-    def _make_planner(self) -> planner_lib.Planner:
+    def _make_planner(self) -> Planner:
         """A planner that knows the baselines, and how fast the probe ran."""
         settings, floor, pass_seconds = self.settings, 0.0, None
         for name, run in self.baselines.items():
             result = run.directory.result()
             if result is not None:
-                metric, pass_seconds = (
-                    result["metric"],
-                    result["prefix_build_seconds"],
-                )
+                metric = result["metric"]
                 score = 100 * result["validation"][metric]
                 floor = max(floor, score)
-                runner_lib.say(f"Validation {metric} of {name}: {score:.1f}")
+                pass_seconds = result["prefix_build_seconds"]  # of the probe
+                say(f"Validation {metric} of {name}: {score:.1f}")
         priors = self.history.record.priors
         slowness = costs.slowness(
             pass_seconds, priors[PROBE_NAME].build_seconds
         )
-        return planner_lib.Planner(
+        return Planner(
             self.space,
             costs.Costs(
                 {a.name: priors[a.name].times(slowness) for a in self.space}
             ),
-            planner_lib.Options(
+            Options(
                 settings.seconds,
                 settings.max_epochs,
                 train.usual_epochs(self.training, settings.batch_size),
             ),
-            planner_lib.noise_of(self.validating),
+            noise_of(self.validating),
             floor,
         )
 
-    def _seconds_for_test(self, planner: planner_lib.Planner) -> float:
+    def _seconds_for_test(self, planner: Planner) -> float:
         """Seconds that scoring the test takes at most.
 
         The encoder runs over texts that it has not seen. 0 where there are
@@ -647,29 +641,31 @@ class Search:
         """
         priors = planner.costs.priors.values()
         validating = max(prior.predict_seconds for prior in priors)
-        seconds = planner_lib.MARGIN_UNMEASURED * (
+        seconds = MARGIN_UNMEASURED * (
             validating * self.testing / self.validating
         )
         seconds += costs.FIRST_RUN_SECONDS
         is_short = seconds <= TEST_SHARE * self.settings.seconds
         return seconds if self.testing and is_short else 0.0
 
-    def _score_answer(
-        self, runner: runner_lib.Runner, planner: planner_lib.Planner
-    ) -> None:
+    def _score_answer(self, runner: Runner, planner: Planner) -> None:
         """Scores the answer on the test, once: a refit, or what was chosen."""
         from tf_transfer.searches import answer
 
         rows = answer.rank_approaches(self)
         if not rows or not planner.beats_floor(rows[0].setting):
             return
-        row = rows[0]
-        refit = self._plan_refit(row)
-        if runner.reserved and refit and refit.directory.result() is None:
-            epochs = refit.settings.max_epochs
-            seconds = planner.costs.seconds(row.name, epochs)
-            seconds *= 1 + self.validating / self.training
-            if planner_lib.MARGIN * seconds <= runner.left:
+        row, refit = rows[0], None
+        if self.settings.refit and self.testing:
+            # On all texts, for as many updates.
+            epochs = row.choice.linear_epochs or row.record["best_epoch"]
+            epochs *= self.training / (self.training + self.validating)
+            action = Action(row.choice, max(1, round(epochs)), 0.0)
+            refit = self.plan(action, None, score_test=True, refit=True)
+            seconds = planner.costs.seconds(row.name, action.epochs)
+            seconds *= MARGIN * (1 + self.validating / self.training)
+            is_missing = refit.directory.result() is None
+            if runner.reserved and is_missing and seconds <= runner.left:
                 runner.do_alone(refit)
         if answer.is_better_refit(row, refit):
             self.refit = refit
@@ -677,15 +673,6 @@ class Search:
             action = Action(row.choice, row.record["epochs_run"], 0.0)
             runner.reserved = 0.0
             runner.extend_alone(self.plan(action, None, score_test=True))
-
-    def _plan_refit(self, row: "answer.Row") -> Planned | None:
-        """The run of a row's setting on all texts, for as many updates."""
-        if not (self.settings.refit and self.testing):
-            return None
-        epochs = row.choice.linear_epochs or row.record["best_epoch"]
-        epochs *= self.training / (self.training + self.validating)
-        action = Action(row.choice, max(1, round(epochs)), 0.0)
-        return self.plan(action, None, score_test=True, refit=True)
 
 
 def main() -> None:

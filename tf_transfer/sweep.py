@@ -24,7 +24,7 @@ import sys
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import best, estimate, execute, plan, prune
+from tf_transfer.sweeps import estimate, execute, prune, subset
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
@@ -128,7 +128,7 @@ def main(argv: list[str]) -> None:
             "Give one grid file, such as experiments/glue/embedded.json."
         )
     if values.shard:
-        plan.parse_shard(values.shard)
+        subset.parse_shard(values.shard)
     execute.check_engine(values.engine, values.ray_address)
     path = argv[1]
     runs = grid_lib.expand(
@@ -138,17 +138,18 @@ def main(argv: list[str]) -> None:
         values.cache_dir,
         math.inf if values.yes else grid_lib.MOST_RUNS,
     )
-    selected = grid_lib.select(path, runs, values.only)
+    selected = subset.select(path, runs, values.only)
     if values.best_of:
         run_states = RunStates(values.out, runs)
-        selected = best.choose(path, run_states, values.best_of, selected)
-    runs = selected
+        selected = subset.select_best(
+            path, run_states, values.best_of, selected
+        )
     if values.shard:
-        runs = choose_shard(runs, values.shard)
-        if not runs:
+        selected = select_shard(selected, values.shard)
+        if not selected:
             print(f"--shard={values.shard}: the runs fill fewer shards.")
             return
-    run_states = RunStates(values.out, runs)
+    run_states = RunStates(values.out, selected)
     if values.prune:
         print(prune.describe(prune.find(run_states), values.yes))
         return
@@ -156,7 +157,7 @@ def main(argv: list[str]) -> None:
         print(describe(run_states, values.jobs or 1))
         return
     with execute.open_pool(
-        runs,
+        selected,
         values.jobs,
         values.runs_per_gpu,
         values.hang_minutes,
@@ -169,7 +170,7 @@ def main(argv: list[str]) -> None:
             os.path.join(values.out, tensorboard.OVERVIEW)
         )
         run_states = execute.run_all(
-            runs,
+            selected,
             values.out,
             pool,
             values.limit,
@@ -181,8 +182,8 @@ def main(argv: list[str]) -> None:
         sys.exit(1)
 
 
-def choose_shard(runs: list[Planned], shard: str) -> list[Planned]:
-    """The runs of one shard; see `plan.choose_shard`.
+def select_shard(runs: list[Planned], shard: str) -> list[Planned]:
+    """The runs of one shard; see `subset.select_shard`.
 
     Args:
         runs: of the whole sweep.
@@ -194,12 +195,11 @@ def choose_shard(runs: list[Planned], shard: str) -> list[Planned]:
     command_line.import_tensorflow()
     # Every machine must make the same shards, whatever its speed.
     estimator = estimate.Estimator(lambda precision: NOMINAL_PEAK)
-    needs = {run.name: estimator.estimate(run) for run in runs}
-    return plan.choose_shard(
+    return subset.select_shard(
         runs,
-        *plan.parse_shard(shard),
-        lambda run: needs[run.name].seconds,
-        lambda run: sum(b.seconds for b in needs[run.name].builds.values()),
+        *subset.parse_shard(shard),
+        lambda run: estimator.estimate(run).seconds,
+        lambda run: estimator.estimate(run).build_seconds,
     )
 
 
@@ -231,9 +231,9 @@ def describe(run_states: RunStates, jobs: int) -> str:
             problem = f"No estimate: {error}"
     rows = [("state", *runs[0].axes, "about")]
     for run in runs:
-        if seconds[run.name] is None and run.name in needs:
-            seconds[run.name] = needs[run.name].seconds
         known = seconds[run.name]
+        if known is None and run.name in needs:
+            seconds[run.name] = known = needs[run.name].seconds
         about = "-" if known is None else formatting.duration(known)
         rows.append((states[run.name], *run.axes.values(), about))
     lines = [

@@ -9,8 +9,8 @@ from tests.support import own_data, run_files
 from tests.sweeps import fakes
 from tf_transfer import search
 from tf_transfer.baselines import usual
-from tf_transfer.searches.clock import Clock
 from tf_transfer.searches.costs import Prior
+from tf_transfer.searches.history import Clock
 from tf_transfer.training import records
 from tf_transfer.utils import files
 
@@ -182,7 +182,7 @@ def put_in(monkeypatch, world, jobs=1):
     """From now on searches run in this world."""
 
     monkeypatch.setattr(
-        search.clock_lib,
+        search,
         "Clock",
         lambda began, history: Clock(world.now, history, lambda: world.now),
     )

@@ -7,6 +7,7 @@ import pytest
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import subset
 from tf_transfer.utils.errors import UserError
 
 GRID = {
@@ -81,10 +82,10 @@ def test_one_run_named_twice_is_done_once(expand):
 
 def test_runs_are_selected_by_any_flag(expand):
     runs = expand(GRID)
-    some = grid_lib.select("grid.json", runs, ["task=rte", "seed=1"])
+    some = subset.select("grid.json", runs, ["task=rte", "seed=1"])
     assert {(r.axes["task"], r.axes["seed"]) for r in some} == {("rte", "1")}
-    assert grid_lib.select("grid.json", runs, ["model=tiny"]) == runs
-    high = grid_lib.select("grid.json", runs, ["lr=1e-3"])
+    assert subset.select("grid.json", runs, ["model=tiny"]) == runs
+    high = subset.select("grid.json", runs, ["lr=1e-3"])
     assert {run.settings.lr for run in high} == {1e-3}
 
 
@@ -98,7 +99,7 @@ def test_runs_are_selected_by_any_flag(expand):
 )
 def test_a_selection_without_runs_lists_the_values(condition, message, expand):
     with pytest.raises(UserError, match=message):
-        grid_lib.select("grid.json", expand(GRID), [condition])
+        subset.select("grid.json", expand(GRID), [condition])
 
 
 def changed(**changes):

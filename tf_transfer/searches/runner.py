@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tf_transfer.searches.backups import Backups
-from tf_transfer.searches.clock import Clock
-from tf_transfer.searches.history import History, Step
+from tf_transfer.searches.history import Clock, History, Step
 from tf_transfer.searches.planner import Action, Planner
 from tf_transfer.searches.space import Choice, count_epochs
 from tf_transfer.sweeps import work

@@ -124,6 +124,11 @@ class Estimate:
     updates: int = 0
     disk_bytes: int = 0
 
+    @property
+    def build_seconds(self) -> float:
+        """Of all its feature caches, from nothing."""
+        return sum(build.seconds for build in self.builds.values())
+
 
 class Estimator:
     """Counts operations and bytes of runs, reading each data set once.

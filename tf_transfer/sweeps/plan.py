@@ -1,12 +1,10 @@
-"""In which order runs are done, and which of them by one shard of a sweep."""
+"""The order in which workers do the runs of a sweep."""
 
 import dataclasses
-import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from tf_transfer.sweeps.grid import Planned
-from tf_transfer.utils.errors import UserError
 
 
 def order(runs: list[Planned]) -> list[Planned]:
@@ -128,59 +126,3 @@ def feature_cache(run: Planned) -> tuple[Any, int] | None:
     elif settings.trainable_layers not in ("all", "head"):
         depth = -int(settings.trainable_layers)
     return texts, depth
-
-
-# === Shards ===
-
-
-def parse_shard(text: str) -> tuple[int, int]:
-    """Reads `--shard`, such as `3/16`: which of how many.
-
-    Raises:
-        UserError: it is no such thing.
-    """
-    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text, re.ASCII)
-    shard, count = map(int, match.groups()) if match else (0, 0)
-    if not 1 <= shard <= count:
-        raise UserError(
-            f"--shard={text[:40]}: give which of how many, such as 3/16 for "
-            "the third of sixteen."
-        )
-    return shard, count
-
-
-def choose_shard(
-    runs: list[Planned],
-    shard: int,
-    count: int,
-    seconds: Callable[[Planned], float],
-    build_seconds: Callable[[Planned], float],
-) -> list[Planned]:
-    """The runs of one shard: every shard has whole feature caches.
-
-    The largest group of runs goes to the shard that has least to do so far,
-    then the next. So the shards of a grid are the same on every machine, as
-    long as the seconds are.
-
-    Args:
-        runs: of the whole sweep.
-        shard: which, from 1.
-        count: how many shards there are.
-        seconds: what a run takes, apart from building a feature cache.
-        build_seconds: what building its feature cache takes.
-    """
-    groups: dict[Any, list[Planned]] = {}
-    for index, run in enumerate(runs):
-        groups.setdefault(feature_cache(run) or index, []).append(run)
-    costs = {
-        group: max(map(build_seconds, members)) + sum(map(seconds, members))
-        for group, members in groups.items()
-    }
-    loads = [0.0] * count
-    chosen: set[str] = set()
-    for group in sorted(groups, key=lambda group: -costs[group]):
-        index = loads.index(min(loads))
-        loads[index] += costs[group]
-        if index == shard - 1:
-            chosen |= {run.name for run in groups[group]}
-    return [run for run in runs if run.name in chosen]

@@ -36,7 +36,6 @@ class Handle(abc.ABC):
     Attributes:
         is_ready: whether it can be given a run; one that waits for room cannot.
         slot: its number in the pool, from 0.
-        kind: of the runs that it can do, from the first on; see `plan.kind`.
         run: the run that it does now.
         last: the run that it did last.
         building: the texts whose feature cache its run builds.
@@ -46,7 +45,6 @@ class Handle(abc.ABC):
 
     is_ready = True
     slot = 0
-    kind: Hashable = None
     run: Planned | None = None
     last: Planned | None = None
     building: Hashable = None
@@ -216,12 +214,11 @@ class Scheduler:
     def _give_run(self, worker: Handle, todo: list[Planned]) -> None:
         """Gives a worker the run that it does best, if it can do that."""
         run = plan.choose(worker.last, todo, self.run_states.running)
-        if worker.kind not in (None, plan.kind(run)):
+        if worker.last and plan.kind(worker.last) != plan.kind(run):
             worker.reason = "of another kind"
             worker.end("close")
             return
         self._failed_starts = 0
-        worker.kind = plan.kind(run)
         worker.run = run
         worker.last_report = time.monotonic()
         cache = plan.feature_cache(run)
@@ -239,18 +236,21 @@ class Scheduler:
         messages, exit_code = worker.receive()
         for message in messages:
             worker.last_report = time.monotonic()
-            if message["event"] == "ended":
-                self._end(worker, message)
-            else:
+            if message["event"] == "alive":
                 self._examples += message["examples"]
                 if message["examples"]:  # others may read its cache now
                     worker.building = None
+            elif message["outcome"] in REASONS:  # its process ends now
+                worker.reason = worker.reason or REASONS[message["outcome"]]
+            else:
+                worker.reason = ""
+                self._settle(worker, message["outcome"], 1, message["seconds"])
             self._check_memory(worker, message["memory"])
         silent = time.monotonic() - worker.last_report
         if exit_code is not None:
             self.pool.workers.remove(worker)
             if worker.run:
-                self._lose(worker, exit_code)
+                self._settle(worker, "lost", exit_code)
             elif not worker.is_ready:
                 self._count_failed_start()
         elif worker.run and silent > self.pool.hang_seconds:
@@ -277,54 +277,46 @@ class Scheduler:
             )
             worker.end("stop" if worker.run else "close")
 
-    def _end(self, worker: Handle, message: dict[str, Any]) -> None:
-        """Records how a run ended."""
-        run, outcome = worker.run, message["outcome"]
+    def _settle(
+        self,
+        worker: Handle,
+        outcome: str,
+        exit_code: int,
+        seconds: float | None = None,
+    ) -> None:
+        """Takes back a worker's run: it is finished, has failed, or is retried.
+
+        Args:
+            worker: no longer does its run.
+            outcome: see `worker.Worker.do`; `lost` with the process.
+            exit_code: of the run, or of the process.
+            seconds: of the run, where they are known.
+        """
+        run = worker.run
         assert run is not None
+        worker.last, worker.run, worker.building = run, None, None
+        self.run_states.running.remove(run)
         result = self.run_states.result(run)
-        if result is None and outcome in REASONS:  # its process ends now
-            worker.reason = worker.reason or REASONS[outcome]
-            return
-        self._take_back(worker)
-        worker.reason = ""
+        reason = worker.reason or states.explain(exit_code)
+        is_lost = outcome == "lost"
         if result is not None:
-            self.run_states.measured_seconds[run.name] = message["seconds"]
+            if seconds is not None:
+                self.run_states.measured_seconds[run.name] = seconds
             self.on_event("finished", run, result)
         elif outcome == "full":  # the next runs would fail as well
             raise UserError(
                 f"{run.directory.path}: the disk is full, or that of the "
                 "feature cache. Free some space, and give the same command."
             )
-        else:
-            self._fail(run, "exit code 1", 1)
-
-    def _lose(self, worker: Handle, exit_code: int) -> None:
-        """Tries the run of a worker that is gone once more."""
-        run = self._take_back(worker)
-        result = self.run_states.result(run)
-        reason = worker.reason or states.explain(exit_code)
-        if result is not None:
-            self.on_event("finished", run, result)
-        elif self._signals.came:
-            return
-        elif run.name in self._retried:
-            self._fail(run, reason, exit_code)
-        else:
+        elif is_lost and self._signals.came:
+            return  # the same command continues it
+        elif is_lost and run.name not in self._retried:
             self._retried.add(run.name)
             self._todo.insert(0, run)
             self.on_event("retried", run, {"reason": reason})
-
-    def _take_back(self, worker: Handle) -> Planned:
-        """Takes the run of a worker that no longer does it."""
-        run = worker.run
-        assert run is not None
-        worker.last, worker.run, worker.building = run, None, None
-        self.run_states.running.remove(run)
-        return run
-
-    def _fail(self, run: Planned, reason: str, exit_code: int) -> None:
-        record = self.run_states.record_failure(run, exit_code, reason)
-        self.on_event("failed", run, record)
+        else:
+            record = self.run_states.record_failure(run, exit_code, reason)
+            self.on_event("failed", run, record)
 
     def _stop_runs(self) -> None:
         """Lets runs save their state and end."""
