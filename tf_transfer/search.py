@@ -519,15 +519,18 @@ class Search:
         self.runs: dict[Choice, Planned] = {}
 
     def _key(self, experiment: train.Train) -> dict[str, Any]:
-        values = experiment.settings.hashed()
+        settings = experiment.settings
         varied = [
             n for flag, n in VARIED.items() if getattr(self.settings, flag)
         ]
-        for name in (*SEARCHED, *varied, "max_epochs"):
-            values.pop(name, None)
-        for name in ("frozen_prefix", "cache_dtype"):
-            values[name] = getattr(experiment.settings, name)
-        return {**values, **experiment.identities}
+        left_out = {*SEARCHED, *varied, "max_epochs"}
+        hashed = settings.hashed().items()
+        return {
+            **{name: value for name, value in hashed if name not in left_out},
+            "frozen_prefix": settings.frozen_prefix,
+            "cache_dtype": settings.cache_dtype,
+            **experiment.identities,
+        }
 
     def run(self) -> None:
         """Searches until the budget is over, or nothing is worth trying."""

@@ -26,7 +26,6 @@ from absl import flags
 from tf_transfer.config import command_line
 from tf_transfer.sweeps import estimate, execute, prune, subset
 from tf_transfer.sweeps import grid as grid_lib
-from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
@@ -127,8 +126,7 @@ def main(argv: list[str]) -> None:
         raise UserError(
             "Give one grid file, such as experiments/glue/embedded.json."
         )
-    if values.shard:
-        subset.parse_shard(values.shard)
+    shard = subset.parse_shard(values.shard or "1/1")
     execute.check_engine(values.engine, values.ray_address)
     path = argv[1]
     runs = grid_lib.expand(
@@ -145,7 +143,10 @@ def main(argv: list[str]) -> None:
             path, run_states, values.best_of, selected
         )
     if values.shard:
-        selected = select_shard(selected, values.shard)
+        command_line.import_tensorflow()
+        # Every machine must make the same shards, whatever its speed.
+        estimator = estimate.Estimator(lambda precision: NOMINAL_PEAK)
+        selected = subset.select_shard(selected, *shard, estimator.estimate)
         if not selected:
             print(f"--shard={values.shard}: the runs fill fewer shards.")
             return
@@ -180,27 +181,6 @@ def main(argv: list[str]) -> None:
     print(f"Side by side: python -m tf_transfer.report {values.out}")
     if run_states.select(State.FAILED):
         sys.exit(1)
-
-
-def select_shard(runs: list[Planned], shard: str) -> list[Planned]:
-    """The runs of one shard; see `subset.select_shard`.
-
-    Args:
-        runs: of the whole sweep.
-        shard: `--shard`.
-
-    Raises:
-        UserError: encoder or data cannot be read here.
-    """
-    command_line.import_tensorflow()
-    # Every machine must make the same shards, whatever its speed.
-    estimator = estimate.Estimator(lambda precision: NOMINAL_PEAK)
-    return subset.select_shard(
-        runs,
-        *subset.parse_shard(shard),
-        lambda run: estimator.estimate(run).seconds,
-        lambda run: estimator.estimate(run).build_seconds,
-    )
 
 
 # === What `--dry_run` prints ===

@@ -62,9 +62,9 @@ class FakeWorker(work.Handle):
         self.code = None
         self.ended_by = None
 
-    def send(self, run, log):
-        self.doing, self.polls = run, self.wait
-        with open(log, "a") as file:
+    def send(self, order):
+        self.doing, self.polls = self.run, self.wait
+        with open(order.log, "a") as file:
             file.write("first line\n\nlast line\n")
 
     def receive(self):

@@ -109,8 +109,11 @@ def changed(**changes):
 @pytest.mark.parametrize(
     "grid, message",
     [
-        ("{", r"grid.json:1: is not JSON"),
-        ('{"experiment": "glue",\n "axes": {,}}', r"grid.json:2: is not JSON"),
+        ("{", r"grid.json: is not JSON .*line 1 "),
+        (
+            '{"experiment": "glue",\n "axes": {,}}',
+            r"grid.json: is not JSON .*line 2 ",
+        ),
         ("[]", "is not a JSON object"),
         (changed(axis={}), "axis: is not a key"),
         (changed(experiment="glu"), "experiment: .*glu.*freezing.*glue"),
@@ -166,14 +169,14 @@ def test_a_grid_of_too_many_runs_is_refused_before_it_is_expanded(expand):
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("[" * 5000, "nested too deep|is not JSON"),
+        ("[" * 5000, "is not JSON"),
         ('{"experiment": "glue", "flags": {"data": "a\\u0000b"}}', "NUL"),
         ('{"experiment": "glue", "axes": {"data": ["a\\u0000b"]}}', "NUL"),
         ('{"experiment": "glue", "axes": {"seed": [[1]]}}', r"\[1\] is no"),
         ('{"experiment": "glue", "flags": {"seed": null}}', "null is no"),
         (
             '{"experiment": "glue", "flags": {"seed": %s}}' % ("9" * 5000),
-            "not text",
+            "is not JSON",
         ),
         ('{"experiment": "a\\u0000b"}', "no experiment"),
         ('{"experiment": "glue", "flagfile": "a\\u0000b"}', "NUL"),

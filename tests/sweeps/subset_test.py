@@ -7,6 +7,7 @@ import pytest
 from tests.sweeps.fakes import finish
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps import plan, subset
+from tf_transfer.sweeps.estimate import Build, Estimate
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils.errors import UserError
 
@@ -125,8 +126,13 @@ def runs(tmp_path):
 
 
 def shards(runs, count, seconds):
+    build = {("cache",): Build(0, 5.0)}
+
+    def estimate(run):
+        return Estimate(seconds(run), build, seconds(run))
+
     return [
-        subset.select_shard(runs, shard, count, seconds, lambda run: 5.0)
+        subset.select_shard(runs, shard, count, estimate)
         for shard in range(1, count + 1)
     ]
 

@@ -20,7 +20,7 @@ def sweep(tmp_path, monkeypatch):
     """Works through runs with fake workers; returns what it reported."""
     monkeypatch.setattr(work, "POLL_SECONDS", 0.0001)
 
-    def sweep(count=3, do=finish, limit=0, **options):
+    def sweep(count=3, do=finish, **options):
         runs = count if isinstance(count, list) else plan_runs(tmp_path, count)
         run_states = RunStates(str(tmp_path), runs)
         reported = []
@@ -28,7 +28,6 @@ def sweep(tmp_path, monkeypatch):
             run_states,
             fakes.make_pool(do, **options),
             run_states.select(State.PENDING),
-            limit,
             on_event=lambda *event: reported.append(event),
         )
         return run_states, scheduler, reported
@@ -185,17 +184,24 @@ def test_a_worker_that_takes_too_much_saves_its_run_and_ends(sweep):
     assert seeds(reported, "started") == ["0", "0"]
 
 
-def test_jobs_run_at_the_same_time_up_to_the_limit(sweep):
+def test_jobs_run_at_the_same_time(sweep):
     running_at_polls = []
-    run_states, scheduler, reported = sweep(6, polls=4, jobs=2, limit=3)
+    run_states, scheduler, reported = sweep(6, polls=4, jobs=2)
     scheduler.on_poll = lambda examples: running_at_polls.append(
         len(run_states.running)
     )
     scheduler.work()
     assert max(running_at_polls) == 2
-    assert len(seeds(reported, "finished")) == 3
-    states = collections.Counter(run_states.read().values())
-    assert states == {State.FINISHED: 3, State.PENDING: 3}
+    assert len(seeds(reported, "finished")) == 6
+
+
+def test_a_limit_leaves_the_other_runs_pending(tmp_path):
+    runs = plan_runs(tmp_path, 4)
+    states = execute.run_all(runs, str(tmp_path), fakes.make_pool(), limit=3)
+    assert collections.Counter(states.read().values()) == {
+        State.FINISHED: 3,
+        State.PENDING: 1,
+    }
 
 
 def test_a_worker_that_waits_for_room_has_no_run(sweep):

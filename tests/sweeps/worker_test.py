@@ -103,7 +103,7 @@ def test_a_worker_of_sparse_baselines_loads_no_tensorflow(tmp_path):
     }
     worker = local.LocalWorker(0, str(tmp_path / "log"))
     for run in grid_lib.expand("grid.json", grid, str(tmp_path / "runs")):
-        worker.send(run, str(tmp_path / "log"))
+        worker.send(worker_lib.Order.of_run(run, str(tmp_path / "log")))
     outcomes, exit_code = [], None
     while len(outcomes) < 2 and exit_code is None:
         messages, exit_code = worker.receive()

@@ -98,7 +98,7 @@ class Runner:
             if result:
                 self.runs[choice] = run
                 scores[choice] = _scores(epochs, result["metric"])
-                known = [s.epochs for s in steps if s.choice == choice]
+                known = (s.epochs for s in steps if s.choice == choice)
                 done = max(known, default=0)
                 if done < len(epochs):
                     self._add_step(choice, run, self._clock(), done, result)
@@ -154,7 +154,12 @@ class Runner:
             if event == "started":
                 on_start()
 
-        scheduler = self._make_scheduler(on_event)
+        scheduler = work.Scheduler(
+            self._run_states,
+            self._pool,
+            on_event=on_event,
+            on_poll=self._check_time,
+        )
         scheduler.add(run)
         self._work(scheduler)
 
@@ -182,21 +187,18 @@ class Runner:
                 self._end_run(planner, run, detail, event == "failed")
                 self._order(planner, scheduler)
 
-        scheduler = self._make_scheduler(on_event)
-        self._order(planner, scheduler)
-        self._work(scheduler)
-
-    def _make_scheduler(self, on_event: work.OnEvent) -> work.Scheduler:
-        def check_time(examples: int) -> None:
-            if self.left < -GRACE_SECONDS:
-                raise OutOfTime
-
-        return work.Scheduler(
+        scheduler = work.Scheduler(
             self._run_states,
             self._pool,
             on_event=on_event,
-            on_poll=check_time,
+            on_poll=self._check_time,
         )
+        self._order(planner, scheduler)
+        self._work(scheduler)
+
+    def _check_time(self, examples: int) -> None:
+        if self.left < -GRACE_SECONDS:
+            raise OutOfTime
 
     def _work(self, scheduler: work.Scheduler) -> None:
         self._clock.start()

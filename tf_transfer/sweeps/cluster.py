@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tf_transfer.sweeps import local, states, work
-from tf_transfer.sweeps.grid import Planned
+from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 from tf_transfer.utils.formatting import cut
@@ -132,10 +132,10 @@ class RayWorker(work.Handle):
         self._answer = self._worker.receive.remote()
         self._exit_code: int | None = None
 
-    def send(self, run: Planned, log: str) -> None:
+    def send(self, order: Order) -> None:
         """Gives it a run to do."""
-        self._log = os.path.abspath(log)
-        self._worker.send_order.remote(local.make_order(run, self._log))
+        self._log = order.log
+        self._worker.send.remote(order)
 
     def receive(self) -> tuple[list[dict[str, Any]], int | None]:
         """Its new reports, and its exit code; does not wait for them."""

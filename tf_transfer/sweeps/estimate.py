@@ -170,36 +170,36 @@ class Estimator:
         speed = full_speed = self._peak(settings.precision) * SHARE_OF_PEAK
         if settings.batch_size <= SMALL_BATCH:
             speed = self._peak(settings.precision) * SHARE_AT_SMALL_BATCHES
-        overhead, updates, trained = float(RUN_SECONDS), 0, 0
-        operations = live_operations = predict_operations = 0
-        builds = {}
+        needs: list[_Needs] = []
         for phase in phases:
-            trainable, epochs = phase.trainable, phase.max_epochs
+            trainable = phase.trainable
             if len(phases) == 1:
                 # The prepared phase is shared: it may be of another run.
                 trainable = run.experiment.trainable(
                     len(network.encoder.blocks)
                 )
-            cached = settings.runs_cached and trainable.has_prefix
-            trained = max(trained, freezing.count_trained(network, trainable))
-            for objective in phase.objectives:
-                needs = _Needs(settings, network, objective, trainable)
-                operations += epochs * needs.operations(cached)
-                live_operations += epochs * needs.operations(False)
-                predict_operations += needs.predict_operations()
-                overhead += epochs * needs.batches * BATCH_SECONDS
-                updates += epochs * len(needs.plan)
-                if cached:
-                    key = _identify_cache(run, objective.name, needs)
-                    seconds = needs.build_operations() / full_speed
-                    builds[key] = Build(needs.cache_bytes(), seconds)
+            needs += [
+                _Needs(settings, network, objective, trainable, phase)
+                for objective in phase.objectives
+            ]
+        cached = sum(n.epochs * n.operations(n.is_cached) for n in needs)
+        live = sum(n.epochs * n.operations(False) for n in needs)
+        batches = sum(n.epochs * n.batches for n in needs)
+        overhead = RUN_SECONDS + BATCH_SECONDS * batches
         return Estimate(
-            overhead + operations / speed,
-            builds,
-            overhead + live_operations / speed,
-            predict_operations / full_speed,
-            updates,
-            trained * FLOAT32_BYTES * (1 + 3),  # weights; with both moments
+            overhead + cached / speed,
+            {
+                n.identify_cache(run): n.estimate_build(full_speed)
+                for n in needs
+                if n.is_cached
+            },
+            overhead + live / speed,
+            sum(n.predict_operations() for n in needs) / full_speed,
+            sum(n.epochs * len(n.plan) for n in needs),
+            # Weights; with both moments.
+            (1 + 3)
+            * FLOAT32_BYTES
+            * max(freezing.count_trained(network, n.trained) for n in needs),
         )
 
     def _count_probe(
@@ -208,24 +208,25 @@ class Estimator:
         """A pass over all texts, two of pairs; then the fits."""
         from tf_transfer.models.freezing import Trainable
 
-        [objective] = phases[-1].objectives
-        heads = Trainable.heads(len(network.encoder.blocks))
-        needs = _Needs(run.settings, network, objective, heads)
+        phase, heads = phases[-1], Trainable.heads(len(network.encoder.blocks))
+        [objective] = phase.objectives
+        needs = _Needs(run.settings, network, objective, heads, phase)
         needs.prefix = dataclasses.replace(
             needs.prefix, output="pooled_blocks", cls_from=0
         )
         passes = len(run.experiment.task.texts)  # each by itself, and together
-        speed = self._peak(run.settings.precision) * SHARE_OF_PEAK
-        build = Build(
-            passes * needs.cache_bytes(),
-            passes * needs.build_operations() / speed,
-        )
+        speed = self._peak(run.settings.precision) * SHARE_OF_PEAK / passes
+        build = needs.estimate_build(speed)
         seconds = RUN_SECONDS + PROBE_SECONDS
         return Estimate(
             seconds,
-            {_identify_cache(run, objective.name, needs): build},
+            {
+                needs.identify_cache(run): Build(
+                    passes * build.bytes, build.seconds
+                )
+            },
             seconds + build.seconds,
-            passes * needs.predict_operations() / speed,
+            needs.predict_operations() / speed,
         )
 
     def _prepare(self, run: Planned) -> "tuple[Network, list[Phase]]":
@@ -239,17 +240,6 @@ class Estimator:
         return self._prepared[shared]
 
 
-def _identify_cache(run: Planned, objective: str, needs: "_Needs") -> tuple:
-    """What distinguishes the feature cache of an objective."""
-    return (
-        run.settings.model,
-        run.settings.precision,
-        run.experiment.identities["data_identity"],
-        objective,
-        needs.prefix,
-    )
-
-
 class _Needs:
     """The operations and bytes of training one objective of a phase."""
 
@@ -259,12 +249,16 @@ class _Needs:
         network: "Network",
         objective: "Objective",
         trainable: "Trainable",
+        phase: "Phase",
     ) -> None:
         from tf_transfer.data import batches
         from tf_transfer.models import network as network_lib
 
         buckets = batches.buckets_up_to(settings.max_length)
+        self.epochs = phase.max_epochs
+        self.name = objective.name
         self.trained = trainable
+        self.is_cached = settings.runs_cached and trainable.has_prefix
         self.shape = cost.Shape.from_encoder(network.encoder)
         pooling = network.heads[objective.name].pooling
         self.cls_only = pooling in network_lib.CLS_ONLY
@@ -299,14 +293,18 @@ class _Needs:
         """The number in an epoch and its evaluation."""
         return sum(map(len, (self.plan, *self.evaluation_plans)))
 
-    def operations(self, cached: bool) -> int:
-        """Floating-point operations of an epoch and its evaluation."""
+    def operations(self, is_cached: bool) -> int:
+        """Floating-point operations of an epoch and its evaluation.
+
+        Args:
+            is_cached: whether the frozen prefix is read, not run.
+        """
+        cut = self.trained.cut if is_cached else 0
         trained = cost.count_epoch_operations(
-            self.shape, self.plan, self.trained, self.cls_only, cached
+            self.shape, self.plan, self.trained, self.cls_only, is_cached
         )
-        bottom = self.trained.cut if cached else 0
         return self.texts_per_example * trained + self._forward(
-            self.evaluation_plans, bottom, self.shape.blocks, self.cls_only
+            self.evaluation_plans, cut, self.shape.blocks, self.cls_only
         )
 
     def predict_operations(self) -> int:
@@ -314,11 +312,6 @@ class _Needs:
         return self._forward(
             self.evaluation_plans, 0, self.shape.blocks, self.cls_only
         )
-
-    def build_operations(self) -> int:
-        """Operations of running the prefix over all texts."""
-        plans = [self.plan, *self.evaluation_plans]
-        return self._forward(plans, 0, self.trained.cut, False)
 
     def _forward(
         self,
@@ -334,12 +327,29 @@ class _Needs:
             for plan in plans
         )
 
-    def cache_bytes(self) -> int:
-        """Bytes of the prefix's output for all texts."""
+    def estimate_build(self, speed: float) -> Build:
+        """The cost of running the prefix over all texts, and storing it.
+
+        Args:
+            speed: operations per second.
+        """
         vectors = sum(
             int(split.tokens.lengths.sum())
             if self.prefix.output == "tokens"
             else len(split) * self.texts_per_example
             for split in self.splits
         )
-        return vectors * self.prefix.width(self.shape.hidden) * self.value_bytes
+        width = self.prefix.width(self.shape.hidden)
+        plans = [self.plan, *self.evaluation_plans]
+        operations = self._forward(plans, 0, self.trained.cut, False)
+        return Build(vectors * width * self.value_bytes, operations / speed)
+
+    def identify_cache(self, run: Planned) -> tuple:
+        """What distinguishes the feature cache from others."""
+        return (
+            run.settings.model,
+            run.settings.precision,
+            run.experiment.identities["data_identity"],
+            self.name,
+            self.prefix,
+        )

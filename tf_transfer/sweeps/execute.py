@@ -62,27 +62,29 @@ def open_pool(
             `cluster.divide`.
     """
     needs_all = any(run.settings.strategy == "mirrored" for run in runs)
-    start: Any
-    memory: float | None
     with contextlib.ExitStack() as stack:
         if engine == "ray":
             os.makedirs(out, exist_ok=True)
             nodes = stack.enter_context(cluster.connect(ray_address, out))
             share = cluster.divide(nodes, jobs, runs_per_gpu, needs_all)
-            start = functools.partial(cluster.RayWorker, share)
-            count, memory = share.jobs, share.memory
+            pool = Pool(
+                functools.partial(cluster.RayWorker, share),
+                share.jobs,
+                most_memory=share.memory,
+            )
         else:
             environments = local.assign_gpus(
                 local.list_gpus(), jobs, runs_per_gpu, needs_all
             )
-            start = functools.partial(
-                local.LocalWorker, environments=environments
+            memory = SHARE_OF_MEMORY * machine.total_memory()
+            pool = Pool(
+                functools.partial(local.LocalWorker, environments=environments),
+                len(environments),
+                most_memory=memory / len(environments),
             )
-            count = len(environments)
-            memory = SHARE_OF_MEMORY * machine.total_memory() / count
+        pool.hang_seconds = 60 * hang_minutes
         if worker_gb:
-            memory = 1e9 * worker_gb
-        pool = Pool(start, count, 60 * hang_minutes, memory)
+            pool.most_memory = 1e9 * worker_gb
         yield stack.enter_context(contextlib.closing(pool))
 
 
@@ -122,13 +124,9 @@ def run_all(
             )
         display = display_lib.Display(run_states, pool.jobs)
         with contextlib.closing(display):
+            todo = run_states.select(State.PENDING)[: limit or None]
             work.Scheduler(
-                run_states,
-                pool,
-                run_states.select(State.PENDING),
-                limit,
-                display.report,
-                display.refresh,
+                run_states, pool, todo, display.report, display.refresh
             ).work()
     return run_states
 

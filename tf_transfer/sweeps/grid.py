@@ -93,14 +93,8 @@ def read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             grid = json.load(file)
-    except json.JSONDecodeError as error:
-        raise UserError(
-            f"{path}:{error.lineno}: is not JSON: {error.msg}."
-        ) from None
-    except RecursionError:
-        raise UserError(f"{path}: is nested too deep for a grid.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "is not text"
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or f"is not JSON ({error})"
         raise UserError(
             f"{path}: {reason}. Give a grid such as "
             "experiments/glue/embedded.json."

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from tf_transfer.sweeps import work
-from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.worker import Order
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
@@ -62,12 +61,8 @@ class LocalWorker(work.Handle):
         os.set_blocking(self._answers.fileno(), False)
         self._unread = b""
 
-    def send(self, run: Planned, log: str) -> None:
+    def send(self, order: Order) -> None:
         """Gives it a run to do."""
-        self.send_order(make_order(run, log))
-
-    def send_order(self, order: Order) -> None:
-        """Gives it the order of a run."""
         with contextlib.suppress(OSError):  # it has died: see `receive`
             self._orders.write(msgspec.json.encode(order) + b"\n")
             self._orders.flush()
@@ -87,16 +82,6 @@ class LocalWorker(work.Handle):
                 self._orders.close()
             else:
                 self._process.send_signal(SIGNALS[how])
-
-
-def make_order(run: Planned, log: str) -> Order:
-    """The order of a run whose output goes to `log`."""
-    return Order(
-        run.experiment.command_module,
-        run.words,
-        log,
-        needs_tensorflow=not run.settings.is_sparse,
-    )
 
 
 # === GPUs ===

@@ -5,7 +5,7 @@ same product takes one of them twice as long.
 """
 
 import math
-import time
+import timeit
 from collections.abc import Callable
 
 SHAPES = ((1024, 768, 3072), (2048, 2048, 2048))
@@ -47,9 +47,6 @@ def measure_peak(
     peak = 0.0
     for shape in SHAPES:
         multiply = make_product(*shape, precision)
-        for _ in range(repetitions):
-            start = time.perf_counter()
-            multiply()
-            seconds = time.perf_counter() - start
-            peak = max(peak, 2 * math.prod(shape) / seconds)
+        seconds = timeit.repeat(multiply, number=1, repeat=repetitions)
+        peak = max(peak, 2 * math.prod(shape) / min(seconds))
     return peak

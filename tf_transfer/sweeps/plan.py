@@ -1,6 +1,7 @@
 """The order in which workers do the runs of a sweep."""
 
 import dataclasses
+import itertools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ def order(runs: list[Planned]) -> list[Planned]:
     def rank(indexed: tuple[int, Planned]) -> tuple[int, ...]:
         index, run = indexed
         shared, cache = sharing(run), feature_cache(run)
-        groups = [shared[:level] for level in range(1, LEVELS + 1)]
+        groups = [shared[:level] for level in range(1, len(shared) + 1)]
         groups.insert(CACHE, (*shared[:CACHE], bool(cache)))
         indices = [first.setdefault(group, index) for group in groups]
         indices.insert(CACHE + 1, cache[1] if cache else 0)
@@ -27,7 +28,6 @@ def order(runs: list[Planned]) -> list[Planned]:
     return [run for _, run in sorted(enumerate(runs), key=rank)]
 
 
-LEVELS = 5  # of `sharing`
 CACHE = 3  # the level of the feature cache
 
 
@@ -83,13 +83,13 @@ def choose(
     """
 
     def count_shared(run: Planned, others: Sequence[Planned]) -> int:
-        """The most levels that a run shares with one of the others."""
-        counts = [0]
-        for other in others:
-            pairs = enumerate(zip(sharing(run), sharing(other)))
-            differing = [level for level, (a, b) in pairs if a != b]
-            counts.append(min(differing, default=LEVELS))
-        return max(counts)
+        """The most levels, from the first on, shared with one of the others."""
+        pairs = [zip(sharing(run), sharing(other)) for other in others]
+        equal = [[a == b for a, b in levels] for levels in pairs]
+        return max(
+            (sum(itertools.takewhile(bool, levels)) for levels in equal),
+            default=0,
+        )
 
     before = [last] if last else []
     counts = {

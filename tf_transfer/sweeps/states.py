@@ -1,6 +1,5 @@
 """The state of each run of a sweep, read from its files."""
 
-import collections
 import datetime
 import enum
 import os
@@ -131,16 +130,14 @@ class RunStates:
             reason: of the failure, in words.
         """
         with open(self.log_file(run), encoding="utf-8", errors="replace") as f:
-            lines = collections.deque(
-                (line.rstrip() for line in f if line.strip()), LAST_LINES
-            )
+            lines = [line.rstrip() for line in f if line.strip()]
         record = {
             "command": run.command,
             "exit_code": exit_code,
             "reason": reason,
             "host": socket.gethostname(),
             "when": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "last_lines": list(lines),
+            "last_lines": lines[-LAST_LINES:],
         }
         files.write_json(self._failure_file(run), record)
         return record

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from tf_transfer.sweeps import plan
+from tf_transfer.sweeps.estimate import Estimate
 from tf_transfer.sweeps.grid import Planned, show_value
 from tf_transfer.sweeps.states import RunStates
 from tf_transfer.utils import selection
@@ -147,8 +148,7 @@ def select_shard(
     runs: Sequence[Planned],
     shard: int,
     count: int,
-    seconds: Callable[[Planned], float],
-    build_seconds: Callable[[Planned], float],
+    estimate: Callable[[Planned], Estimate],
 ) -> list[Planned]:
     """The runs of one shard: every shard has whole feature caches.
 
@@ -160,16 +160,16 @@ def select_shard(
         runs: of the whole sweep.
         shard: its number, from 1.
         count: the number of shards.
-        seconds: of a run, apart from building a feature cache.
-        build_seconds: of building its feature cache.
+        estimate: the cost of a run.
     """
     groups: dict[Any, list[Planned]] = {}
     for index, run in enumerate(runs):
         groups.setdefault(plan.feature_cache(run) or index, []).append(run)
-    costs = {
-        group: max(map(build_seconds, members)) + sum(map(seconds, members))
-        for group, members in groups.items()
-    }
+    costs = {}
+    for group, members in groups.items():
+        needs = [estimate(run) for run in members]
+        costs[group] = max(n.build_seconds for n in needs)
+        costs[group] += sum(n.seconds for n in needs)
     loads = [0.0] * count
     chosen: set[str] = set()
     for group in sorted(groups, key=lambda group: -costs[group]):

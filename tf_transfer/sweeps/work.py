@@ -14,6 +14,7 @@ from typing import Any, Literal
 from tf_transfer.sweeps import plan, states
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
+from tf_transfer.sweeps.worker import Order
 from tf_transfer.training.signals import StopSignals
 from tf_transfer.utils import formatting
 from tf_transfer.utils.errors import Interrupted, UserError
@@ -52,7 +53,7 @@ class Handle(abc.ABC):
     reason = ""
 
     @abc.abstractmethod
-    def send(self, run: Planned, log: str) -> None:
+    def send(self, order: Order) -> None:
         """Gives it a run to do; it has none now."""
 
     @abc.abstractmethod
@@ -119,7 +120,6 @@ class Scheduler:
         run_states: of the runs.
         pool: of workers; it stays open.
         todo: the runs to do, in this order.
-        limit: the most runs to start; 0 for all.
         on_event: called when a run has started, finished or failed, or is to
             be tried once more.
         on_poll: called again and again.
@@ -130,13 +130,11 @@ class Scheduler:
         run_states: RunStates,
         pool: Pool,
         todo: Sequence[Planned] = (),
-        limit: int = 0,
         on_event: OnEvent = lambda event, run, detail: None,
         on_poll: OnPoll = lambda examples: None,
     ) -> None:
         self.run_states = run_states
         self.pool = pool
-        self.starts_left = limit or float("inf")
         self.on_event = on_event
         self.on_poll = on_poll
         self._todo = list(todo)
@@ -181,14 +179,13 @@ class Scheduler:
         if self._signals.came:
             return False
         self._give_runs()
-        has_more = bool(self._todo) and self.starts_left >= 1
-        return has_more or bool(self.run_states.running)
+        return bool(self._todo or self.run_states.running)
 
     # === Giving runs ===
 
     def _give_runs(self) -> None:
         pool = self.pool
-        while self._todo and self.starts_left >= 1:
+        while self._todo:
             free = [w for w in pool.workers if not w.run and not w.reason]
             idle = [worker for worker in free if worker.is_ready]
             if not idle and len(pool.workers) >= pool.jobs:
@@ -225,9 +222,7 @@ class Scheduler:
         worker.building = cache and cache[0]
         self._todo.remove(run)
         self.run_states.running.append(run)
-        if run.name not in self._retried:
-            self.starts_left -= 1
-        worker.send(run, self.run_states.log_file(run))
+        worker.send(Order.of_run(run, self.run_states.log_file(run)))
         self.on_event("started", run, {})
 
     # === Hearing workers ===

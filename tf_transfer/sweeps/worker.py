@@ -25,12 +25,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from tf_transfer import experiment as experiment_lib
 from tf_transfer.config import command_line
+from tf_transfer.sweeps.grid import Planned
 from tf_transfer.utils import files, machine
 from tf_transfer.utils.errors import FullDiskError
 from tf_transfer.warm import WarmState
@@ -55,6 +56,16 @@ class Order:
     words: tuple[str, ...]
     log: str
     needs_tensorflow: bool
+
+    @classmethod
+    def of_run(cls, run: Planned, log: str) -> Self:
+        """The order of a run whose output goes to `log`."""
+        return cls(
+            run.experiment.command_module,
+            run.words,
+            os.path.abspath(log),
+            needs_tensorflow=not run.settings.is_sparse,
+        )
 
 
 class Worker:
