@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.search_replay import Record
+from benchmarks.search_world import Record
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.models import loading
@@ -129,7 +129,7 @@ def _collect_task(runs: Sequence[Planned]) -> Record:
 def _seconds_beside(
     run: Planned, epochs: Sequence[Record], result: Record
 ) -> float:
-    """What a run of the grid took beside its epochs and its feature cache."""
+    """Seconds of a run apart from its epochs and its feature cache."""
     seconds = RunStates(run.settings.out, [run]).seconds(run)
     if seconds is None:  # it was interrupted
         return RUN_SECONDS

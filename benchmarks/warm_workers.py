@@ -87,8 +87,7 @@ def measure(out: str) -> list[dict[str, Any]]:
                 if _numbers(one) != _numbers(other):
                     raise UserError(f"{one.name}: differs in a worker.")
             beyond = [
-                states.measured_seconds[run.name] - _training(run)
-                for run in many
+                (states.seconds(run) or 0.0) - _training(run) for run in many
             ]
             training = sum(map(_training, many))
             cases.append(

@@ -457,7 +457,7 @@ def check_validation(settings: Settings, validation: Mapping[str, Any]) -> int:
             f"a search needs {FEWEST_VALIDATING}. Give a larger "
             "--validation_fraction, or more labelled texts."
         )
-    labels = getattr(texts, "labels", None)  # tagged sentences have tags
+    labels: Any = getattr(texts, "labels", None)  # tagged sentences have tags
     if np.ndim(labels) == 1 and len(np.unique(labels)) == 1:
         raise UserError(
             f"--task={settings.task_name}: all {len(texts)} validation texts "

@@ -24,8 +24,7 @@ import sys
 from absl import flags
 
 from tf_transfer.config import command_line
-from tf_transfer.sweeps import estimate, execute, prune, subset
-from tf_transfer.sweeps import grid as grid_lib
+from tf_transfer.sweeps import estimate, execute, grid, prune, subset
 from tf_transfer.sweeps.states import RunStates, State
 from tf_transfer.training import tensorboard
 from tf_transfer.utils import formatting
@@ -114,7 +113,7 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "yes",
         False,
-        f"Expand a grid of more than {grid_lib.MOST_RUNS:,} runs; delete the "
+        f"Expand a grid of more than {grid.MOST_RUNS:,} runs; delete the "
         "files that --prune counts.",
     )
 
@@ -129,12 +128,12 @@ def main(argv: list[str]) -> None:
     shard = subset.parse_shard(values.shard or "1/1")
     execute.check_engine(values.engine, values.ray_address)
     path = argv[1]
-    runs = grid_lib.expand(
+    runs = grid.expand(
         path,
-        grid_lib.read(path),
+        grid.read(path),
         values.out,
         values.cache_dir,
-        math.inf if values.yes else grid_lib.MOST_RUNS,
+        math.inf if values.yes else grid.MOST_RUNS,
     )
     selected = subset.select(path, runs, values.only)
     if values.best_of:

@@ -11,8 +11,11 @@ from typing import Any
 import scipy.stats
 
 from tf_transfer.reports import answer as reports
-from tf_transfer.searches import planner as planner_lib
-from tf_transfer.searches.planner import ScoredSetting
+from tf_transfer.searches.planner import (
+    answer_seconds,
+    MARGIN_UNMEASURED,
+    ScoredSetting,
+)
 from tf_transfer.searches.space import Choice
 from tf_transfer.sweeps.grid import Planned
 
@@ -170,8 +173,8 @@ def least_budget(search: Any) -> dict[str, Any]:
     """
     planner, budget = search.planner, search.settings.seconds
     approach, seconds = planner.least_seconds()
-    spent = search.clock() + planner_lib.answer_seconds(budget)
-    least = spent + planner_lib.MARGIN_UNMEASURED * seconds
+    spent = search.clock() + answer_seconds(budget)
+    least = spent + MARGIN_UNMEASURED * seconds
     fitted = [run.directory.result() for run in search.baselines.values()]
     if spent > budget and not any(fitted):
         reason, least = "baseline", spent + 3 * budget  # they begin again

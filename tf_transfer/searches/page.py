@@ -222,29 +222,30 @@ def _duration(seconds: float) -> str:
 
 def draw_progress(planner: Planner, steps: Sequence[Step]) -> Figure | None:
     """Best score against time, a line per approach; None without runs."""
-    progress: dict[str, list[tuple[float, float]]] = {}
-    for step in steps:
-        curve = planner.curves.get(step.choice, ())[: step.epochs]
-        if curve:
-            points = progress.setdefault(step.choice.approach, [])
-            best = max([*curve, *(score for _, score in points)])
-            points.append((step.ended, best))
-    if not progress:
+    points = pd.DataFrame(
+        [
+            (step.choice.approach, step.ended, max(curve))
+            for step in steps
+            if (curve := planner.curves.get(step.choice, ())[: step.epochs])
+        ],
+        columns=["approach", "seconds", "score"],
+    )
+    if points.empty:
         return None
     figure, [axis] = plots.make_panels(1)
-    end = max(seconds for points in progress.values() for seconds, _ in points)
+    end = points["seconds"].max()
     unit, name = (60.0, "minutes") if end > 180 else (1.0, "seconds")
     handles: plots.Handles = {}
-    for approach, points in progress.items():
-        times, scores = zip(*points)
+    for approach, line in points.groupby("approach", sort=False):
+        best = line["score"].cummax()
         [handles[approach]] = axis.step(
-            np.divide([*times, end], unit),
-            [*scores, scores[-1]],
+            np.divide([*line["seconds"], end], unit),
+            [*best, best.iloc[-1]],
             where="post",
             color=plots.colour_of(approach),
             linewidth=1.6,
             marker=".",
-            markevery=slice(len(points)),
+            markevery=slice(len(line)),
         )
     plots.add_frame(axis, "best on validation, points", f"{name} of the search")
     return plots.finish(

@@ -97,11 +97,13 @@ class Display:
 
     def _summary(self) -> str:
         count = collections.Counter(self.run_states.read().values())
-        phrases = [f"{count[State.FINISHED]} of {count.total()} finished"]
-        phrases += [
-            f"{count[state]} {state}"
-            for state in (State.RUNNING, State.FAILED, State.PENDING)
-            if count[state]
+        phrases = [
+            f"{count[State.FINISHED]} of {count.total()} finished",
+            *(
+                f"{count[state]} {state}"
+                for state in State
+                if count[state] and state != State.FINISHED
+            ),
         ]
         unfinished = self.run_states.select(State.RUNNING, State.PENDING)
         seconds = estimate.predict_durations(self.run_states, unfinished)

@@ -9,11 +9,11 @@ from typing import Any
 
 import filelock
 
-from tf_transfer.sweeps import cluster, local, plan, work
-from tf_transfer.sweeps import display as display_lib
+from tf_transfer.sweeps import cluster, local, plan
+from tf_transfer.sweeps.display import Display
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates, State
-from tf_transfer.sweeps.work import Pool
+from tf_transfer.sweeps.work import Pool, Scheduler
 from tf_transfer.utils import machine
 from tf_transfer.utils.errors import UserError
 
@@ -122,10 +122,10 @@ def run_all(
                 f"{len(failed)} runs have failed before and are left out; "
                 "--retry_failed tries them again."
             )
-        display = display_lib.Display(run_states, pool.jobs)
+        display = Display(run_states, pool.jobs)
         with contextlib.closing(display):
             todo = run_states.select(State.PENDING)[: limit or None]
-            work.Scheduler(
+            Scheduler(
                 run_states, pool, todo, display.report, display.refresh
             ).work()
     return run_states
