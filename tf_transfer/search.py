@@ -86,7 +86,7 @@ class Settings(
     },
     changes={"out": {"may_be_empty": True}},
 ):
-    """Those of `tf_transfer.train`, and what a search is asked for."""
+    """The settings of `tf_transfer.train`, and those of the search itself."""
 
     budget: str = setting(
         "",
@@ -122,7 +122,7 @@ class Settings(
     depths: str = setting(
         "",
         "Also vary --keep_blocks, such as 0,3. Unset: all blocks, and with "
-        "--objective=seconds_at_prediction half of them, too.",
+        "--objective=seconds_at_prediction half of them as well.",
         read_by=Reader.STUDY,
     )
     objective: str = setting(
@@ -149,21 +149,21 @@ class Settings(
     )
     engine: str = setting(
         "local",
-        "Where the workers are: on this machine, or on the nodes of a Ray "
-        "cluster, which all see --out.",
+        "Workers run on this machine (`local`), or on the nodes of a Ray "
+        "cluster (`ray`), which all see --out.",
         choices=("local", "ray"),
         read_by=Reader.STUDY,
     )
     ray_address: str = setting(
         "",
-        "Of --engine=ray: HOST:PORT of the cluster. Unset, or `auto`: the one "
-        "that this machine is part of.",
+        "Address of the Ray cluster of --engine=ray, HOST:PORT. Unset, or "
+        "`auto`: the cluster of this machine.",
         read_by=Reader.STUDY,
     )
 
     @property
     def reader(self) -> Reader:
-        """Which settings are read: a search's, too."""
+        """A search reads the settings of a run and its own."""
         return Reader.STUDY
 
     def unread(self) -> list[str]:
@@ -175,7 +175,7 @@ class Settings(
         return [*unread, *SEARCHED]
 
     def defaults(self) -> dict[str, Any]:
-        """Where it goes; of one run of everything, the rate."""
+        """The defaults of a run, and the root of the run directories."""
         values = super().defaults()
         file = self.task if task_file.is_task_file(self.task) else self.data
         # A missing file is an error when it is read.
@@ -204,18 +204,18 @@ class Settings(
 
     @property
     def seconds(self) -> float:
-        """The budget."""
+        """Seconds of the budget."""
         return parse_budget(self.budget)
 
     @property
     def loss(self) -> float:
-        """Points that the answer may lose."""
+        """Points of validation that the answer may lose."""
         if self.max_loss is not None:
             return self.max_loss
         return 0.0 if self.objective == "score" else 1.0
 
 
-# What a search decides itself, or has no use for.
+# Settings of a run that a search decides itself, or has no use for.
 SEARCHED = [
     field.name
     for field in dataclasses.fields(Settings)
@@ -227,7 +227,7 @@ def parse_budget(text: str) -> float:
     """Seconds of a budget such as `90s`, `30m`, `2h` or `1h30m`.
 
     Raises:
-        UserError: it is no such thing, or could mean two.
+        UserError: it is no such time, or has no unit.
     """
     if not text:
         raise UserError(
@@ -257,7 +257,7 @@ def split_values(flag: str, text: str) -> list[str]:
     """The values of a flag that takes several.
 
     Raises:
-        UserError: a value is empty, or stands twice.
+        UserError: a value is empty, or is given twice.
     """
     values = text.split(",") if text else []
     if len(set(values)) < len(values) or "" in values:
@@ -268,7 +268,7 @@ def split_values(flag: str, text: str) -> list[str]:
     return values
 
 
-# === What may be tried ===
+# === The runs of a search ===
 
 
 def list_approaches(settings: Settings, blocks: int) -> list[Approach]:

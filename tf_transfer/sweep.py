@@ -59,13 +59,13 @@ def define_flags() -> None:
         "engine",
         "local",
         ["local", "ray"],
-        "Where the workers are: on this machine, or on a Ray cluster.",
+        "Workers run on this machine (`local`), or on a Ray cluster (`ray`).",
     )
     flags.DEFINE_string(
         "ray_address",
         "",
-        "Of --engine=ray: HOST:PORT of the cluster. Unset, or `auto`: the one "
-        "of this machine.",
+        "Address of the Ray cluster of --engine=ray, HOST:PORT. Unset, or "
+        "`auto`: the cluster of this machine.",
     )
     flags.DEFINE_float(
         "hang_minutes",
@@ -94,7 +94,7 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "shard",
         "",
-        "Share of the runs to do, such as 3/16, the third of sixteen.",
+        "Share of the runs to do, such as 3/16, the third of sixteen shares.",
     )
     flags.DEFINE_integer(
         "limit", 0, "Start at most this many runs (0: all).", 0
@@ -186,7 +186,7 @@ def main(argv: list[str]) -> None:
 
 
 def describe(run_states: RunStates, jobs: int) -> str:
-    """Returns every run with its state and its time, and the total costs.
+    """Every run with its state and its time, and the total costs.
 
     Args:
         run_states: of the sweep.

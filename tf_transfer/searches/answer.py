@@ -47,19 +47,19 @@ class Row:
 
     @property
     def name(self) -> str:
-        """Of the approach."""
+        """Name of the approach."""
         return self.choice.approach
 
     @property
     def score(self) -> float:
-        """What the interval is of: the mean over seeds, or the run's score."""
+        """The score in the interval: the mean over seeds, or the run's own."""
         if len(self.setting.scores) >= FEWEST_SEEDS:
             return self.setting.mean
         return max(self.setting.scores)
 
     @property
     def basis(self) -> str:
-        """What the interval is over."""
+        """The sample of the interval, such as `over texts`."""
         count = len(self.setting.scores)
         return f"over {count} seeds" if count >= FEWEST_SEEDS else "over texts"
 
@@ -67,8 +67,8 @@ class Row:
 def rank_approaches(search: Any) -> list[Row]:
     """The best setting of each approach, the answer first.
 
-    Of the settings within `--max_loss` of the best on validation, the answer is
-    the best by the objective; the others follow by their score.
+    The answer is the best by the objective among the settings within
+    `--max_loss` of the best on validation. The others follow by their score.
     """
     planner, settings = search.planner, search.settings
     rows = []

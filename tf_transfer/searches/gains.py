@@ -45,7 +45,7 @@ WORST = 15.0  # points
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """Where a score is, or may be.
+    """The coordinates of a score in the model above.
 
     Attributes:
         depth: of the approach; see `space.Approach`.

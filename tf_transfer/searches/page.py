@@ -1,7 +1,7 @@
 """The answer of a search in words: ten lines on the screen, and a page.
 
 The words are in `reports/templates/search.txt.jinja`, the page in
-`search.html.jinja` beside it: one HTML file that needs no other.
+`search.html.jinja` next to it: one HTML file that needs no other.
 """
 
 import os

@@ -56,8 +56,9 @@ class Options:
         usual_epochs: of a run of `tf_transfer.train` on these texts.
         own_share: of a setting's own mean in its expected score on new texts;
             the rest is the share of the score that all runs predict.
-        floor_margin: times the noise by which training has to beat the best
-            baseline to be the answer. docs/search.md judges both.
+        floor_margin: the answer is a trained setting if its expected score
+            exceeds the best baseline by this many times the noise.
+            docs/search.md judges both.
     """
 
     budget: float
@@ -69,7 +70,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Action:
-    """What to do next.
+    """The next run, or the next epochs of one.
 
     Attributes:
         choice: the run.
@@ -139,7 +140,7 @@ class Planner:
         self.curves: dict[Choice, tuple[float, ...]] = {}
         self._failed: set[Choice] = set()
 
-    # === What is known ===
+    # === Results ===
 
     def tell(
         self,
@@ -229,7 +230,7 @@ class Planner:
         """The number of finished epochs of a run."""
         return len(self.curves.get(choice, ()))
 
-    # === What is next ===
+    # === The next run ===
 
     def next(
         self, seconds_left: float, busy: Collection[Choice] = ()

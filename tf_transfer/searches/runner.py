@@ -72,7 +72,7 @@ class Runner:
         """Seconds that there are."""
         return self._end - self._clock() - self.reserved
 
-    # === What is on disk ===
+    # === Finished runs ===
 
     def recall(self, planner: Planner) -> None:
         """Tells a planner of all finished runs, in the order of their ends.
@@ -82,11 +82,13 @@ class Runner:
         scores: dict[Choice, list[float]] = {}
         failed = []
         steps = self._history.record.steps
-        choices = [c for a in planner.space.values() for c in a.choices]
-        choices += [
-            step.choice
-            for step in steps
-            if step.choice.approach in planner.space
+        choices = [
+            *(
+                c
+                for approach in planner.space.values()
+                for c in approach.choices
+            ),
+            *(s.choice for s in steps if s.choice.approach in planner.space),
         ]
         for choice in dict.fromkeys(choices):
             run = self._plan(Action(choice, choice.linear_epochs or 1, 0), 1.0)
@@ -279,5 +281,5 @@ def _tell(planner: Planner, step: Step, scores: list[float]) -> None:
 
 
 def _scores(epochs: list[dict[str, Any]], metric: str) -> list[float]:
-    """Of validation, in points: a search reads no other."""
+    """The validation scores of all epochs, in points."""
     return [100 * line["validation"][metric] for line in epochs]

@@ -33,8 +33,8 @@ class Share:
     """The resources of each worker of a cluster.
 
     Attributes:
-        jobs: how many workers there are.
-        on_node: how many of them share a node at most.
+        jobs: the number of workers.
+        on_node: the most workers that share a node.
         cpus, gpus: of a node; fractions where they are shared.
         memory: bytes of a node; None where Ray does not say.
     """
@@ -56,9 +56,9 @@ def divide(
 
     Args:
         nodes: the resources of each, as `ray.nodes()` has them.
-        jobs: how many workers; None for one a GPU (and a place on it), or one
-            a node.
-        runs_per_gpu: how many workers may share a GPU.
+        jobs: the number of workers; None for as many as the GPUs have room
+            for, or without GPUs one per node.
+        runs_per_gpu: the number of workers that may share a GPU.
         needs_all: whether a run spreads over all GPUs of its node.
 
     Raises:
@@ -70,19 +70,19 @@ def divide(
         raise UserError("--engine=ray: no node of the cluster has free CPUs.")
     gpus = 0.0
     if with_gpus and needs_all:
-        places, gpus = len(nodes), min(int(node["GPU"]) for node in nodes)
+        most, gpus = len(nodes), min(int(node["GPU"]) for node in nodes)
         on_node = 1
     elif with_gpus:
-        of_node = [int(node["GPU"]) * runs_per_gpu for node in nodes]
-        places, gpus, on_node = sum(of_node), 1 / runs_per_gpu, max(of_node)
+        rooms = [int(node["GPU"]) * runs_per_gpu for node in nodes]
+        most, gpus, on_node = sum(rooms), 1 / runs_per_gpu, max(rooms)
     else:
-        places = jobs or len(nodes)
-        on_node = math.ceil(places / len(nodes))
-    jobs = jobs or places
-    if jobs > places:
+        most = jobs or len(nodes)
+        on_node = math.ceil(most / len(nodes))
+    jobs = jobs or most
+    if jobs > most:
         raise UserError(
-            f"--jobs={jobs}: the cluster has room for {places} workers on its "
-            f"GPUs. Give a larger --runs_per_gpu, or --jobs={places}."
+            f"--jobs={jobs}: the cluster has room for {most} workers on its "
+            f"GPUs. Give a larger --runs_per_gpu, or --jobs={most}."
         )
     cpus = min(node.get("CPU", 0) for node in nodes) / on_node
     memory = min(node.get("memory", math.inf) for node in nodes) / on_node

@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TYPE_CHECKING
 
 from tf_transfer.config import settings as settings_lib
-from tf_transfer.models import cost
+from tf_transfer.models import cost, freezing
 from tf_transfer.sweeps import peak
 from tf_transfer.sweeps.grid import Planned
 from tf_transfer.sweeps.states import RunStates
 
 if TYPE_CHECKING:
     from tf_transfer.data.batches import BatchPlan
-    from tf_transfer.models.freezing import Trainable
     from tf_transfer.models.network import Network
     from tf_transfer.training.objectives import Objective, Phase
 
@@ -33,7 +32,7 @@ START_SECONDS = 15  # of a process, to load TensorFlow and to trace
 RUN_SECONDS = 1  # overhead of a further run of a process
 PROBE_SECONDS = 8  # of the fits by which it chooses
 BATCH_SECONDS = 0.002  # overhead of a batch: nearly all of last 0's seconds
-# Of the peak of matrix products, as measured (docs/feature_cache.md).
+# Shares of the peak of matrix products, as measured (docs/feature_cache.md).
 SHARE_OF_PEAK = 0.4
 SHARE_AT_SMALL_BATCHES = 0.12
 SMALL_BATCH = 4
@@ -126,7 +125,7 @@ class Estimate:
 
     @property
     def build_seconds(self) -> float:
-        """Of all its feature caches, from nothing."""
+        """Seconds of building all its feature caches from nothing."""
         return sum(build.seconds for build in self.builds.values())
 
 
@@ -148,7 +147,7 @@ class Estimator:
         ] = {}
 
     def estimate(self, run: Planned) -> Estimate:
-        """Returns the cost of a run; another rate or seed costs the same.
+        """The cost of a run; another rate or seed costs the same.
 
         Raises:
             UserError: encoder or data cannot be read here.
@@ -165,8 +164,6 @@ class Estimator:
         network, phases = self._prepare(run)
         if settings.is_probe:
             return self._count_probe(run, network, phases)
-        from tf_transfer.models import freezing
-
         speed = full_speed = self._peak(settings.precision) * SHARE_OF_PEAK
         if settings.batch_size <= SMALL_BATCH:
             speed = self._peak(settings.precision) * SHARE_AT_SMALL_BATCHES
@@ -206,11 +203,15 @@ class Estimator:
         self, run: Planned, network: "Network", phases: "list[Phase]"
     ) -> Estimate:
         """A pass over all texts, two of pairs; then the fits."""
-        from tf_transfer.models.freezing import Trainable
-
-        phase, heads = phases[-1], Trainable.heads(len(network.encoder.blocks))
+        phase, blocks = phases[-1], len(network.encoder.blocks)
         [objective] = phase.objectives
-        needs = _Needs(run.settings, network, objective, heads, phase)
+        needs = _Needs(
+            run.settings,
+            network,
+            objective,
+            freezing.Trainable.heads(blocks),
+            phase,
+        )
         needs.prefix = dataclasses.replace(
             needs.prefix, output="pooled_blocks", cls_from=0
         )
@@ -248,7 +249,7 @@ class _Needs:
         settings: Any,
         network: "Network",
         objective: "Objective",
-        trainable: "Trainable",
+        trainable: freezing.Trainable,
         phase: "Phase",
     ) -> None:
         from tf_transfer.data import batches
@@ -345,7 +346,7 @@ class _Needs:
         return Build(vectors * width * self.value_bytes, operations / speed)
 
     def identify_cache(self, run: Planned) -> tuple:
-        """What distinguishes the feature cache from others."""
+        """The values that distinguish the feature cache from others."""
         return (
             run.settings.model,
             run.settings.precision,

@@ -47,9 +47,9 @@ def open_pool(
 
     Args:
         runs: what they will do, as far as that is known.
-        jobs: how many at most; None for one on each GPU, or without GPUs one,
+        jobs: the most workers; None for one on each GPU, or without GPUs one,
             of a cluster one on each node.
-        runs_per_gpu: how many may share a GPU.
+        runs_per_gpu: the number of workers that may share a GPU.
         hang_minutes: a worker without a step for this long is replaced.
         worker_gb: a worker that takes more memory is replaced; None for its
             share of the machine's memory, or of what Ray may give.

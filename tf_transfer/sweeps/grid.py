@@ -208,7 +208,7 @@ def expand(
     if count > most_runs:
         raise UserError(
             f"{path}: has {count:,} combinations of its axes. Give --yes if "
-            "you want so many."
+            "you want all of them."
         )
     fixed = {"out": out, **grid.get("flags", {})}
     if cache_dir:

@@ -42,7 +42,7 @@ def measure_peak(
     Args:
         precision: Keras dtype policy.
         make_product: what `tensorflow_product` is, for another library.
-        repetitions: how often each product is timed.
+        repetitions: number of times that each product is timed.
     """
     peak = 0.0
     for shape in SHAPES:

@@ -32,7 +32,7 @@ CACHE = 3  # the level of the feature cache
 
 
 def sharing(run: Planned) -> tuple[Hashable, ...]:
-    """What a worker keeps in memory between runs, the most expensive first.
+    """The state that a worker keeps between runs, the most expensive first.
 
     Returns:
         The kind of process; the encoder; its texts; their feature cache; and
@@ -103,11 +103,11 @@ def choose(
 
 
 def feature_cache(run: Planned) -> tuple[Any, int] | None:
-    """What distinguishes the feature cache that a run reads.
+    """Identifies the feature cache that a run reads.
 
     Returns:
-        What its texts and states come from, and a number that rises with the
-        cut; None for a run without one.
+        The source of its texts and states, and a number that rises with the
+        cut; None for a run without a feature cache.
     """
     settings: Any = run.settings
     if not settings.runs_cached:

@@ -138,8 +138,8 @@ def parse_shard(text: str) -> tuple[int, int]:
     shard, count = map(int, match.groups()) if match else (0, 0)
     if not 1 <= shard <= count:
         raise UserError(
-            f"--shard={text[:40]}: give which of how many, such as 3/16 for "
-            "the third of sixteen."
+            f"--shard={text[:40]}: give a share, such as 3/16 for the third of "
+            "sixteen shares."
         )
     return shard, count
 

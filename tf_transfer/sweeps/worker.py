@@ -142,7 +142,7 @@ def main(slot: int, jobs: int) -> None:
 
     Args:
         slot: which of `jobs` shares of the cores is its own, from 0.
-        jobs: how many workers share this machine.
+        jobs: the number of workers that share this machine.
     """
     _take_cores(slot, jobs)
     answers = os.fdopen(os.dup(1), "w", buffering=1)
