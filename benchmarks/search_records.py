@@ -9,9 +9,9 @@ from benchmarks.search_world import Record
 from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.models import loading
-from tf_transfer.search import prior_of
 from tf_transfer.searches import space as space_lib
 from tf_transfer.searches.costs import RUN_SECONDS
+from tf_transfer.searches.plan import prior_of
 from tf_transfer.sweeps import estimate
 from tf_transfer.sweeps import grid as grid_lib
 from tf_transfer.sweeps.grid import Planned

@@ -50,10 +50,12 @@ ROOMS = {
         "utils",
     ),
     "searches": (
+        "train",
         "sweeps",
         "reports",
         "experiment",
         "training",
+        "models",
         "data",
         "config",
         "utils",

@@ -7,8 +7,9 @@ import numpy as np
 
 from tests.support import own_data, run_files
 from tests.sweeps import fakes
-from tf_transfer import search
+from tf_transfer import search as command
 from tf_transfer.baselines import usual
+from tf_transfer.searches import search
 from tf_transfer.searches.costs import Prior
 from tf_transfer.searches.history import Clock
 from tf_transfer.training import records
@@ -228,7 +229,7 @@ def write_task(folder, count=300, noise=0.8, **keys):
 
 
 def settings_of(path, out, **changes):
-    return search.Settings(
+    return command.Settings(
         **{
             "task": path,
             "model": "tiny",

@@ -12,9 +12,11 @@ import types
 import pytest
 
 from tests.searches import fake_runs
-from tf_transfer import search, train
+from tf_transfer import search as command
+from tf_transfer import train
 from tf_transfer.config import command_line
 from tf_transfer.searches import history as history_lib
+from tf_transfer.searches import plan, search
 from tf_transfer.searches import runner as runner_lib
 from tf_transfer.utils.errors import Interrupted, UserError
 
@@ -57,7 +59,7 @@ def searched(tmp_path_factory):
     [("90s", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), ("1.5h", 5400)],
 )
 def test_a_budget_has_a_unit(text, seconds):
-    assert search.parse_budget(text) == seconds
+    assert command.parse_budget(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_a_budget_has_a_unit(text, seconds):
 )
 def test_a_budget_that_could_mean_two_things_is_refused(text, says):
     with pytest.raises(UserError, match=says):
-        search.parse_budget(text)
+        command.parse_budget(text)
 
 
 @pytest.mark.parametrize(
@@ -352,13 +354,11 @@ def test_a_fast_answer_may_have_half_of_the_blocks(tmp_path):
     settings = fake_runs.settings_of(
         path, tmp_path / "out", objective="seconds_at_prediction"
     )
-    names = [approach.name for approach in search.list_approaches(settings, 4)]
+    names = [approach.name for approach in plan.list_approaches(settings, 4)]
     assert "fine_tuning" in names and "fine_tuning, keep_blocks=2" in names
     assert "last_2, keep_blocks=2" in names and "last_4" not in names
     settings = fake_runs.settings_of(path, tmp_path / "out")
-    assert not any(
-        "keep" in a.name for a in search.list_approaches(settings, 4)
-    )
+    assert not any("keep" in a.name for a in plan.list_approaches(settings, 4))
 
 
 # === Going on ===

@@ -1,7 +1,7 @@
 """The answer of a search: the setting to use, chosen on validation.
 
 Test scores are read only of what has been chosen, and of the baselines. The
-functions are handed a `tf_transfer.search.Search` that is over for now.
+functions are handed a `searches.search.Search` that is over for now.
 """
 
 import dataclasses

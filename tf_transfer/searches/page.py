@@ -45,7 +45,7 @@ def give(search: Any) -> None:
     """Prints the answer, and writes the page.
 
     Args:
-        search: a `tf_transfer.search.Search` that is over for now.
+        search: a `searches.search.Search` that is over for now.
     """
     rows, planner = answer.rank_approaches(search), search.planner
     task, history = search.settings.task_name, search.history
