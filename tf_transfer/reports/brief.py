@@ -16,6 +16,7 @@ from tf_transfer.reports import (
     claims,
     estimates,
     infer,
+    measures,
     overview,
     reading,
     verdicts,
@@ -281,7 +282,7 @@ def _name_approach(study: Study, members: Sequence[Row]) -> str:
 def share_of_time(members: Sequence[Row]) -> tuple[Ranged, str]:
     """Percent of the time of training everything, and of which time."""
     bases = [row.base for row in members if row.base is not None]
-    if any(is_cut_off(row) for row in (*members, *bases)):
+    if any(measures.is_cut_off(row.runs) for row in (*members, *bases)):
         share = overview.compare_with_base(members, "seconds_per_epoch")
         return share, "everything's time per epoch"
     return overview.compare_with_base(members, "seconds"), "everything's time"
@@ -341,14 +342,6 @@ def describe_best(rows: Sequence[Row]) -> list[str]:
     return sentences
 
 
-def is_cut_off(row: Row) -> bool:
-    """Whether `--max_epochs` ended runs that would stop by themselves."""
-    return any(
-        settings.get("patience") and reason == "max_epochs"
-        for settings, reason in zip(row.runs.settings, row.runs.stop_reason)
-    )
-
-
 # === What the claims come to ===
 
 
@@ -396,13 +389,13 @@ def neutral_word(verdict: Verdict) -> str:
         is_so = verdict.outcome != infer.CONTRADICTS
         if claim.kind == "spread":
             word = "within the margin" if is_so else "beyond the margin"
-        elif verdict.parts:
+        elif verdict.tally:
             word = "shown" if is_so else "the opposite is shown"
         elif claim.kind == "equal" and is_so:
             word = "no difference beyond the margin"
         else:
             word = "higher" if verdict.value > 0 else "lower"
-    return f"{word}: {verdict.parts}" if verdict.parts else word
+    return f"{word}: {verdict.tally}" if verdict.tally else word
 
 
 def main_reason(judged: Iterable[Verdict]) -> str:
@@ -454,7 +447,7 @@ def suggest(study: Study, rows: Sequence[Row]) -> list[Advice]:
             failed[0],
             lr=f"{failed[0].lr / 3:.2g}",
         )
-    cut_off = [row for row in rows if is_cut_off(row)]
+    cut_off = [row for row in rows if measures.is_cut_off(row.runs)]
     if cut_off:
         add(
             f"More epochs: in {len(cut_off)} of {len(rows)} rows --max_epochs "

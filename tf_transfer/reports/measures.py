@@ -328,6 +328,14 @@ def _measure(
     return [frames.points(record["metrics"].get(name))]
 
 
+def is_cut_off(runs: pd.DataFrame) -> bool:
+    """Whether a run that stops by itself was ended by `--max_epochs`."""
+    return any(
+        settings.get("patience") and reason == "max_epochs"
+        for settings, reason in zip(runs.settings, runs.stop_reason)
+    )
+
+
 def _first_epoch(runs: pd.DataFrame) -> float:
     """Mean seconds to the end of the first epoch."""
     seconds = [record["epochs"][0]["seconds"] for record in runs.record]

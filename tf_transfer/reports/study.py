@@ -190,7 +190,7 @@ def collect(
             )
             for (name, members), words in zip(named, distinct)
         ]
-    return _conclude_local(studies)
+    return _correct_local(studies)
 
 
 def _describe_differences(studies: Sequence[pd.DataFrame]) -> list[str]:
@@ -207,13 +207,15 @@ def _describe_differences(studies: Sequence[pd.DataFrame]) -> list[str]:
     ]
 
 
-def _conclude_local(studies: Sequence[Study]) -> list[Study]:
+def _correct_local(studies: Sequence[Study]) -> list[Study]:
     """The studies, their local verdicts corrected as one family."""
     together = [v for study in studies for v in study.verdicts]
-    concluded = dict(zip(map(id, together), verdicts.conclude_local(together)))
+    corrected = dict(
+        zip(map(id, together), verdicts.correct_for_many(together, True))
+    )
     return [
         dataclasses.replace(
-            study, verdicts=[concluded[id(v)] for v in study.verdicts]
+            study, verdicts=[corrected[id(v)] for v in study.verdicts]
         )
         for study in studies
     ]

@@ -166,7 +166,7 @@ MEASURES: dict[str, Measure] = {
     "seconds": lambda line: seconds(line.runs),
     "epochs": lambda line: (
         wording.number(line.runs.epochs_run.mean(), 1)
-        + " (limit)" * bool(line.row and brief.is_cut_off(line.row))
+        + " (limit)" * bool(line.row and measures.is_cut_off(line.runs))
     ),
     "prefix_seconds": lambda line: [
         record["prefix_build_seconds"]
