@@ -19,8 +19,11 @@ and its degrees of freedom are Satterthwaite's, V^2 / sum_k (V_k^2 / df_k).
 
 import collections
 import dataclasses
+import functools
 import math
+import operator
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.stats
@@ -133,11 +136,13 @@ def pool(groups: Sequence[np.ndarray]) -> Pool:
 def fit_drift(
     groups: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> Drift | None:
-    """The common line of several groups of times; None without a spread.
+    """The common line of several groups of times; None where they show none.
 
     Args:
         groups: logarithms of the times, and the starts, of each approach.
     """
+    if not groups:
+        return None
     times, starts = (
         np.concatenate(
             [np.asarray(pair[k]) - np.mean(pair[k]) for pair in groups]
@@ -176,10 +181,11 @@ class Contrast:
 
     def __add__(self, other: "Contrast | float") -> "Contrast":
         if not isinstance(other, Contrast):
-            return Contrast(self.value + other, self.weights)
-        weights = dict(self.weights)
-        for cell, weight in other.weights.items():
-            weights[cell] = weights.get(cell, 0.0) + weight
+            other = Contrast(other, {})
+        weights = {
+            cell: self.weights.get(cell, 0.0) + other.weights.get(cell, 0.0)
+            for cell in {**self.weights, **other.weights}
+        }
         return Contrast(self.value + other.value, weights)
 
     def __sub__(self, other: "Contrast | float") -> "Contrast":
@@ -192,19 +198,18 @@ class Contrast:
     def __truediv__(self, other: "Contrast") -> "Contrast":
         """The ratio, to the first order."""
         ratio = self.value / other.value
-        weights = (self - other * ratio) * (1 / other.value)
-        return Contrast(ratio, weights.weights)
+        change = (self - other * ratio) * (1 / other.value)
+        return Contrast(ratio, change.weights)
 
     def estimate(self) -> "Estimate":
         """The value with its standard error."""
         weights = {c: w for c, w in self.weights.items() if w}
         parts = [
-            *_seeds(weights),
-            *_texts(weights),
-            *_folds(weights),
-            *_drift(weights),
+            part
+            for list_parts in (_seeds, _texts, _folds, _drift)
+            for part in list_parts(weights)
+            if part.variance > 0
         ]
-        parts = [part for part in parts if part.variance > 0]
         varies = {"seeds", "folds"} & {part.name for part in parts}
         if not parts or (not varies and any(c.is_trained for c in weights)):
             return Estimate(self.value, 0.0, math.nan)  # luck is not known
@@ -226,19 +231,13 @@ class Contrast:
 
 def mean(contrasts: Sequence[Contrast]) -> Contrast:
     """Of several contrasts."""
-    first, *others = contrasts
-    for other in others:
-        first = first + other
-    return first * (1 / len(contrasts))
+    return functools.reduce(operator.add, contrasts) * (1 / len(contrasts))
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """A part of a variance.
+class Part(NamedTuple):
+    """A part of a variance: its origin, and degrees of freedom.
 
-    Attributes:
-        name: what it is from.
-        freedom: degrees of freedom, which parts of one `source` share.
+    Parts of one `source` share their degrees of freedom.
     """
 
     name: str
@@ -263,18 +262,15 @@ def _seeds(weights: Weights) -> Iterable[Part]:
 
 
 def _texts(weights: Weights) -> Iterable[Part]:
-    by_texts: dict[Hashable, list[tuple[Cell, float]]] = {}
+    by_texts: dict[Hashable, list[tuple[np.ndarray, float]]] = {}
     unknown = {c.task for c in weights if c.resampled is None}
     for cell, weight in weights.items():
-        if cell.task not in unknown:  # a group alone would not be paired
-            by_texts.setdefault(cell.texts, []).append((cell, weight))
+        # A group alone would not be paired.
+        if cell.resampled is not None and cell.task not in unknown:
+            by_texts.setdefault(cell.texts, []).append((cell.resampled, weight))
     for texts, members in by_texts.items():
-        total, counted = 0.0, 0.0
-        for cell, weight in members:
-            assert cell.resampled is not None
-            total = total + weight * cell.resampled.mean(axis=0)
-            runs = len(cell.resampled)
-            counted += weight**2 * _interaction(cell.resampled) / runs
+        total = sum(w * resampled.mean(axis=0) for resampled, w in members)
+        counted = sum(w**2 * _interaction(r) / len(r) for r, w in members)
         variance = float(np.var(total, ddof=1)) - counted
         yield Part("texts", variance, np.size(total) - 1, ("texts", texts))
 
@@ -300,11 +296,11 @@ def _folds(weights: Weights) -> Iterable[Part]:
 
 
 def _drift(weights: Weights) -> Iterable[Part]:
-    apart: dict[Drift, float] = {}
+    starts: dict[Drift, float] = collections.defaultdict(float)
     for cell, weight in weights.items():
         if cell.drift is not None:
-            apart[cell.drift] = apart.get(cell.drift, 0.0) + weight * cell.start
-    for drift, start in apart.items():
+            starts[cell.drift] += weight * cell.start
+    for drift, start in starts.items():
         variance = start**2 * drift.variance
         yield Part("drift", variance, drift.freedom, drift.pool or drift)
 
@@ -371,19 +367,15 @@ class Estimate:
             None if more than `REALISTIC` are needed: the other parts of the
             variance, which stay, leave no room.
         """
-        if not self.error or room <= 0:
-            return None
         unknown = 0.0 if self.parts else self.error
         seeds = self.parts.get("seeds", unknown) ** 2
-        if not seeds:
+        if not seeds or room <= 0:
             return None
-        rest = self.error**2 - seeds
-        for count in range(runs + 1, REALISTIC + 1):
-            freedom = self.freedom * (count - 1) / max(runs - 1, 1)
-            reach = scipy.stats.t.ppf((1 + level) / 2, freedom)
-            if reach * math.sqrt(seeds * runs / count + rest) <= room:
-                return count
-        return None
+        counts = np.arange(runs + 1, REALISTIC + 1)
+        freedom = self.freedom * (counts - 1) / max(runs - 1, 1)
+        reach = scipy.stats.t.ppf((1 + level) / 2, freedom)
+        reach *= np.sqrt(seeds * runs / counts + self.error**2 - seeds)
+        return next(iter(counts[reach <= room].tolist()), None)
 
 
 def partial_conjunction(p_values: Iterable[float], count: int) -> float:

@@ -8,7 +8,7 @@ settings; they stand in every study that has nothing different in these.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -150,12 +150,6 @@ def _make_row(record: Record) -> dict[str, Any]:
         if "combine" in settings:  # not said where it is the same
             settings.setdefault("head_combine", settings["combine"])
     scored = "validation" if record["test"] is None else "test"
-    # A run counts as if it had built its prefix itself.
-    unpaid = (
-        record["prefix_build_seconds"] - record["prefix_seconds"]
-        if record["cached"]
-        else 0.0
-    )
     copied = (
         "path experiment task data blocks metric approach cached lr seed"
         " sizes epochs_run stop_reason"
@@ -171,10 +165,9 @@ def _make_row(record: Record) -> dict[str, Any]:
         "validation": points(record["validation"]),
         "majority": points(record["majorities"].get(record["metric"])),
         "one_answer": record["one_answer"],
-        "seconds": _number(record["seconds"]) + unpaid,
-        "unpaid_seconds": unpaid,
-        "started": _number(record.get("started")),
-        **{name: _number(record[name]) for name in COUNTS},
+        "seconds": number(record["seconds"]) + _unpaid_seconds(record),
+        "started": number(record.get("started")),
+        **{name: number(record[name]) for name in COUNTS},
         "environment": dump(
             {
                 # A stored summary may be older than a name.
@@ -191,7 +184,7 @@ def _make_row(record: Record) -> dict[str, Any]:
     }
 
 
-def _number(value: float | None) -> float:
+def number(value: float | None) -> float:
     """A number; nan where it is not known."""
     return np.nan if value is None else float(value)
 
@@ -223,26 +216,50 @@ def _has_modal_value(
     return is_so.reindex(frame.index, fill_value=False)
 
 
-def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row for each epoch of each run.
+class Epoch(NamedTuple):
+    """An epoch of a run.
 
-    Returns:
-        Columns `path`, `epoch` (from 1), `validation`, `test` (points),
-        `seconds` (since the start, a cached prefix as if built by this run).
+    Attributes:
+        epoch: from 1.
+        validation, test: scores in points, or nan.
+        seconds: since the start, a cached prefix as if built by this run.
     """
+
+    path: str
+    epoch: int
+    validation: float
+    test: float
+    seconds: float
+
+
+def _unpaid_seconds(record: Record) -> float:
+    """What building its cached prefix took, as far as it was not built here.
+
+    A run counts as if it had built its prefix itself.
+    """
+    if not record["cached"]:
+        return 0.0
+    return record["prefix_build_seconds"] - record["prefix_seconds"]
+
+
+def list_epochs(record: Record) -> list[Epoch]:
+    """The epochs of a run."""
+    unpaid = _unpaid_seconds(record)
+    return [
+        Epoch(
+            record["path"],
+            count,
+            points(epoch["validation"]),
+            points(epoch["test"]),
+            number(epoch["seconds"]) + unpaid,
+        )
+        for count, epoch in enumerate(record["epochs"], 1)
+    ]
+
+
+def epochs_frame(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each epoch of each run; columns as in `Epoch`."""
     return pd.DataFrame(
-        [
-            (
-                path,
-                number,
-                points(epoch["validation"]),
-                points(epoch["test"]),
-                _number(epoch["seconds"]) + unpaid,
-            )
-            for path, unpaid, record in zip(
-                runs.path, runs.unpaid_seconds, runs.record
-            )
-            for number, epoch in enumerate(record["epochs"], 1)
-        ],
-        columns=["path", "epoch", "validation", "test", "seconds"],
+        [epoch for record in runs.record for epoch in list_epochs(record)],
+        columns=Epoch._fields,
     )

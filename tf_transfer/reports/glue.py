@@ -176,7 +176,9 @@ def _list_budgets(part: tables.Part) -> Iterator[tables.Line]:
             row.trains: measures.measure_runs("score_within", row.runs, budget)
             for row in timed
         }  # none where one run has none
-        scores = {n: [] if None in v else v for n, v in measured.items()}
+        scores = {
+            n: [] if np.isnan(v).any() else v for n, v in measured.items()
+        }
         means = pd.Series({name: wording.mean(v) for name, v in scores.items()})
         yield tables.Line(
             part,
