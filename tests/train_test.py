@@ -220,7 +220,7 @@ def test_runs_without_a_test_score_are_reported_beside_tfidf(tmp_path):
     rows = {row.approach: row for row in overview.make_rows(study.runs)}
     assert rows.keys() == {"last_1", "probe", "tfidf"}
     for row in rows.values():
-        assert row.scores == list(row.runs.validation)
+        assert row.score.value == row.runs.validation.mean()
 
 
 def test_a_baseline_alone_is_reported(tmp_path):

@@ -378,6 +378,61 @@ class Estimate:
         return next(iter(counts[reach <= room].tolist()), None)
 
 
+@dataclasses.dataclass(frozen=True)
+class Ranged:
+    """A value with its 95 % interval; ends are nan where it has none.
+
+    Attributes:
+        variance: standard errors by part, see `estimates`.
+    """
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    variance: Mapping[str, float] = dataclasses.field(
+        default_factory=dict, compare=False
+    )
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a value."""
+        return not math.isnan(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is an interval."""
+        return not math.isnan(self.low)
+
+
+UNKNOWN = Ranged()
+
+
+def summarize(
+    contrast: Contrast, cells: Sequence[Cell], logs: bool = False
+) -> Ranged:
+    """Without an interval where a cell that is trained has one run."""
+
+    def show(value: float) -> float:
+        return 100 * math.exp(value) if logs else float(value)
+
+    if has_single_run(cells):
+        return Ranged(show(contrast.value))
+    estimate = contrast.estimate()
+    low, high = map(show, estimate.interval())
+    return Ranged(show(estimate.value), low, high, estimate.parts)
+
+
+def has_single_run(cells: Sequence[Cell]) -> bool:
+    return any(len(cell.values) < 2 and cell.is_trained for cell in cells)
+
+
+def subtract(first: Sequence[float], second: Sequence[float]) -> Ranged:
+    """The difference of the means of two groups of values."""
+    cells = [Cell(np.array(values)) for values in (first, second)]
+    ours, theirs = map(Contrast.of, cells)
+    return summarize(ours - theirs, cells)
+
+
 def partial_conjunction(p_values: Iterable[float], count: int) -> float:
     """p-value of "fewer than `count` of these effects are there".
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import claims, operating, overview, tables, wording
+from tf_transfer.reports import claims, operating, tables, wording
 from tf_transfer.reports.study import Study
 
 PUBLISHED_NAMES = {
@@ -416,7 +416,7 @@ def _measure_curve(curve: tables.Part, unit: float = 1.0) -> dict[float, Any]:
     """Score less that of training everything, by frozen blocks, rising."""
     blocks, trials = curve.words["blocks"], curve.words["trials"]
     return {
-        (blocks - number) * unit: overview.subtract(scores, trials[ALL])
+        (blocks - number) * unit: wording.subtract(scores, trials[ALL])
         for number, scores in trials.items()
         if number != ALL
     }

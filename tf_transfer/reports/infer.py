@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import scipy.stats
 
-from tf_transfer.reports import choose, estimates, measures
+from tf_transfer.reports import choose, estimates, measures, wording
 from tf_transfer.reports.claims import Claim, Settings, size_of
 from tf_transfer.reports.estimates import Cell, Contrast, Estimate
 
@@ -285,7 +285,7 @@ def _conclude_on_several(
         word = f"within {claim.margin:g} {claim.unit}"
     tally = f"{len(single) - len(others)} of {len(single)} {word}"
     if others:
-        tally += f", not {_list_some(others)}"
+        tally += f", not {wording.list_first(others, ', ')}"
     if verdict.outcome == AGREES and claim.published:
         unlike = [
             name
@@ -293,7 +293,8 @@ def _conclude_on_several(
             if _judge_size(claim, estimate)[0] != AGREES
         ]
         if len(unlike) > len(single) - _count_needed(claim, len(single)):
-            tally += f", not shown of the size: {_list_some(unlike)}"
+            tally += ", not shown of the size: "
+            tally += wording.list_first(unlike, ", ")
             verdict = dataclasses.replace(verdict, outcome=IN_SIGN)
     return dataclasses.replace(verdict, reason=tally, tally=tally)
 
@@ -401,11 +402,6 @@ def _describe_needed(
     return "more seeds would not decide it"
 
 
-def _list_some(names: Sequence[str], most: int = 4) -> str:
-    """The first few of some names."""
-    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
-
-
 def _name_comparison(claim: Claim, comparison: Comparison) -> str:
     """`last_4 on rte at 1.1`, without what all comparisons of a claim share."""
     group = comparison.settings[-1].items()
@@ -482,7 +478,7 @@ def _test_spread(
     reason = f"at most {claim.margin:g} {claim.unit} on each task"
     if beyond:
         reason = f"more than {claim.margin:g} {claim.unit}: "
-        reason += _list_some(beyond)
+        reason += wording.list_first(beyond, ", ")
     verdict = dataclasses.replace(verdict, reason=reason)
     return _conjoin(claim, p_values, verdict)
 

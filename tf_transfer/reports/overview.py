@@ -13,14 +13,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from tf_transfer.config.settings import METHOD_OPTIONS
 from tf_transfer.reports import choose, estimates, frames, measures
 from tf_transfer.reports.choose import CLAIM_DEFAULTS, Group
 from tf_transfer.reports.claims import plain
-from tf_transfer.reports.estimates import Cell, Contrast
+from tf_transfer.reports.estimates import Cell, Contrast, Ranged, UNKNOWN
 from tf_transfer.reports.measures import Cells
 from tf_transfer.reports.verdicts import did_not_train
 
@@ -40,32 +39,6 @@ UNTRAINED = "untrained"  # a setting that only what trains everything has
 OPTIONS = (*METHOD_OPTIONS, "freeze_percentile")
 NAMED = (*OPTIONS, "cache_dtype")  # in a row's name, where rows differ in them
 VARIED = {*frames.VARIED, UNTRAINED}
-
-
-@dataclasses.dataclass(frozen=True)
-class Ranged:
-    """A value with its 95 % interval; ends are nan where it has none.
-
-    Attributes:
-        variance: standard errors by part, see `estimates`.
-    """
-
-    value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    variance: Mapping[str, float] = dataclasses.field(
-        default_factory=dict, compare=False
-    )
-
-    @property
-    def is_known(self) -> bool:
-        """Whether there is a value."""
-        return not math.isnan(self.value)
-
-    @property
-    def has_interval(self) -> bool:
-        """Whether there is an interval."""
-        return not math.isnan(self.low)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -116,10 +89,10 @@ class Row:
     failed: bool
     is_timed: bool = True
     rates: tuple[float, ...] = ()
-    gain: Ranged = Ranged()
-    kept: Ranged = Ranged()
-    share: Ranged = Ranged()
-    epoch_share: Ranged = Ranged()
+    gain: Ranged = UNKNOWN
+    kept: Ranged = UNKNOWN
+    share: Ranged = UNKNOWN
+    epoch_share: Ranged = UNKNOWN
     base: "Row | None" = None
     note: str = ""
     peers: tuple[pd.DataFrame, ...] = ()
@@ -458,27 +431,8 @@ def _compare(row: Row) -> Row:
 def _mean_of(runs: pd.DataFrame, measure: str) -> Ranged:
     [cell] = Cells().measure((measure,), (runs,))
     if not len(cell.values):
-        return Ranged()
-    return _ranged(Contrast.of(cell), [cell])
-
-
-def _ranged(
-    contrast: Contrast, cells: Sequence[Cell], logs: bool = False
-) -> Ranged:
-    """Without an interval where a cell that is trained has one run."""
-
-    def show(value: float) -> float:
-        return 100 * math.exp(value) if logs else float(value)
-
-    if _has_single_run(cells):
-        return Ranged(show(contrast.value))
-    estimate = contrast.estimate()
-    low, high = map(show, estimate.interval())
-    return Ranged(show(estimate.value), low, high, estimate.parts)
-
-
-def _has_single_run(cells: Sequence[Cell]) -> bool:
-    return any(len(cell.values) < 2 and cell.is_trained for cell in cells)
+        return UNKNOWN
+    return estimates.summarize(Contrast.of(cell), [cell])
 
 
 def compare_with_base(
@@ -499,9 +453,9 @@ def compare_with_base(
     """
     contrast, cells = _subtract_base(rows, measure, kind)
     if contrast is None:
-        return Ranged()
+        return UNKNOWN
     is_time = measure in measures.DURATIONS
-    ranged = _ranged(contrast, cells, is_time)
+    ranged = estimates.summarize(contrast, cells, is_time)
     if is_time and not all(cell.in_turn for cell in cells):
         return Ranged(ranged.value)
     return ranged
@@ -513,7 +467,7 @@ def estimate_loss(rows: Sequence[Row]) -> estimates.Estimate | None:
     None where there are too few runs.
     """
     contrast, cells = _subtract_base(rows, "score", "difference")
-    if contrast is None or _has_single_run(cells):
+    if contrast is None or estimates.has_single_run(cells):
         return None
     return contrast.estimate()
 
@@ -545,10 +499,3 @@ def _subtract_base(
             return None, cells
         contrasts.append((first / second) * 100)
     return estimates.mean(contrasts), cells
-
-
-def subtract(first: Sequence[float], second: Sequence[float]) -> Ranged:
-    """The difference of the means of two groups of values."""
-    cells = [Cell(np.array(values)) for values in (first, second)]
-    ours, theirs = map(Contrast.of, cells)
-    return _ranged(ours - theirs, cells)

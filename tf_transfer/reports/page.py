@@ -181,7 +181,7 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         name,
         study.title,
         brief.write(study, rows),
-        brief.suggest(study, rows),
+        [*brief.suggest(study, rows)],
         figure and dataclasses.replace(figure, name=f"{name}_{figure.name}"),
         judged,
         local,

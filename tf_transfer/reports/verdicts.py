@@ -25,7 +25,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from tf_transfer.reports import choose, estimates, frames, infer, measures
+from tf_transfer.reports import (
+    choose,
+    estimates,
+    frames,
+    infer,
+    measures,
+    wording,
+)
 from tf_transfer.reports.claims import (
     Claim,
     list_differences,
@@ -210,12 +217,12 @@ def judge_claim(
                 claim, read.complete, verdict, cells
             )
     if read.problem or (read.missing and not differences):
-        reason = _list_first(read.missing or [read.problem], 1, ", ")
+        reason = wording.list_first(read.missing or [read.problem], ", ", 1)
         verdict = dataclasses.replace(
             verdict, word=INCONCLUSIVE, reason=reason, outcome=""
         )
     if differences:
-        reason = _list_first([*dict.fromkeys(differences)], 3, "; ")
+        reason = wording.list_first([*dict.fromkeys(differences)], most=3)
         verdict = dataclasses.replace(
             verdict, word=NOT_COMPARABLE, reason=reason
         )
@@ -234,12 +241,6 @@ def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
         if layers.startswith("L/")
     }
     return " and ".join(shares)
-
-
-def _list_first(clauses: Sequence[str], most: int, mark: str) -> str:
-    """The first clauses with a mark between them, and how many more."""
-    more = [f"and {len(clauses) - most} more"] * (len(clauses) > most)
-    return mark.join([*clauses[:most], *more])
 
 
 @dataclasses.dataclass(frozen=True)
