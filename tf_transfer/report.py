@@ -152,8 +152,11 @@ def _print_left_out(left_out: Sequence[tuple[str, str]]) -> None:
 
 
 def _print_short(page: "Page") -> None:
-    shown = [(part.title, part.short) for part in page.parts]
-    shown += [(f"Search in {s['path']}", s["lines"]) for s in page.searches]
+    shown = [(part.study.title, part.short) for part in page.parts]
+    shown += [
+        (f"Search in {s['path']}", s["lines"])
+        for s in page.summary.get("searches", ())
+    ]
     for title, sentences in shown[:SHOWN_PARTS]:
         print(f"\n{title}")
         for sentence in sentences:

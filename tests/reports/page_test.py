@@ -295,7 +295,7 @@ def test_what_differs_in_all_runs_is_not_repeated_beside_a_claim():
         make_runs([79, 79.2, 78.8], "2", **other),
         paper=paper,
     ).parts
-    assert part.differences == ["patience 5 (authors' code: 2 or 3)"]
+    assert part.study.differences == ["patience 5 (authors' code: 2 or 3)"]
     assert [claim.reason for claim in part.local] == [""]
 
 
@@ -474,7 +474,7 @@ def test_a_margin_is_not_shown_as_the_paper_s(changes, expected):
     )
     verdict = infer.Verdict(paper.claims[0], "A", infer.AGREES, "")
     assert page_lib.describe_published(verdict) == expected
-    assert page_lib._show(verdict).note == "So. The margin: ours: a guess."
+    assert page_lib.describe_note(verdict) == "So. The margin: ours: a guess."
 
 
 def test_a_verdict_has_its_word_figures_and_reason():

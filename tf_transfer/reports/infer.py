@@ -69,7 +69,9 @@ class Verdict:
     p: float = math.nan
     outcome: str = ""
     p_of_half: float = math.nan
-    needed: Callable[[float], str] = lambda alpha: ""
+    needed: Callable[[float], str] = dataclasses.field(
+        default=lambda alpha: "", compare=False
+    )
     reading: str = ""
     tasks: tuple[str, ...] = ()
     blocks: str = ""

@@ -130,12 +130,11 @@ class Study:
             title += f", {self.blocks} {blocks}"
         return f"{title} ({self.distinct})" if self.distinct else title
 
-    @property
+    @functools.cached_property
     def differences(self) -> list[str]:
         """What of its runs is not as in the paper, a clause each."""
-        if self.paper is None:
-            return []
-        return claims.list_differences(self.runs, self.paper)
+        paper = self.paper
+        return claims.list_differences(self.runs, paper) if paper else []
 
 
 def module_of(experiment: str) -> ModuleType | None:
