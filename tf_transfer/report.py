@@ -1,10 +1,10 @@
-"""What runs found, beside the paper's: one page, tables and figures.
+"""Reports the results of runs next to the papers': one page, tables, figures.
 
     python -m tf_transfer.report runs
     python -m tf_transfer.report runs --out=report --budgets=3600,7200
     python -m tf_transfer.report runs other_machine/report/summary.json
 
-Prints the finished runs and what they come to, and writes report.html (one file
+Prints the finished runs and their results, and writes report.html (one file
 that needs no other), report.md, summary.json, figures as PNG and SVG, and all
 tables as CSV files below --out. Reads run directories only; or a summary.json,
 which gives the same report without the runs; or several of both, as one.
@@ -116,10 +116,14 @@ def main(argv: Sequence[str]) -> None:
     )
     gc.freeze()
     gc.enable()
-    print(summary_lib.format_runs(summary["runs"][:SHOWN_RUNS]))
-    if len(summary["runs"]) > SHOWN_RUNS:
-        print(f"... and {len(summary['runs']) - SHOWN_RUNS:,} runs more")
-    _print_left_out(summary["left_out"])
+    runs, left_out = summary["runs"], summary["left_out"]
+    print(summary_lib.format_runs(runs[:SHOWN_RUNS]))
+    if len(runs) > SHOWN_RUNS:
+        print(f"... and {len(runs) - SHOWN_RUNS:,} runs more")
+    for path, reason in left_out[:SHOWN_LEFT_OUT]:
+        print(f"Not shown: {path} {reason}.")
+    if len(left_out) > SHOWN_LEFT_OUT:
+        print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
     page = compose(summary, values.published, options)
     _print_short(page)
     out = values.out or os.path.join(
@@ -144,27 +148,13 @@ def _parse_seconds(word: str) -> float:
     return value
 
 
-def _print_left_out(left_out: Sequence[tuple[str, str]]) -> None:
-    for path, reason in left_out[:SHOWN_LEFT_OUT]:
-        print(f"Not shown: {path} {reason}.")
-    if len(left_out) > SHOWN_LEFT_OUT:
-        print(f"Not shown: {len(left_out) - SHOWN_LEFT_OUT} more.")
-
-
 def _print_short(page: "Page") -> None:
-    shown = [(part.study.title, part.short) for part in page.parts]
-    shown += [
-        (f"Search in {s['path']}", s["lines"])
-        for s in page.summary.get("searches", ())
-    ]
-    for title, sentences in shown[:SHOWN_PARTS]:
-        print(f"\n{title}")
-        for sentence in sentences:
-            print(
-                textwrap.fill(
-                    sentence, 79, initial_indent="- ", subsequent_indent="  "
-                )
-            )
+    shown = {part.study.title: part.short for part in page.parts}
+    for search in page.summary.get("searches", ()):
+        shown[f"Search in {search['path']}"] = search["lines"]
+    fill = textwrap.TextWrapper(79, initial_indent="- ", subsequent_indent="  ")
+    for title, sentences in [*shown.items()][:SHOWN_PARTS]:
+        print("\n".join([f"\n{title}", *map(fill.fill, sentences)]))
 
 
 def compose(

@@ -124,7 +124,7 @@ def describe_cache(settings: claims.Settings) -> str:
     if settings.get("frozen_prefix") != "cached":
         return ""
     dtype = settings.get("cache_dtype", "float16")
-    return "cached" if dtype == "float16" else f"cached as {dtype}"
+    return "cached" + f" as {dtype}" * (dtype != "float16")
 
 
 def describe_failure(runs: pd.DataFrame) -> str:
@@ -381,18 +381,15 @@ def _fill(
         ]
         frame = pd.concat(cells, axis=1).fillna("")
         filled = frame.apply(lambda cells: cells[cells != ""].nunique())
-        dropped = {
+        equal_to = unless_equal or {}
+        dropped = [
             title
             for title, count in filled.items()
             if (count == 0 and {title, "*"} & {*optional})
             or (count <= 1 and title in varying)
-        }
-        repeated = {
-            title
-            for title, other in (unless_equal or {}).items()
-            if frame[title].equals(frame[other])
-        }
-        frame = frame.drop(columns=dropped | repeated)
+            or frame[title].equals(frame.get(equal_to.get(title)))
+        ]
+        frame = frame.drop(columns=dropped)
         said = [
             f"`{column[0]}`: {column[3]}"
             for column in columns
@@ -620,14 +617,13 @@ def find_published(
 def explain_tables(study: study_lib.Study) -> list[str]:
     """Why times are blank, and what failed runs are, a sentence each."""
     count = int((~study.runs.timed).sum())
-    were = "was" if count == 1 else "were"
-    groups = study.runs.groupby("group", sort=False)
     timed_apart = (
-        f"{wording.count(count, 'run')} {were} timed in another environment "
-        f"({overview.ENVIRONMENT}) than most: the scores count, the times are "
-        "left blank. The time of an epoch counts where only tracing differs, "
-        "which is in a run's first epoch."
+        f"{wording.count(count, 'run')} {'was' if count == 1 else 'were'} "
+        f"timed in another environment ({overview.ENVIRONMENT}) than most: the "
+        "scores count, the times are left blank. The time of an epoch counts "
+        "where only tracing differs, which is in a run's first epoch."
     )
+    groups = study.runs.groupby("group", sort=False)
     has_failed = any(describe_failure(group) for _, group in groups)
     return select_notes({timed_apart: count > 0, DID_NOT_TRAIN: has_failed})
 
