@@ -31,7 +31,7 @@ from tf_transfer.utils.errors import UserError
 if TYPE_CHECKING:
     from tf_transfer.reports.page import Page
 
-# The first may name the folder of a document's summary and figures.
+# The first mark may name the folder of a document's summary and figures.
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 MARKED = re.compile(
     r"(?P<begin><!-- generated(?: into (?P<folder>\S+))?: begin -->)"
@@ -49,29 +49,30 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "out",
         "",
-        "Where the report goes. Unset: report, in the first folder of runs, "
-        "or beside the first summary.",
+        "Folder of the report. Unset: report, in the first folder of runs or "
+        "in the folder of the first summary.",
         **module,
     )
     flags.DEFINE_list(
         "budgets",
         [],
-        "Seconds, such as 3600,7200: what each approach has reached within "
-        "them, beside a paper's own. Unset: quarters of the longest run.",
+        "Times in seconds, such as 3600,7200: the score that each approach has "
+        "reached within them, next to the paper's times. Unset: quarters of "
+        "the longest run.",
         **module,
     )
     flags.DEFINE_string(
         "quality",
         ",".join(map(str, operating.QUALITIES)),
-        "Shares of the full score, such as 0.9 or 0.9,0.95: how many trained "
-        "blocks reach them (runs of tf_transfer.freezing).",
+        "Shares of the full score, such as 0.9 or 0.9,0.95, whose fewest "
+        "trained blocks are reported (runs of tf_transfer.freezing).",
         **module,
     )
     flags.DEFINE_float(
         "margin",
         options_lib.Options.margin,
-        "Loss in points, against training everything, that you accept for a "
-        "cheaper approach.",
+        "Largest loss in points, against training everything, that you accept "
+        "for a cheaper approach.",
         lower_bound=0.0,
         **module,
     )
@@ -84,9 +85,9 @@ def define_flags() -> None:
     flags.DEFINE_string(
         "document",
         "",
-        "Also put the short form of the report between the marks of this "
-        "Markdown file, and keep summary.json and its figures beside it, or in "
-        "the folder that the first mark names.",
+        "Markdown file: also write the short form of the report between its "
+        "marks, and summary.json and figures into its folder, or into the "
+        "folder that the first mark names.",
         **module,
     )
 
@@ -102,9 +103,9 @@ def main(argv: Sequence[str]) -> None:
         margin=values.margin,
     )
     if values.document:
-        read_document(values.document)  # before the work, as it may be wrong
-    # The records stay to the end: looking through them for garbage, again and
-    # again, took a quarter of the time of a report of 5,000 runs.
+        read_document(values.document)  # fails before the work if it is wrong
+    # All records stay in use: searching them for garbage repeatedly took a
+    # quarter of the time of a report of 5,000 runs.
     gc.disable()
     summary = summary_lib.merge(
         [
@@ -198,9 +199,9 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
         "summary.json": summary_lib.to_json(summary).encode(),
         **{
             f"tables/{table.name}.csv": lib.to_csv(table.frame).encode()
-            for table in lib.tables_of(page)
+            for table in page.all_tables
         },
-        **{f"{figure.name}.svg": figure.svg for figure in lib.figures_of(page)},
+        **{f"{figure.name}.svg": figure.svg for figure in page.all_figures},
         **_render_pngs(page),
     }
     with files.staged(out) as folder:
@@ -209,14 +210,13 @@ def write(page: "Page", summary: summary_lib.Summary, out: str) -> None:
 
 def _write_overview(page: "Page", root: str) -> None:
     """Writes the figures for TensorBoard."""
-    from tf_transfer.reports import page as lib
     from tf_transfer.training import tensorboard
 
     tensorboard.write_overview(
         os.path.join(root, tensorboard.OVERVIEW),
         {
             figure.name: (figure.caption, figure.render("png"))
-            for figure in lib.first_figures_of(page)
+            for figure in page.first_figures
         },
     )
 
@@ -226,11 +226,11 @@ def write_document(
 ) -> None:
     """Puts the short form of a report between the marks of a Markdown file."""
     text = read_document(path)
-    beside = {
+    contents = {
         "summary.json": summary_lib.to_json(summary).encode(),
         **_render_pngs(page),
     }
-    _write(os.path.join(os.path.dirname(path), folder_of(text)), beside)
+    _write(os.path.join(os.path.dirname(path), folder_of(text)), contents)
     pathlib.Path(path).write_text(fill_in(text, page), encoding="utf-8")
 
 
@@ -250,7 +250,7 @@ def read_document(path: str) -> str:
 
 
 def folder_of(text: str) -> str:
-    """Where a document's summary and figures are, as its first mark says."""
+    """The folder of a document's summary and figures, from its first mark."""
     match = MARKED.search(text)
     return (match and match["folder"]) or ""
 
@@ -268,11 +268,9 @@ def fill_in(text: str, page: "Page") -> str:
 
 def _render_pngs(page: "Page") -> dict[str, bytes]:
     """The figures that a document shows, by the names of their files."""
-    from tf_transfer.reports import page as lib
-
     return {
         f"{figure.name}.png": figure.render("png")
-        for figure in lib.first_figures_of(page)
+        for figure in page.first_figures
     }
 
 

@@ -546,7 +546,7 @@ def test_nan_and_missing_values_do_not_break_the_page():
 
 def test_each_table_of_a_page_has_a_name_and_few_columns():
     page = make_page(ALL, TWO, ONE)
-    tables = page_lib.tables_of(page)
+    tables = page.all_tables
     names = [table.name for table in tables]
     assert len(set(names)) == len(names)
     assert {"paper_A_overview", "runs", "epochs"} <= set(names)
@@ -555,7 +555,7 @@ def test_each_table_of_a_page_has_a_name_and_few_columns():
 
 def test_every_run_of_the_study_is_in_a_table():
     page = make_page(ALL, TWO, ONE)
-    [runs] = [t.frame for t in page_lib.tables_of(page) if t.name == "runs"]
+    [runs] = [t.frame for t in page.all_tables if t.name == "runs"]
     assert set(runs["run"]) == {run["path"] for run in [*ALL, *TWO, *ONE]}
 
 

@@ -1,4 +1,4 @@
-"""Linear contrasts of cell means, with the parts of their variance.
+"""Linear contrasts of cell means, with the components of their variance.
 
 A cell is an approach on a task: its runs differ by seed alone. An estimate is a
 contrast sum_i w_i mean_i of cells, or a smooth function of them with w_i its
@@ -33,7 +33,7 @@ LEVEL = 0.95
 # (2004) moderated variances gave too many false verdicts where deviations are 1
 # to 10 apart.
 ALIKE = 0.5
-REALISTIC = 100  # seeds; more are not worth being named
+REALISTIC = 100  # seeds; larger numbers are not reported
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,12 +72,12 @@ class Cell:
     Attributes:
         values: float64 [runs], or [folds].
         pool: of the variance; unset, it is the cell's own.
-        task: what the cells of a task have in common.
+        task: equal for the cells of a task.
         texts: names the texts of `resampled`.
         resampled: float64 [runs, resamples], each run's value on samples of the
             texts, less its value; None where it is not known.
         fold_share: of folds, examples that test over those that train.
-        is_trained: whether a seed could change it.
+        is_trained: whether a seed could change the values.
         drift: of times, by whose line `values` are corrected.
         start: mean start of the runs in seconds.
         in_turn: of times, whether they were measured in turn with others.
@@ -102,7 +102,7 @@ class Cell:
         freedom = len(self.values) - 1
         own = float(np.var(self.values, ddof=1)) if freedom else 0.0
         if self.drift is not None:
-            # The line took up a part of what the runs vary by.
+            # Fitting the line removed some of the runs' variance.
             own *= freedom / (freedom - 1 / self.drift.groups)
         if self.shared is None:
             return Pool(own, freedom)
@@ -110,12 +110,12 @@ class Cell:
 
     @property
     def shared(self) -> Pool | None:
-        """The variance that it shares with others, if there is one."""
+        """The variance that it shares with other cells, or None."""
         return self.pool if self.drift is None else self.drift.pool
 
 
 def pool_variances(groups: Iterable[np.ndarray]) -> Pool | None:
-    """The variance that some groups share; None if they seem not to.
+    """The variance that some groups share; None if Bartlett's test denies it.
 
     Args:
         groups: values of the runs of each approach on a task.
@@ -127,7 +127,7 @@ def pool_variances(groups: Iterable[np.ndarray]) -> Pool | None:
 
 
 def pool(groups: Sequence[np.ndarray]) -> Pool:
-    """The variance within some groups, as if they shared it."""
+    """The pooled variance within some groups."""
     freedom = sum(len(values) - 1 for values in groups)
     squares = sum(float(((v - v.mean()) ** 2).sum()) for v in groups)
     return Pool(squares / freedom, freedom)
@@ -212,7 +212,7 @@ class Contrast:
         ]
         varies = {"seeds", "folds"} & {part.name for part in parts}
         if not parts or (not varies and any(c.is_trained for c in weights)):
-            return Estimate(self.value, 0.0, math.nan)  # luck is not known
+            return Estimate(self.value, 0.0, math.nan)  # chance is not known
         total = sum(part.variance for part in parts)
         by_name: dict[str, float] = collections.defaultdict(float)
         by_source: dict[Hashable, float] = collections.defaultdict(float)
@@ -234,10 +234,10 @@ def mean(contrasts: Sequence[Contrast]) -> Contrast:
     return functools.reduce(operator.add, contrasts) * (1 / len(contrasts))
 
 
-class Part(NamedTuple):
-    """A part of a variance: its origin, and degrees of freedom.
+class Component(NamedTuple):
+    """A component of a variance: its name and degrees of freedom.
 
-    Parts of one `source` share their degrees of freedom.
+    Components of one `source` share their degrees of freedom.
     """
 
     name: str
@@ -249,7 +249,7 @@ class Part(NamedTuple):
 Weights = Mapping[Cell, float]
 
 
-def _seeds(weights: Weights) -> Iterable[Part]:
+def _seeds(weights: Weights) -> Iterable[Component]:
     pools: dict[Hashable, list[float]] = {}
     for cell, weight in weights.items():
         if cell.fold_share:
@@ -258,10 +258,10 @@ def _seeds(weights: Weights) -> Iterable[Part]:
         sums = pools.setdefault(cell.shared or cell, [0.0, pool.freedom])
         sums[0] += weight**2 * pool.variance / len(cell.values)
     for source, (variance, freedom) in pools.items():
-        yield Part("seeds", variance, freedom, source)
+        yield Component("seeds", variance, freedom, source)
 
 
-def _texts(weights: Weights) -> Iterable[Part]:
+def _texts(weights: Weights) -> Iterable[Component]:
     by_texts: dict[Hashable, list[tuple[np.ndarray, float]]] = {}
     unknown = {c.task for c in weights if c.resampled is None}
     for cell, weight in weights.items():
@@ -272,11 +272,11 @@ def _texts(weights: Weights) -> Iterable[Part]:
         total = sum(w * resampled.mean(axis=0) for resampled, w in members)
         counted = sum(w**2 * _interaction(r) / len(r) for r, w in members)
         variance = float(np.var(total, ddof=1)) - counted
-        yield Part("texts", variance, np.size(total) - 1, ("texts", texts))
+        yield Component("texts", variance, np.size(total) - 1, ("texts", texts))
 
 
 def _interaction(resampled: np.ndarray) -> float:
-    """The variance of a run that seeds and texts make together."""
+    """The variance of a run from the interaction of seeds and texts."""
     runs = len(resampled)
     if runs < 2:
         return 0.0
@@ -285,24 +285,24 @@ def _interaction(resampled: np.ndarray) -> float:
     return max(0.0, float(alone - together) * runs / (runs - 1))
 
 
-def _folds(weights: Weights) -> Iterable[Part]:
+def _folds(weights: Weights) -> Iterable[Component]:
     members = [(c, w) for c, w in weights.items() if c.fold_share]
     if members:
         differences = sum(w * c.values for c, w in members)
         count = len(members[0][0].values)
         share = 1 / count + max(cell.fold_share for cell, _ in members)
         variance = share * float(np.var(differences, ddof=1))
-        yield Part("folds", variance, count - 1, "folds")
+        yield Component("folds", variance, count - 1, "folds")
 
 
-def _drift(weights: Weights) -> Iterable[Part]:
+def _drift(weights: Weights) -> Iterable[Component]:
     starts: dict[Drift, float] = collections.defaultdict(float)
     for cell, weight in weights.items():
         if cell.drift is not None:
             starts[cell.drift] += weight * cell.start
     for drift, start in starts.items():
         variance = start**2 * drift.variance
-        yield Part("drift", variance, drift.freedom, drift.pool or drift)
+        yield Component("drift", variance, drift.freedom, drift.pool or drift)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -310,7 +310,7 @@ class Estimate:
     """A value with its standard error and degrees of freedom.
 
     Attributes:
-        error: 0 where no run of a cell differs from another.
+        error: 0 where no run of a cell differs from the others.
         freedom: nan where `error` is 0.
         parts: standard errors of `seeds`, `texts`, `folds` and `drift`, of
             those that are known.
@@ -322,7 +322,7 @@ class Estimate:
     parts: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Both ends of the confidence interval; nan where nothing is known."""
+        """Both ends of the confidence interval; nan where no error is known."""
         if not self.error:
             return math.nan, math.nan
         reach = self.error * scipy.stats.t.ppf((1 + level) / 2, self.freedom)
@@ -331,7 +331,7 @@ class Estimate:
     def p_above(self, bound: float = 0.0) -> float:
         """One-sided p-value of "it is not above the bound".
 
-        It is 1 where no group varies, since then nothing is known of luck.
+        It is 1 where no group varies, since chance is not known then.
         """
         if not self.error:
             return 1.0
@@ -364,8 +364,8 @@ class Estimate:
             level: of the interval.
 
         Returns:
-            None if more than `REALISTIC` are needed: the other parts of the
-            variance, which stay, leave no room.
+            None if more than `REALISTIC` are needed: the other components of
+            the variance do not shrink.
         """
         unknown = 0.0 if self.parts else self.error
         seeds = self.parts.get("seeds", unknown) ** 2
@@ -383,7 +383,7 @@ class Ranged:
     """A value with its 95 % interval; ends are nan where it has none.
 
     Attributes:
-        variance: standard errors by part, see `estimates`.
+        variance: standard errors by component.
     """
 
     value: float = math.nan
@@ -434,7 +434,7 @@ def subtract(first: Sequence[float], second: Sequence[float]) -> Ranged:
 
 
 def partial_conjunction(p_values: Iterable[float], count: int) -> float:
-    """p-value of "fewer than `count` of these effects are there".
+    """p-value of "fewer than `count` of these effects exist".
 
     Bonferroni's of Benjamini and Heller (2008), "Screening for partial
     conjunction hypotheses": (m - count + 1) times the count-th smallest. With

@@ -1,4 +1,4 @@
-"""What a contrast of a claim's groups shows: its value, tests and word.
+"""Tests the contrast of a claim's groups: its value, p-value and word.
 
 The contrast is of `estimates`; the groups are chosen in `verdicts`.
 """
@@ -24,7 +24,7 @@ WORDS = (AGREES, IN_SIGN, CONTRADICTS, INCONCLUSIVE, NOT_COMPARABLE)
 FEWEST_SEEDS = 3
 FEWEST_POINTS = 3  # tasks of a trend
 ALPHA = 1 - estimates.LEVEL
-FAILED = "not shown to be above the majority baseline"  # as far as runs show
+FAILED = "not shown to be above the majority baseline"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,8 +218,8 @@ def _test_trend(
 ) -> Verdict:
     """A line through the tasks, per tenfold training set, with n - 2 degrees.
 
-    The tasks differ in more than their size: only how far they lie from the
-    line says how well it is known.
+    The tasks differ in more than their size: the error of the line is estimated
+    from their distances to it.
     """
     by_task = choose.split(comparisons, lambda c: c.task).values()
     sizes = [
@@ -488,7 +488,7 @@ def _test_spread(
 def _describe_maximum(
     comparisons: Sequence[Comparison], verdict: Verdict
 ) -> Verdict:
-    """Of one comparison: maxima are described, not tested."""
+    """The verdict on one comparison: maxima are described, not tested."""
     [comparison] = comparisons
     first, second = (float(cell.values.max()) for cell in comparison.cells)
     return dataclasses.replace(
@@ -499,6 +499,6 @@ def _describe_maximum(
 
 
 def count_words(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """How many verdicts have each word, those with none left out."""
+    """The number of verdicts with each word; words without any are left out."""
     counts = pd.Series([v.word for v in verdicts]).value_counts()
     return {word: int(counts[word]) for word in WORDS if word in counts}

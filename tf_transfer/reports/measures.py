@@ -1,4 +1,4 @@
-"""What is measured of the runs of a group: a number for each run."""
+"""Measures of the runs of a group: a number for each run."""
 
 import functools
 import itertools
@@ -18,7 +18,7 @@ from tf_transfer.reports import (
 )
 from tf_transfer.reports.estimates import Cell
 
-# What each is called; any other name is a metric of the run.
+# Names and units of measures; any other name is a metric of the run.
 MEASURES = {
     "score": ("the score", "points"),
     "seconds": ("the time to the stopping point", "s"),
@@ -32,7 +32,7 @@ PASS = "pass:"  # `pass:similarity:sentiment_accuracy`
 DURATIONS = ("seconds", "seconds_per_epoch")
 TIMES = (*DURATIONS, "score_within")
 INTERLEAVED = 1 / 3  # of the span of starts, see `are_interleaved`
-UNTIL_STOP = ("seconds", "epochs_run")  # what a limit of epochs cuts off
+UNTIL_STOP = ("seconds", "epochs_run")  # cut off by a limit of epochs
 
 
 def describe(measure: str) -> str:
@@ -51,8 +51,8 @@ def unit_of(measure: str) -> str:
 class Cells:
     """The cells of some runs; see `estimates`.
 
-    Of the same runs, measured alike, there is one cell: what depends on it
-    twice does not count its luck twice.
+    The same runs and measure always have the same cell, so that a contrast that
+    uses it twice counts its chance once.
     """
 
     def __init__(self) -> None:
@@ -223,8 +223,8 @@ def are_interleaved(groups: Sequence[pd.DataFrame]) -> bool:
     """Whether runs of several groups were timed in turn.
 
     The mean starts of two groups lie no further apart than a third of the time
-    between the first start and the last. Starts that nobody recorded are not
-    known to be so.
+    between the first start and the last. Without recorded starts the answer is
+    no.
     """
     starts = pd.concat([runs.started for runs in groups])
     means = [runs.started.mean() for runs in groups if len(runs)]
@@ -241,13 +241,14 @@ def known(values: Iterable[float | None]) -> list[float]:
 def _select_shared_environment(
     groups: Sequence[pd.DataFrame], ignores_tracing: bool
 ) -> list[pd.DataFrame]:
-    """Of each group the runs in the environment that most of all groups share.
+    """The runs of each group in the environment that most runs share.
 
-    What traces nothing may be compared with what traced and with what was warm.
+    Runs that trace nothing may be compared with runs that traced and with warm
+    runs.
 
     Args:
         groups: see `Cells.measure`.
-        ignores_tracing: whether runs that traced count beside warm ones.
+        ignores_tracing: whether runs that traced and warm runs are compared.
     """
     groups = [runs[~runs.mixed] for runs in groups]
 
@@ -270,7 +271,7 @@ def _select_shared_environment(
 def measure_runs(
     name: str, runs: pd.DataFrame, seconds: float = math.nan
 ) -> list[float]:
-    """A measure of each run, to be shown beside those of all others.
+    """A measure of each run, to be shown next to those of all other runs.
 
     Args:
         name: of the measure.
@@ -305,7 +306,7 @@ def _measure_all(name: str, runs: pd.DataFrame, seconds: float) -> list[float]:
 def _measure(
     name: str, record: frames.Record, score: float, seconds: float
 ) -> list[float]:
-    """Of a run, or of each of its folds."""
+    """The measure of a run, or of each of its folds."""
     if name == "score_within":
         return [score_within(record, seconds)]
     if name.startswith(PASS):
@@ -328,8 +329,8 @@ def is_cut_off(runs: pd.DataFrame) -> bool:
 
 def _first_epoch(runs: pd.DataFrame) -> float:
     """Mean seconds to the end of the first epoch."""
-    firsts = [frames.list_epochs(record)[0].seconds for record in runs.record]
-    return float(np.mean(firsts)) if firsts else math.nan
+    ends = [frames.list_epochs(record)[0].seconds for record in runs.record]
+    return float(np.mean(ends)) if ends else math.nan
 
 
 def score_within(record: frames.Record, seconds: float) -> float:

@@ -34,10 +34,10 @@ NAMES = {
     "last_0": "the head alone",
     "head": "the output layer alone",
 }
-UNTRAINED = "untrained"  # a setting that only what trains everything has
-# Of what trains few weights: other ones are another row, never a choice.
+UNTRAINED = "untrained"  # a setting of runs that train everything
+# Options of methods: other values are another row, never chosen by scores.
 OPTIONS = (*METHOD_OPTIONS, "freeze_percentile")
-NAMED = (*OPTIONS, "cache_dtype")  # in a row's name, where rows differ in them
+NAMED = (*OPTIONS, "cache_dtype")  # named in rows that differ in them
 VARIED = {*frames.VARIED, UNTRAINED}
 
 
@@ -49,8 +49,7 @@ class Row:
         task: its name, with the size of its files where there are several.
         trains: what is trained, in words.
         approach, cached, lr: of its runs.
-        blocks: how many are trained; None of `everything`, and of what does
-            not say.
+        blocks: number of trained blocks; None of `everything`, or if unknown.
         is_base: whether it trains everything.
         runs: see `frames.runs_frame`.
         n: scores that it stands on: seeds, or folds.
@@ -120,8 +119,8 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
     names = _name_groups(groups)
     rows: list[Row] = []
     cells = Cells()
-    for _, alike in sorted(choose.split(groups, _describe_recipe).items()):
-        rows += _match(alike, names, runs, cells)
+    for _, members in sorted(choose.split(groups, _describe_recipe).items()):
+        rows += _match(members, names, runs, cells)
     counts = collections.Counter((row.task, row.trains) for row in rows)
     rows = [
         dataclasses.replace(
@@ -149,7 +148,7 @@ def make_rows(runs: pd.DataFrame) -> list[Row]:
 def _find_base(row: Row, rows: Sequence[Row]) -> Row | None:
     """The row of training everything that a row is compared with.
 
-    A probe reads few of the settings in which others have to be alike: it is
+    A probe reads few of the settings that other rows have to share: it is
     compared with the only such row of its task.
     """
     bases = [one for one in rows if one.is_base and one.task == row.task]
@@ -175,16 +174,16 @@ def name_split(rows: Sequence[Row]) -> str:
 
 
 def name_parts(rows: Sequence[Row]) -> str:
-    """What the intervals of some rows are over: `seeds`, `seeds and texts`."""
+    """The sources of the intervals of rows: `seeds`, `seeds and test texts`."""
     names = {"seeds": "seeds", "folds": "folds", "texts": "test texts"}
     known = {part for row in rows for part in (*row.score.variance,)}
     return " and ".join(w for n, w in names.items() if n in known) or "seeds"
 
 
 def keep_largest(rows: Sequence[Row]) -> list[Row]:
-    """Of each task the rows on its largest files alone.
+    """The rows on the largest files of each task.
 
-    Others have part of the data: they are in the table, not in a mean.
+    Smaller files hold some of the data: the table has them, no mean does.
     """
     by_task = choose.split(rows, lambda row: row.runs.task.iloc[0])
     largest = {
@@ -195,7 +194,7 @@ def keep_largest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _describe_recipe(group: Group) -> tuple[str, str, str]:
-    """Equal for groups on the same texts that differ in what trains alone."""
+    """Equal for groups on the same texts that differ only in what trains."""
     recipe = {n: v for n, v in group.settings.items() if n not in VARIED}
     first = group.first
     return first.text, first.data_identity, frames.dump(recipe)
@@ -217,7 +216,7 @@ def name_texts(runs: pd.DataFrame) -> list[str]:
 def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs with `text`, the name of their task, and `trains`, in words.
 
-    What trains most comes first. Of runs that are not timed, times are nan.
+    Runs that train most come first. Times of runs that are not timed are nan.
 
     Args:
         runs: of a study, see `frames.runs_frame`.
@@ -227,11 +226,11 @@ def label_runs(runs: pd.DataFrame) -> pd.DataFrame:
         trains=[*map(name_approach, runs.approach, runs.cached)],
         seconds=runs.seconds.where(runs.timed),
     )
-    for _, alike in runs.groupby(["text", "trains"]):
+    for _, members in runs.groupby(["text", "trains"]):
         words = describe_differences(
-            [{n: s[n] for n in NAMED if n in s} for s in alike.settings]
+            [{n: s[n] for n in NAMED if n in s} for s in members.settings]
         )
-        runs.loc[alike.index, "trains"] += words
+        runs.loc[members.index, "trains"] += words
     return runs.sort_values(
         ["text", "cached", "trainable_parameters", "trains", "lr"],
         ascending=[True, True, False, True, True],
@@ -265,7 +264,7 @@ def describe_differences(
 
 def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
     """What each group trains, in words; with settings, where these differ."""
-    alike = choose.split(
+    by_approach = choose.split(
         groups,
         lambda group: (
             *(group.first.text, group.first.data_identity),
@@ -274,7 +273,7 @@ def _name_groups(groups: Sequence[Group]) -> dict[Group, str]:
     )
     return {
         group: name_approach(group.first.approach, group.first.cached) + words
-        for members in alike.values()
+        for members in by_approach.values()
         for group, words in zip(
             members, describe_differences([*map(_named, members)])
         )
@@ -287,15 +286,16 @@ def _match(
     runs: pd.DataFrame,
     cells: Cells,
 ) -> list[Row]:
-    """Rows of groups on the same texts that differ in what trains alone."""
-    # Where nothing trains every weight, what leaves some out is the base.
+    """Rows of groups on the same texts that differ only in what trains."""
+    # Without a group that trains every weight, the one that trains most is the
+    # base.
     least = min(map(_untrained, filter(_trains_everything, groups)), default="")
     rows = []
-    for _, alike in sorted(choose.split(groups, _describe_approach).items()):
-        best = choose.keep_best_rate(alike)
-        for group in best or alike:
+    for _, members in sorted(choose.split(groups, _describe_approach).items()):
+        best = choose.keep_best_rate(members)
+        for group in best or members:
             own = choose.take_rows(runs, [group])
-            rates = sorted({g.lr for g in alike}) if best else [group.lr]
+            rates = sorted({g.lr for g in members}) if best else [group.lr]
             is_base = _trains_everything(group) and _untrained(group) == least
             row = _make_row(group, own, names[group], is_base)
             rows.append(dataclasses.replace(row, rates=tuple(rates)))
@@ -325,7 +325,7 @@ def _trains_everything(group: Group) -> bool:
 
 
 def _describe_approach(group: Group) -> tuple[Any, ...]:
-    """Equal for groups that differ in their rate alone, on the same texts."""
+    """Equal for groups on the same texts that differ only in their rate."""
     first, settings = group.first, group.settings
     options = frames.dump({n: settings[n] for n in OPTIONS if n in settings})
     dtype = str(settings.get("cache_dtype", ""))
@@ -333,7 +333,7 @@ def _describe_approach(group: Group) -> tuple[Any, ...]:
 
 
 def _named(group: Group) -> dict[str, Any]:
-    """What a row's name has besides the approach, where rows differ in it."""
+    """Settings that name a row where rows of an approach differ in them."""
     known = dict(sorted(group.settings.items()))
     recipe = {n: v for n, v in known.items() if n not in VARIED}
     options = {n: v for n, v in known.items() if n in OPTIONS}

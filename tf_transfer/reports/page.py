@@ -17,6 +17,7 @@ from tf_transfer.reports import (
     brief,
     depth,
     first_figure,
+    frames,
     infer,
     measures,
     overview,
@@ -33,7 +34,7 @@ MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 INTERVAL = re.compile(r"([-+\d.,]+) (\([-+\d., to]+\))")
 NUMBERS = re.compile(r"[-+\d.,%()± to]*")
-MARKS = {  # beside the word, for those who do not see its colour
+MARKS = {  # before the word, for those who do not see its colour
     infer.AGREES: "✓",
     infer.IN_SIGN: "≈",
     infer.CONTRADICTS: "✗",
@@ -95,6 +96,24 @@ class Page:
     tables: list[Table]
     summary: dict[str, Any]
     origin: str
+
+    @property
+    def first_figures(self) -> list[Figure]:
+        """The figure at the top of each part that has one."""
+        return [part.figure for part in self.parts if part.figure is not None]
+
+    @property
+    def all_figures(self) -> list[Figure]:
+        """All figures, folded ones last."""
+        folded = [figure for part in self.parts for figure in part.figures]
+        return self.first_figures + folded
+
+    @property
+    def all_tables(self) -> list[Table]:
+        """All tables, those of all runs last."""
+        return [
+            table for part in self.parts for table in (part.table, *part.tables)
+        ] + self.tables
 
 
 def make_page(studies: Sequence[Study], summary: dict[str, Any]) -> Page:
@@ -398,8 +417,9 @@ def _list_runs(studies: Sequence[Study]) -> list[Table]:
             "run": runs.path,
         }
     )
-    epochs = pd.concat([study.epochs for study in studies])
-    epochs = epochs[["epoch", "validation", "test", "seconds", "path"]]
+    epochs = frames.epochs_frame(runs)[
+        ["epoch", "validation", "test", "seconds", "path"]
+    ]
     epochs = epochs.rename(columns={"path": "run"}).round(2)
     return [
         Table("runs", "All runs, scores in points", shown),
@@ -435,7 +455,7 @@ def to_html(page: Page) -> str:
 
 
 def to_markdown(page: Page, figures: str = "") -> str:
-    """The headline part as Markdown.
+    """The short form of the page as Markdown.
 
     Args:
         page: what to show.
@@ -459,24 +479,6 @@ def _defuse(value: Any) -> Any:
     if not isinstance(value, str) or not value.startswith(FORMULA):
         return value
     return value if NUMBERS.fullmatch(value) else f"'{value}"
-
-
-def tables_of(page: Page) -> list[Table]:
-    """All tables of a page."""
-    return [
-        table for part in page.parts for table in (part.table, *part.tables)
-    ] + page.tables
-
-
-def figures_of(page: Page) -> list[Figure]:
-    """All figures of a page."""
-    folded = [figure for part in page.parts for figure in part.figures]
-    return first_figures_of(page) + folded
-
-
-def first_figures_of(page: Page) -> list[Figure]:
-    """Of each part, the figure that shows what was found."""
-    return [part.figure for part in page.parts if part.figure is not None]
 
 
 def make_environment(escapes: bool) -> jinja2.Environment:

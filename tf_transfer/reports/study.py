@@ -108,11 +108,6 @@ class Study:
     folder: str = "experiments"
 
     @functools.cached_property
-    def epochs(self) -> pd.DataFrame:
-        """See `frames.epochs_frame`."""
-        return frames.epochs_frame(self.runs)
-
-    @functools.cached_property
     def labelled(self) -> pd.DataFrame:
         """See `overview.label_runs`."""
         return overview.label_runs(self.runs)

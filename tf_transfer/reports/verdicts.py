@@ -54,9 +54,9 @@ from tf_transfer.reports.infer import (
 )
 
 MIXED = "folds stand against one test set"
-CORRELATIONS = ("matthews", "pearson", "spearman")  # 0 of what knows nothing
-# What an encoder was trained on before, as tasks are called here: Quora's
-# questions, both NLI sets, and SQuAD, of which QNLI is made.
+CORRELATIONS = ("matthews", "pearson", "spearman")  # 0 without any learning
+# Tasks whose data an encoder was trained on before: Quora's questions, both NLI
+# sets, and SQuAD, from which QNLI is made.
 SEEN = {"minilm": ("qqp", "paraphrase", "pairs", "mnli", "qnli")}
 
 
@@ -65,7 +65,7 @@ def judge(runs: pd.DataFrame, paper: Paper) -> list[Verdict]:
 
     Holm's correction is over all that could be tested, of all studies; of those
     that are not comparable, see `conclude_local`. Claims that no study has runs
-    for have one verdict, without a study, which says what is missing.
+    for have one verdict, without a study, which names what is missing.
 
     Args:
         runs: of the paper's experiment, see `frames.runs_frame`.
@@ -146,7 +146,7 @@ TaskRuns = tuple[pd.DataFrame, list[choose.Group]]
 def split_tasks(runs: pd.DataFrame, paper: Paper) -> dict[str, TaskRuns]:
     """A study's runs by task, with their `choose.list_groups`.
 
-    Where a task was run on several files, those that count.
+    Of a task that was run on several files, the runs on those that count.
     """
     tasks = {}
     for task, members in runs.groupby("task"):
@@ -230,7 +230,7 @@ def judge_claim(
 
 
 def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
-    """`2 of 6 blocks`, where a claim is about a share of them."""
+    """`2 of 6 blocks`, if a claim is about a share of them."""
     shares = {
         f"{choose.resolve(layers, blocks)} of {blocks} blocks": None
         for comparison in comparisons
@@ -345,7 +345,7 @@ def _compare_pair(
 
 
 def _read(group: Settings, reading: Settings) -> Settings:
-    """Settings of a group in a reading; what freezes anything has none."""
+    """Settings of a group in a reading, which holds for full training only."""
     is_full = group.get("trainable_layers") == "all"
     return {**group, **reading} if is_full else group
 
@@ -374,10 +374,10 @@ def _choose_files(
         ),
     )
     tested = chosen.sizes.iloc[0].get("test", 0)
-    alike = runs.sizes.map(
+    has_size = runs.sizes.map(
         lambda sizes: abs(sizes.get("test", 0) - tested) <= SIZES_ALIKE * tested
     )
-    return runs[runs.index.isin(chosen.index) | (folded & alike)]
+    return runs[runs.index.isin(chosen.index) | (folded & has_size)]
 
 
 def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
@@ -424,7 +424,7 @@ def _find_problem(claim: Claim, comparisons: Sequence[Comparison]) -> str:
 def _find_incomparable(
     claim: Claim, comparisons: Sequence[Comparison]
 ) -> Iterator[str]:
-    """Why a comparison is none, apart from settings: collapse, known data."""
+    """Why groups cannot be compared, apart from settings, a clause each."""
     for comparison in comparisons:
         for name, runs in zip(("first", "second"), comparison.runs):
             if name not in claim.may_fail and did_not_train(runs):
@@ -456,7 +456,7 @@ def _mixes_folds(comparison: Comparison) -> bool:
 
 
 def _has_seen(model: str, task: str, runs: pd.DataFrame) -> bool:
-    """Whether an encoder knows a task's data; `pairs` may be of MRPC's."""
+    """Whether an encoder has seen a task's data; `pairs` may be MRPC's."""
     if task == "pairs" and runs.data_identity.str.startswith("MRPC").all():
         return False
     return task in SEEN.get(model, ())
