@@ -477,7 +477,8 @@ def _subtract_base(
 ) -> tuple[Contrast | None, list[Cell]]:
     """The contrast of `compare_with_base`, if there is one, and its cells."""
     is_time = measure in measures.DURATIONS
-    contrasts, cells = [], []
+    contrasts: list[Contrast] = []
+    cells: list[Cell] = []
     for row in rows:
         assert row.base is not None
         pair = row.cells.measure(

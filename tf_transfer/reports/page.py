@@ -331,12 +331,12 @@ def choose_headline(name: str, rows: Sequence[Row]) -> Table:
     trained = [row for row in overview.keep_largest(rows) if not row.failed]
     table = tabulate(name, trained or rows)
     left = len(rows) - len(trained)
-    if not trained or not left:
-        return table
+    left_out = (
+        f". Left out: {wording.count(left, 'row')} {brief.FAILED}, or of a "
+        "part of the data"
+    )
     return dataclasses.replace(
-        table,
-        caption=f"{table.caption}. Left out: {wording.count(left, 'row')} "
-        f"{brief.FAILED}, or of a part of the data",
+        table, caption=table.caption + left_out * bool(trained and left)
     )
 
 
@@ -490,17 +490,17 @@ def make_environment(escapes: bool) -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {
-        "cell": _split_interval if escapes else show_cell,
-        "inline": _inline,
-        "svg": lambda f: base64.b64encode(f.svg).decode(),
-        "markdown": _escape_markdown,
-        "mark": lambda verdict: MARKS.get(verdict.word, ""),
-        "note": describe_note,
-        "ours": describe_ours,
-        "published": describe_published,
-        "numbers": _find_numbers,
-    }
+    environment.filters.update(
+        cell=_split_interval if escapes else show_cell,
+        inline=_inline,
+        svg=lambda figure: base64.b64encode(figure.svg).decode(),
+        markdown=_escape_markdown,
+        mark=lambda verdict: MARKS.get(verdict.word, ""),
+        note=describe_note,
+        numbers=_find_numbers,
+        ours=describe_ours,
+        published=describe_published,
+    )
     return environment
 
 

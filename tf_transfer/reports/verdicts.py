@@ -178,20 +178,20 @@ def judge_claim(
     ):
         return None
     cells = measures.Cells()
-    read = _choose_reading(tasks, paper, claim, cells)
-    comparisons = read.complete or read.incomplete
-    fewest = min((c.fewest for c in read.complete), default=0)
-    on = tuple({c.task: None for c in read.complete})
+    chosen = _choose_reading(tasks, paper, claim, cells)
+    comparisons = chosen.complete or chosen.incomplete
+    fewest = min((c.fewest for c in chosen.complete), default=0)
+    on = tuple({c.task: None for c in chosen.complete})
     verdict = Verdict(
         claim,
         study * bool(comparisons),
         INCONCLUSIVE,
-        read.problem,
+        chosen.problem,
         runs=fewest,
-        reading=choose.describe(read.reading),
+        reading=choose.describe(chosen.settings),
         tasks=on if len(on) < len(claim.tasks) else (),
         blocks=_describe_blocks(comparisons),
-        problem=read.problem,
+        problem=chosen.problem,
     )
     differences = [
         *_find_incomparable(claim, comparisons),
@@ -210,14 +210,14 @@ def judge_claim(
             tested = dataclasses.replace(
                 claim, published=0.0, sign=claim.direction
             )
-        verdict = infer.test_claim(tested, read.complete, verdict)
+        verdict = infer.test_claim(tested, chosen.complete, verdict)
         verdict = dataclasses.replace(verdict, claim=claim)
         if claim.beside:
             verdict = infer.add_other_measure(
-                claim, read.complete, verdict, cells
+                claim, chosen.complete, verdict, cells
             )
-    if read.problem or (read.missing and not differences):
-        reason = wording.list_first(read.missing or [read.problem], ", ", 1)
+    if chosen.problem or (chosen.missing and not differences):
+        reason = wording.list_first(chosen.missing or [chosen.problem], ", ", 1)
         verdict = dataclasses.replace(
             verdict, word=INCONCLUSIVE, reason=reason, outcome=""
         )
@@ -244,18 +244,18 @@ def _describe_blocks(comparisons: Sequence[Comparison]) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Read:
+class Reading:
     """A claim's comparisons in one of its readings.
 
     Attributes:
-        reading: see `Claim.readings`; empty of the claim's own words.
+        settings: see `Claim.readings`; empty of the claim's own words.
         complete: on tasks that have runs for all that the claim compares there.
         incomplete: on the others that have some; they count for nothing.
         missing: what has no runs, in words.
         problem: why `complete` shows nothing apart from that, or "".
     """
 
-    reading: Settings
+    settings: Settings
     complete: list[Comparison]
     incomplete: list[Comparison]
     missing: list[str]
@@ -267,7 +267,7 @@ def _choose_reading(
     paper: Paper,
     claim: Claim,
     cells: measures.Cells,
-) -> Read:
+) -> Reading:
     """The first reading of a claim whose runs suffice, else with the most.
 
     It looks at what was run, never at scores, so that no reading is chosen for
@@ -279,10 +279,10 @@ def _choose_reading(
     ]
     return max(
         candidates,
-        key=lambda read: (
-            not (read.missing or read.problem),
-            len(read.complete),
-            len(read.incomplete),
+        key=lambda chosen: (
+            not (chosen.missing or chosen.problem),
+            len(chosen.complete),
+            len(chosen.incomplete),
         ),
     )
 
@@ -293,7 +293,7 @@ def _compare(
     claim: Claim,
     reading: Settings,
     cells: measures.Cells,
-) -> Read:
+) -> Reading:
     complete: list[Comparison] = []
     incomplete: list[Comparison] = []
     missing = [
@@ -304,7 +304,7 @@ def _compare(
         lacks: list[str] = []
         for pair in _pairs(claim):
             wanted = tuple(
-                _read({**claim.both, **group}, reading) for group in pair
+                _apply({**claim.both, **group}, reading) for group in pair
             )
             try:
                 comparisons += _compare_pair(
@@ -315,7 +315,7 @@ def _compare(
         (incomplete if lacks else complete).extend(comparisons)
         missing += lacks
     problem = _find_problem(claim, complete) if complete else missing[0]
-    return Read(reading, complete, incomplete, missing, problem)
+    return Reading(reading, complete, incomplete, missing, problem)
 
 
 def _compare_pair(
@@ -344,7 +344,7 @@ def _compare_pair(
         yield Comparison(task, compared, wanted, measured, at)
 
 
-def _read(group: Settings, reading: Settings) -> Settings:
+def _apply(group: Settings, reading: Settings) -> Settings:
     """Settings of a group in a reading, which holds for full training only."""
     is_full = group.get("trainable_layers") == "all"
     return {**group, **reading} if is_full else group

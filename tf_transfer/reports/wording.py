@@ -26,7 +26,7 @@ def deviation(values: Values) -> Ranged:
     """The mean of the known values, and one standard deviation either way."""
     numbers = known(values)
     middle = mean(numbers)
-    reach = np.std(numbers, ddof=1) if len(numbers) > 1 else math.nan
+    reach = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else math.nan
     return Ranged(middle, middle - reach, middle + reach)
 
 
