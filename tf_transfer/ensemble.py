@@ -19,7 +19,7 @@ from absl import flags
 
 from tf_transfer.config import command_line
 from tf_transfer.training import records
-from tf_transfer.utils import formatting
+from tf_transfer.utils import files, formatting
 from tf_transfer.utils.errors import UserError
 
 
@@ -59,15 +59,22 @@ def main() -> None:
 
     for run in runs:
         check_predictions(run)
-    ensemble = run_ensemble.combine(runs)
-    rows = [("", *next(iter(ensemble.scores.values())))]
+    all_scores, arrays = run_ensemble.combine(runs)
+    rows = [("", *next(iter(all_scores.values())))]
     rows += [
         (name, *(f"{value:.4f}" for value in scores.values()))
-        for name, scores in ensemble.scores.items()
+        for name, scores in all_scores.items()
     ]
     print(formatting.aligned(rows))
     if output:
-        ensemble.write(output)
+        os.makedirs(output, exist_ok=True)
+        files.write_atomically(
+            os.path.join(output, "predictions.npz"), records.compressed(arrays)
+        )
+        files.write_json(
+            os.path.join(output, "ensemble.json"),
+            {"runs": runs, "scores": all_scores},
+        )
         print(f"Written to {output}")
 
 

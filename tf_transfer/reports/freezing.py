@@ -1,21 +1,29 @@
 """Tables and figures of "What Would Elsa Do?", from runs of `freezing`.
 
 Scores are means over trials, taken twice: plainly, and as the authors did, who
-leave out trials at 0 or not above 0.9 of the best. Beside each stands what it
-costs. A curve is a `Part` with one task and metric at one rate, its frozen
-blocks live or cached; see `list_curves`.
+leave out trials at 0 or not above 0.9 of the best. A curve is a `Part` with one
+task and metric at one rate, its frozen blocks live or cached; see
+`list_curves`.
 """
 
 import collections
 import dataclasses
+import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
 
-from tf_transfer.reports import claims, operating, overview, tables, wording
+from tf_transfer.reports import (
+    choose,
+    claims,
+    operating,
+    overview,
+    tables,
+    wording,
+)
 from tf_transfer.reports.study import Study
 
 PUBLISHED_NAMES = {
@@ -39,7 +47,6 @@ MISMATCHED = "mismatched_accuracy"
 SWEEP_UNIT = 1e-5  # of the rates of the authors' sweep
 NEVER = "never"  # no number of trained blocks is enough
 COMMON, LEFT_OUT = "all but CoLA", "cola"
-FULL = {"levels": {"_full": 0.0}}  # training everything, in a figure
 DOTTED = {"color": "#000000", "linestyle": ":", "marker": ""}
 DOTS = {  # every trial in a figure
     "linestyle": "none",
@@ -50,12 +57,32 @@ DOTS = {  # every trial in a figure
     "markerfacecolor": None,
 }
 ALL = operating.ALL
-Blocks = (
-    int | str | None
-)  # a number of trained blocks, `all`, or none is enough
+Blocks = int | str | None  # a number of trained blocks, `all`, or no number
 
 
 # === Curves ===
+
+
+def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with columns of their own.
+
+    `number`: of trained blocks, or `all`, as text; `mode`: live or how it is
+    cached; `untrained`: what a full model leaves out; `is_search`: a run that
+    validates, where all train everything; `best`: the rate that does so best.
+    """
+    is_full = (runs.approach == "fine_tuning") & ~runs.cached
+    runs = runs.assign(
+        number=runs.approach.str.extract(r"^last_(\d+)$")[0].mask(is_full, ALL),
+        mode=runs.settings.map(tables.describe_cache).replace("", "live"),
+        untrained=runs.settings.map(lambda s: str(s.get("untrained", ""))),
+        is_search=runs.validation.notna() & is_full.all(),
+    )
+    validation = runs.groupby(["text", "untrained", "lr"]).validation
+    means = validation.transform("mean")
+    best = means.groupby([runs.text, runs.untrained]).transform("max")
+    return runs.assign(
+        best=(means == best).map({True: "best", False: ""})
+    ).sort_values(["text", "untrained"], kind="stable")
 
 
 def list_curves(study: Study) -> list[tables.Part]:
@@ -67,111 +94,81 @@ def list_curves(study: Study) -> list[tables.Part]:
     curve, with the same frozen runs: these do not read it.
 
     Returns:
-        The words of each: `task`, `metric`, `lr`, `mode`, `untrained` (`but`
-        in a caption), `label`, `file`, `blocks` of the encoder; `runs` and
-        `trials`, scores in points, by `all` and by falling number of trained
-        blocks; `majority` in points or nan; `published` scores by number of
-        trained blocks, {} where the runs are not at the paper's settings,
-        encoder and data, or are the authors' own; `published_rate`, nan
-        likewise.
+        Runs of each by `all` and by falling number of trained blocks. Its words
+        are those of captions and tables, and `trials`, scores in points by
+        number of trained blocks; `majority` in points or nan; `theirs`,
+        published scores by number of trained blocks, {} where the runs are not
+        at the paper's settings, encoder and data, or are the authors' own.
     """
-    by_blocks: list[dict[Blocks, pd.DataFrame]] = [
-        {ALL: full, **frozen}
-        for _, members in study.labelled.groupby(["text", "lr"], sort=False)
-        for _, full in _take_full(members).groupby("untrained")
-        for cached in (False, True)
-        if (frozen := _find_frozen(members[members.cached == cached]))
-    ]
-    rates = {
-        (runs[ALL].task.iloc[0], runs[ALL].lr.iloc[0]) for runs in by_blocks
-    }
-    counts = collections.Counter(task for task, _ in rates)
-    curves = [
-        c for runs in by_blocks for c in _make_curves(study, runs, counts)
-    ]
-    return sorted(curves, key=lambda c: (c.words["task"], c.name))
-
-
-def _take_full(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs that train everything, with what they leave `untrained`."""
-    full = runs[(runs.approach == "fine_tuning") & ~runs.cached]
-    return full.assign(
-        untrained=[str(s.get("untrained", "")) for s in full.settings]
-    )
-
-
-def _find_frozen(runs: pd.DataFrame) -> dict[Blocks, pd.DataFrame]:
-    """Runs of one mode by falling number of trained blocks."""
-    dtypes = runs.settings.map(lambda s: str(s.get("cache_dtype", "")))
-    # Seeds in two precisions are not so many seeds: the commonest counts.
-    frozen = {
-        int(number[1]): members
-        for approach, members in runs[dtypes.isin(dtypes.mode()[:1])].groupby(
-            "approach"
+    curves = []
+    for _, runs in study.labelled.groupby(["text", "lr"], sort=False):
+        frozen = runs[runs.number.str.isdigit().eq(True)].sort_values(
+            "number", key=pd.to_numeric, ascending=False, kind="stable"
         )
-        if (number := re.fullmatch(r"last_(\d+)", str(approach)))
-    }
-    return dict(sorted(frozen.items(), reverse=True))
+        for (_, full), (_, members) in itertools.product(
+            runs[runs.number == ALL].groupby("untrained"),
+            frozen.groupby(["cached", "mode"]),
+        ):
+            curves.append(pd.concat([full, members]))
+    rates = {(runs.task.iloc[0], runs.lr.iloc[0]) for runs in curves}
+    counts = collections.Counter(task for task, _ in rates)
+    parts = [
+        _make_curve(study, runs, suffix, counts[runs.task.iloc[0]] > 1)
+        for runs in curves
+        for suffix in ("", ", mismatched")
+        if not suffix or all(MISMATCHED in known for known in runs.metrics)
+    ]
+    return sorted(parts, key=lambda curve: (curve.words["task"], curve.name))
 
 
-def _make_curves(
-    study: Study, runs: dict[Blocks, pd.DataFrame], rates: Mapping[str, int]
-) -> Iterator[tables.Part]:
-    """The curve of each metric, with scores and what is published.
+def _make_curve(
+    study: Study, runs: pd.DataFrame, suffix: str, has_rates: bool
+) -> tables.Part:
+    """A curve with its words.
 
     Args:
         study: theirs.
         runs: by `all` and by falling number of trained blocks.
-        rates: how many each task has.
+        suffix: `, mismatched` for the second development set of MNLI.
+        has_rates: whether the task has curves at several rates.
     """
-    joined = pd.concat(runs.values())
-    first = joined.iloc[0]
+    first, mode = runs.iloc[0], runs["mode"].iloc[-1]
+    metric = MISMATCHED if suffix else first.metric
+    scores = runs.metrics.str[metric] if suffix else runs.score
+    by_number = scores.groupby(runs.number, sort=False).agg(list).items()
     label = tables.join(
-        "cached" if joined.cached.iloc[-1] else "live",
-        f"lr {first.lr:g}" * (rates[first.task] > 1),
+        mode,
+        f"lr {first.lr:g}" * has_rates,
         f"untrained {first.untrained}" * bool(first.untrained),
     )
-    published = _find_published(study, joined)
-    has_both = all(MISMATCHED in known for known in joined.metrics)
-    both = ("", first.metric), (", mismatched", MISMATCHED)
-    for suffix, metric in both[: 1 + has_both]:
-        title = PUBLISHED_TASKS.get(first.task + suffix, "")
-        known = first.record["majorities"].get(metric, math.nan)
-        name = first.text + suffix
-        yield tables.Part(
-            study,
-            joined,
-            name,
-            {
-                "task": first.task,
-                "metric": metric,
-                "lr": first.lr,
-                "mode": label.partition(",")[0],
-                "label": label,
-                "untrained": first.untrained,
-                "but": ". Untrained where everything else trains: "
-                f"{first.untrained}" * bool(first.untrained),
-                "file": name.replace(", ", "_")
-                + re.sub("[, ]+", "_", f", {label}"),
-                "blocks": int(first.blocks),
-                "runs": runs,
-                "trials": {
-                    blocks: list(
-                        members.score
-                        if metric == first.metric
-                        else members.metrics.str[metric]
-                    )
-                    for blocks, members in runs.items()
-                },
-                "majority": 100 * known,
-                "baseline": ""
-                if math.isnan(known)
-                else f"The majority baseline scores {100 * known:.2f}. ",
-                "published": published.get("scores", {}).get(title, {}),
-                "published_rate": SWEEP_UNIT
-                * published.get("rates", {}).get(title, math.nan),
-            },
-        )
+    published = _find_published(study, runs)
+    title = PUBLISHED_TASKS.get(first.task + suffix, "")
+    majority = 100 * first.record["majorities"].get(metric, math.nan)
+    return tables.Part(
+        study,
+        runs,
+        first.text + suffix,
+        {
+            "task": first.task,
+            "name": first.text + suffix,
+            "metric": metric,
+            "mode": mode,
+            "label": label,
+            "untrained": first.untrained,
+            "but": ". Untrained where everything else trains: "
+            f"{first.untrained}" * bool(first.untrained),
+            "file": re.sub("[, ]+", "_", f"{first.text}{suffix}, {label}"),
+            "trials": {n if n == ALL else int(n): v for n, v in by_number},
+            "majority": majority,
+            "baseline": f"The majority baseline scores {majority:.2f}. "
+            * (not math.isnan(majority)),
+            "theirs": published.get("scores", {}).get(title, {}),
+            "rate": wording.rate(first.lr),
+            "published_rate": wording.rate(
+                SWEEP_UNIT * published.get("rates", {}).get(title, math.nan)
+            ),
+        },
+    )
 
 
 def _find_published(
@@ -203,7 +200,11 @@ def _find_published(
 
 
 def _describe_blocks(
-    curve: tables.Part, label: str, blocks: Blocks, authors: Blocks
+    curve: tables.Part,
+    label: str,
+    blocks: Blocks,
+    authors: Blocks,
+    **others: str,
 ) -> tables.Line:
     """Score and cost at a number of trained blocks.
 
@@ -212,26 +213,22 @@ def _describe_blocks(
         label: what the number is.
         blocks: by the plain mean.
         authors: by the authors' averaging.
+        **others: measures that are known besides.
     """
-    words, trials = curve.words, curve.words["trials"]
+    trials, runs = curve.words["trials"], curve.runs
     theirs = _compare(trials, authors, operating.authors_mean)
     values = {
-        **words,
-        "name": curve.name,
         "quality": label,
-        "rate": wording.rate(words["lr"]),
-        "published_rate": wording.rate(words["published_rate"]),
-        "frozen": 0 if blocks == ALL else words["blocks"] - (blocks or 0),
+        "frozen": 0 if blocks == ALL else runs.blocks.iloc[0] - (blocks or 0),
         "trained": _name_blocks(blocks),
         "published": _show_published(curve, blocks),
         "authors_trained": _name_blocks(authors),
         **{f"authors_{name}": value for name, value in theirs.items()},
         **_compare(trials, blocks, operating.plain_mean),
         "score": trials.get(blocks, ""),
+        **others,
     }
-    return tables.Line(
-        curve, words["runs"].get(blocks, curve.runs.iloc[:0]), values=values
-    )
+    return tables.Line(curve, runs[runs.number == str(blocks)], values=values)
 
 
 def _name_blocks(blocks: Blocks) -> str:
@@ -251,7 +248,7 @@ def _compare(
 
 def _show_published(curve: tables.Part, blocks: Blocks) -> str:
     """The authors' mean and deviation at a number of trained blocks."""
-    known = curve.words["published"].get(str(blocks), ())[:3:2]
+    known = curve.words["theirs"].get(str(blocks), ())[:3:2]
     return " ± ".join(f"{value:.2f}" for value in known if value is not None)
 
 
@@ -266,13 +263,11 @@ def _list_points(part: tables.Part) -> Iterator[tables.Line]:
             yield _find_point(curve, quality, options.level)
         yield _describe_blocks(curve, none, fewest, fewest)
     # Only where each task has one curve, so that it is clear which is meant.
-    kinds = [(c.words["mode"], c.words["untrained"]) for c in curves]
-    for kind in dict.fromkeys(kinds):
-        alike = [
-            curve
-            for curve, its_kind in zip(curves, kinds)
-            if its_kind == kind and curve.words["task"] != LEFT_OUT
-        ]
+    kinds = choose.split(
+        (curve for curve in curves if curve.words["task"] != LEFT_OUT),
+        lambda curve: (curve.words["mode"], curve.words["untrained"]),
+    )
+    for alike in kinds.values():
         if 1 < len({curve.name for curve in alike}) == len(alike):
             for quality in options.qualities:
                 yield _find_common_point(alike, quality)
@@ -280,7 +275,7 @@ def _list_points(part: tables.Part) -> Iterator[tables.Line]:
 
 def _find_points(curve: tables.Part, quality: float) -> list[int | None]:
     """The operating points by the plain mean, by the authors' and in theirs."""
-    trials, published = curve.words["trials"], curve.words["published"]
+    trials, published = curve.words["trials"], curve.words["theirs"]
     theirs = {n if n == ALL else int(n): [v[0]] for n, v in published.items()}
     return [
         operating.operating_point(trials, quality),
@@ -289,7 +284,7 @@ def _find_points(curve: tables.Part, quality: float) -> list[int | None]:
     ]
 
 
-def _name_quality(curves: list[tables.Part], quality: float) -> str:
+def _name_quality(curves: Sequence[tables.Part], quality: float) -> str:
     """`> 90 %`, with a star where the majority baseline alone passes."""
     passes = any(
         curve.words["majority"]
@@ -305,26 +300,24 @@ def _find_point(
     """An operating point's line."""
     trials = curve.words["trials"]
     point, authors, theirs = _find_points(curve, quality)
-    line = _describe_blocks(
-        curve, _name_quality([curve], quality), point, authors
-    )
     published = _show_published(curve, theirs)
     other = f" with {theirs}" * bool(published and theirs != point)
     below = operating.list_untried(trials, point) if point else ()
-    values = {
-        **line.values,
-        "published": published + other,
-        "untried": ", ".join(map(str, below)),
-    }
-    if min(map(len, trials.values())) > 1:
-        values["interval"] = " to ".join(
-            map(_name_blocks, operating.interval(trials, quality, level))
-        )
-    return dataclasses.replace(line, values=values)
+    has_several = min(map(len, trials.values())) > 1
+    ends = operating.interval(trials, quality, level) if has_several else ()
+    return _describe_blocks(
+        curve,
+        _name_quality([curve], quality),
+        point,
+        authors,
+        published=published + other,
+        untried=", ".join(map(str, below)),
+        interval=" to ".join(map(_name_blocks, ends)),
+    )
 
 
 def _find_common_point(
-    curves: list[tables.Part], quality: float
+    curves: Sequence[tables.Part], quality: float
 ) -> tables.Line:
     """The fewest blocks that are enough on every task but CoLA."""
     plain, authors, theirs = (
@@ -335,13 +328,12 @@ def _find_common_point(
         curves[0],
         values={
             "name": COMMON,
-            "mode": curves[0].words["mode"],
-            "untrained": curves[0].words["untrained"],
             "quality": _name_quality(curves, quality),
             "trained": plain,
             "authors_trained": authors,
             "published": f"with {theirs}"
-            * all(curve.words["published"] for curve in curves),
+            * all(curve.words["theirs"] for curve in curves),
+            **dict.fromkeys(("rate", "published_rate", "majority"), ""),
         },
     )
 
@@ -375,38 +367,41 @@ def _list_parameters(part: tables.Part) -> list[tables.Line]:
     ]
 
 
-def has_search_alone(study: Study) -> bool:
-    """Whether its runs are the search of the rate: they train everything."""
-    return bool((study.runs.approach == "fine_tuning").all())
+def _find_sweep(line: tables.Line) -> float | None:
+    """The authors' own score at a rate.
 
-
-def _list_search(part: tables.Part) -> list[tables.Line]:
-    """Validation scores at each rate, beside the authors' own sweep."""
-    runs = _take_full(part.runs[part.runs.validation.notna()])
-    groups = runs.groupby(["text", "untrained", "lr"])
-    means = groups.validation.mean()
-    best = means.groupby(["text", "untrained"]).transform("max") == means
-    # They held out nothing; what their full models left untrained, nobody
-    # knows.
+    They held out nothing, and nobody knows what their full models left
+    untrained.
+    """
+    first, study = line.runs.iloc[0], line.part.study
+    runs = study.labelled[study.labelled.text == first.text]
     ignored = dict.fromkeys(("validation_fraction", "untrained"))
-    sweeps = {
-        text: _find_published(part.study, of_text, ignored)
-        .get("rate_sweep", {})
-        .get(PUBLISHED_TASKS.get(of_text.task.iloc[0], ""), {})
-        for text, of_text in runs.groupby("text")
-    }
-    return [
-        tables.Line(
-            part,
-            group,
-            values={
-                "untrained": untrained,
-                "best": "best" if best[text, untrained, lr] else "",
-                "published": sweeps[text].get(str(round(lr / SWEEP_UNIT)), ""),
-            },
-        )
-        for (text, untrained, lr), group in groups
-    ]
+    sweeps = _find_published(study, runs, ignored).get("rate_sweep", {})
+    sweep = sweeps.get(PUBLISHED_TASKS.get(first.task, ""), {})
+    return sweep.get(str(round(first.lr / SWEEP_UNIT)))
+
+
+def _list_savings(part: tables.Part) -> Iterator[tables.Line]:
+    """What the frozen runs of a task took cached, compared with live."""
+    known = part.runs[part.runs.seconds.notna()]
+    frozen = known[known.number.str.isdigit().eq(True)]
+    for _, runs in frozen.groupby(["text", "lr"], sort=False):
+        counts = runs.groupby(["number", "cached"]).size().unstack()
+        equal = counts.index[counts.nunique(axis=1, dropna=False) == 1]
+        same = runs[runs.number.isin(equal)]
+        live, cached = same[~same.cached], same[same.cached]
+        if len(live) and len(cached):
+            # Each cut goes on from a shallower one, so that building the
+            # deepest one takes in all of them, whichever run paid for it.
+            building = [r["prefix_build_seconds"] for r in cached.record]
+            seconds = (cached.seconds - building).sum() + max(building)
+            values = {
+                "numbers": ", ".join(sorted(equal, key=int)),
+                "live": live.seconds.sum(),
+                "with_cache": seconds,
+                "share": 100 * seconds / live.seconds.sum(),
+            }
+            yield tables.Line(part, cached, values=values)
 
 
 # === Figures ===
@@ -414,7 +409,7 @@ def _list_search(part: tables.Part) -> list[tables.Line]:
 
 def _measure_curve(curve: tables.Part, unit: float = 1.0) -> dict[float, Any]:
     """Score less that of training everything, by frozen blocks, rising."""
-    blocks, trials = curve.words["blocks"], curve.words["trials"]
+    blocks, trials = curve.runs.blocks.iloc[0], curve.words["trials"]
     return {
         (blocks - number) * unit: overview.subtract(scores, trials[ALL])
         for number, scores in trials.items()
@@ -424,46 +419,41 @@ def _measure_curve(curve: tables.Part, unit: float = 1.0) -> dict[float, Any]:
 
 def published_curve(curve: tables.Part) -> dict[int, float]:
     """Relative score by frozen blocks, by the authors' averaging."""
-    published = curve.words["published"]
-    tried = sorted((n for n in published if n != ALL), key=int, reverse=True)
-    return {
-        curve.words["blocks"] - int(n): published[n][0] - published[ALL][0]
-        for n in tried
-    }
+    known = curve.words["theirs"]
+    tried = sorted((n for n in known if n != ALL), key=int, reverse=True)
+    blocks = curve.runs.blocks.iloc[0]
+    return {blocks - int(n): known[n][0] - known[ALL][0] for n in tried}
 
 
 def _list_curves(part: tables.Part) -> Iterator[tables.Line]:
     """The curves of a task and the scores of all trials; the published one."""
     curves = [c for c in list_curves(part.study) if c.name == part.name]
     for curve in curves:
-        words, trials = curve.words, curve.words["trials"]
+        label, trials = curve.words["label"], curve.words["trials"]
         full = operating.plain_mean(trials[ALL])
         dots = {
-            words["blocks"] - number - 0.15 - 0.01 * trial: score - full
+            part.study.blocks - number - 0.15 - 0.01 * trial: score - full
             for number, scores in trials.items()
             for trial, score in enumerate(scores)
             if number != ALL
         }
-        *_, fewest = words["runs"].values()
-        for label, shown, style in (
-            (words["label"], _measure_curve(curve), {}),
-            (f"_{words['label']}", dots, DOTS),
+        for name, shown, style in (
+            (label, _measure_curve(curve), {}),
+            (f"_{label}", dots, DOTS),
         ):
-            values = {"label": label, "curve": shown, "style": style}
-            yield tables.Line(
-                curve, fewest, values={"colour": words["label"], **values}
-            )
-    for curve in curves[:1]:
-        values = {"curve": published_curve(curve), "style": DOTTED}
-        values |= dict.fromkeys(("label", "colour"), "published")
-        yield tables.Line(curve, values=values)
+            values = {"label": name, "colour": label}
+            values |= {"curve": shown, "style": style}
+            yield tables.Line(curve, curve.runs, values=values)
+    values = dict.fromkeys(("label", "colour"), "published")
+    values |= {"curve": published_curve(curves[0]), "style": DOTTED}
+    yield tables.Line(curves[0], values=values)
 
 
 def _divide_by_encoder(study: Study) -> list[tables.Part]:
     """A part for each task of all encoders; none of a single encoder.
 
-    Of each encoder its largest study that froze something, with live blocks
-    where it has them. Only the first study has them.
+    It has the largest study of each encoder that froze something, with live
+    blocks where it has them. Only the first study has such parts.
     """
     curves_of = []
     for model, members in study.all_runs.groupby("model"):
@@ -476,31 +466,10 @@ def _divide_by_encoder(study: Study) -> list[tables.Part]:
         curves_of += [(model, curve) for curve in live or curves]
     is_shown = study.name == "A" and len({model for model, _ in curves_of}) > 1
     return [
-        tables.Part(study, study.runs, task, {**FULL, "curves": curves_of})
+        tables.Part(study, study.runs, task, {"curves": curves_of})
         for task in sorted({curve.name for _, curve in curves_of})
         if is_shown
     ]
-
-
-def _divide_by_task(study: Study) -> list[tables.Part]:
-    """A part for each task and metric that has a curve."""
-    names = dict.fromkeys(curve.name for curve in list_curves(study))
-    return [
-        tables.Part(study, study.runs, name, {**FULL, "blocks": study.blocks})
-        for name in names
-    ]
-
-
-def _take_whole(study: Study) -> tables.Part:
-    return tables.Part(
-        study,
-        study.labelled,
-        words={
-            "model": study.model,
-            "blocks": study.blocks,
-            "level": f"{100 * study.options.level:g}",
-        },
-    )
 
 
 MEASURES: dict[str, tables.Measure] = {
@@ -512,12 +481,12 @@ MEASURES: dict[str, tables.Measure] = {
     "epoch_share": lambda line: (
         100
         * line.runs.seconds_per_epoch.mean()
-        / line.part.words["runs"][ALL].seconds_per_epoch.mean()
+        / line.part.runs[line.part.runs.number == ALL].seconds_per_epoch.mean()
     ),
     "gigabytes": lambda line: line.runs.memory.mean() / 1e9,
+    "published_sweep": _find_sweep,
 }
 ROWS = {
-    "search": _list_search,
     "points": _list_points,
     # Quality and cost at every number of frozen blocks.
     "blocks": lambda curve: [
@@ -525,6 +494,7 @@ ROWS = {
         for blocks in curve.words["trials"]
     ],
     "parameters": _list_parameters,
+    "savings": _list_savings,
     "curves": _list_curves,
     "encoders": lambda part: [
         tables.Line(
@@ -532,7 +502,7 @@ ROWS = {
             values={
                 "label": model + curve.words["but"].replace(". U", ", u"),
                 "model": model,
-                "curve": _measure_curve(curve, 100 / curve.words["blocks"]),
+                "curve": _measure_curve(curve, 100 / curve.runs.blocks.iloc[0]),
             },
         )
         for model, curve in part.words["curves"]
@@ -540,12 +510,21 @@ ROWS = {
     ],
 }
 PARTS = {
-    "search": lambda study: [_take_whole(study)] * has_search_alone(study),
-    "points": lambda study: (
-        [_take_whole(study)] * (not has_search_alone(study))
+    "study": lambda study: (
+        [
+            tables.Part(
+                study,
+                study.labelled,
+                words={"level": f"{100 * study.options.level:g}"},
+            )
+        ]
+        * (not study.labelled.is_search.any())
     ),
     "curves": list_curves,
-    "tasks": _divide_by_task,
+    "tasks": lambda study: [
+        tables.Part(study, study.runs, name)
+        for name in dict.fromkeys(curve.name for curve in list_curves(study))
+    ],
     "encoders": _divide_by_encoder,
 }
 
@@ -553,50 +532,18 @@ PARTS = {
 # === What to know when reading ===
 
 
-def notes(study: Study) -> list[str]:
-    """What a reader must know of these tables, a sentence each."""
+def _has_holes(study: Study) -> bool:
+    """Whether a curve has numbers between others that were not tried."""
     curves = list_curves(study)
     tried = [{*curve.words["trials"]} - {ALL} for curve in curves]
-    has_holes = any(max(t) - min(t) + 1 > len(t) for t in tried)
-    recorded_by = study.runs.settings.iloc[0].get("recorded_by", "")
-    notes = {
-        f"These runs are records of {recorded_by}, not ours. What they do not "
-        "have, such as times and predictions, is empty.": bool(recorded_by),
-        "Between numbers that were not tried we assume that more trained "
-        "blocks are never worse.": has_holes,
-    }
-    return [
-        *tables.select_notes(notes),
-        *_describe_savings(curves),
-        *tables.explain_tables(study),
-        "Where the paper is silent, and what we chose: docs/freezing.md.",
-    ]
+    return any(max(t) - min(t) + 1 > len(t) for t in tried)
 
 
-def _describe_savings(curves: list[tables.Part]) -> Iterator[str]:
-    """What the frozen runs of a task took cached, against live."""
-    timed = {
-        (c.name, c.words["lr"], c.words["untrained"], c.words["mode"]): {
-            blocks: runs[runs.seconds.notna()]
-            for blocks, runs in c.words["runs"].items()
-            if blocks != ALL
-        }
-        for c in curves
-    }
-    for (name, *rest, mode), live in timed.items():
-        cached = timed.get((name, *rest, "cached"), {})
-        both = [n for n in live if 0 < len(live[n]) == len(cached.get(n, ()))]
-        if mode == "live" and both:
-            before = sum(live[n].seconds.sum() for n in both)
-            after = pd.concat([cached[n] for n in both])
-            # Each cut goes on from a shallower one, so that building the
-            # deepest one takes in all of them, whichever run paid for it.
-            building = [r["prefix_build_seconds"] for r in after.record]
-            seconds = (after.seconds - building).sum() + max(building)
-            yield (
-                f"{name}, the {len(after)} runs with "
-                f"{', '.join(map(str, sorted(both)))} trained blocks: "
-                f"{before:.0f} s live, {seconds:.0f} s cached with the "
-                "building of the cache, "
-                f"{100 * seconds / before:.1f} % of it."
-            )
+NOTES = {
+    "These runs are records of {recorded_by}, not ours. What they do not have, "
+    "such as times and predictions, is empty.": lambda study: (
+        "recorded_by" in study.runs.settings.iloc[0]
+    ),
+    "Between numbers that were not tried we assume that more trained blocks "
+    "are never worse.": _has_holes,
+}

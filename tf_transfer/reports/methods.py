@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from tf_transfer.reports import brief, measures, overview, tables, wording
+from tf_transfer.reports import brief, choose, overview, tables, wording
 from tf_transfer.reports.overview import Row
-from tf_transfer.reports.study import Study, Table
+from tf_transfer.reports.study import Table
 
 SHARE = 0.99  # of the validation score of training everything
 MB = 2**20
@@ -36,9 +36,8 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
         if not row.failed and (row.is_base or row.kept.is_known)
     ]
     tasks = sorted({row.task for row in rows})
-    names = dict.fromkeys(row.trains for row in compared)
-    named = [[row for row in compared if row.trains == n] for n in names]
-    groups = [group for group in named if len(group) == len(tasks)]
+    by_name = choose.split(compared, lambda row: row.trains).values()
+    groups = [group for group in by_name if len(group) == len(tasks)]
     if all(group[0].is_base for group in groups):
         return None
     measured = [row.task for row in rows if row.runs.memory.notna().any()]
@@ -86,13 +85,7 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
     )
 
 
-def notes(study: Study) -> list[str]:
-    """What a reader must know."""
-    return [
-        "With any method but `full` the embeddings are frozen, and the pooler "
-        "is as the method says (docs/methods.md).",
-        "A frozen prefix that is cached has no dropout; a live one has.",
-    ]
+NOTES: dict[str, object] = {}  # those of `claims.toml` are enough
 
 
 # === Measures ===
@@ -120,16 +113,13 @@ def method_and_blocks(approach: str) -> tuple[str, str]:
 
 
 def _measure_seconds_to_share(line: tables.Line) -> str:
-    """Mean over the runs that got there, and how many of them did."""
+    """Seconds until validation reached a share of that of everything."""
     row = line.row
     base = row and (row if row.is_base else row.base)
-    timed = line.runs.record[line.runs.timed]
-    if row is None or base is None or row.note or timed.empty:
+    if not base or line.row.note:
         return ""
     wanted = SHARE * float(base.runs.validation.mean())
-    reached = [measures.seconds_to_score(record, wanted) for record in timed]
-    mean = wording.number(wording.mean(reached), 1)
-    return f"{mean} ({len(wording.known(reached))} of {len(reached)})".strip()
+    return tables.describe_seconds_to(line.runs, wanted)
 
 
 MEASURES: dict[str, tables.Measure] = {
@@ -164,11 +154,5 @@ ROWS = {
         line
         for line in tables.list_rows(part)
         if line.row and not line.row.failed
-    ],
-}
-PARTS = {
-    "published": lambda study: [
-        tables.Part(study, study.runs, words=table)
-        for table in study.published.get("tables", ())
     ],
 }

@@ -1,13 +1,13 @@
 """Tables and figures of "Finetune minBERT", from runs of `multitask`.
 
-A row of the paper's is filled by the runs at exactly its settings, on its
-encoder and data, and by no others; a table without such runs is not shown.
-Everything that was run has a table of its own. For runs that train their tasks
-in turn, what a pass over one task does to the scores of the others is shown,
-too; see `measures.mean_change`.
+The runs at exactly the settings of a published row fill it, on the paper's
+encoder and data; a table without such runs is not shown. All runs have a table
+of their own. Runs that train their tasks in turn also show what a pass over one
+task does to the scores of the others; see `measures.mean_change`.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,11 +16,13 @@ import pandas as pd
 from tf_transfer.reports import claims, frames, measures, plots, tables, wording
 from tf_transfer.reports.study import Figure, Study
 
-SCORES = {  # metrics, and what the tables call them
-    "overall": "overall",
-    "sentiment_accuracy": "SST",
-    "paraphrase_accuracy": "Quora",
-    "similarity_pearson": "STS r",
+METRICS = {
+    "cs224n": {
+        "overall": "overall",
+        "sentiment_accuracy": "SST",
+        "paraphrase_accuracy": "Quora",
+        "similarity_pearson": "STS r",
+    }
 }
 TRAINS = {
     "head": "output layers",
@@ -39,9 +41,10 @@ COMBINES = {
     "pcgrad": "PCGrad",
     "sampled": "sampled",
 }
+TEXTS = ("task", "data_identity")
 THIN = {"color": "#000000", "marker": "", "linewidth": 1}
 ORDER = "paraphrase,similarity,sentiment"
-# How the tasks are combined: of recipes that differ in these alone, one table.
+# Recipes that differ only in how the tasks are combined share a table.
 COMBINATION = (
     "combine",
     "head_combine",
@@ -57,34 +60,19 @@ USUAL = {
     "loss_weights": "",
     "order": ORDER,
 }
-METRICS = {  # of the paper's tasks
+TASKS = {
     "sentiment": "sentiment_accuracy",
     "paraphrase": "paraphrase_accuracy",
     "similarity": "similarity_pearson",
 }
-LABELS = dict(zip(METRICS, ("SST accuracy", "Quora accuracy", "STS r")))
+LABELS = dict(zip(TASKS, ("SST accuracy", "Quora accuracy", "STS r")))
 
 
 # === Words for a recipe ===
 
 
-def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs, with their recipe as approach; the rate is left out."""
-    return runs.assign(approach=runs.settings.map(_kind))
-
-
-def recipe(settings: claims.Settings) -> str:
-    """All that tells a group from others: `everything; mean; lr 1e-05; ...`."""
-    return tables.join(
-        _kind(settings),
-        _amount(settings),
-        tables.describe_cache(settings),
-        mark="; ",
-    )
-
-
-def _kind(settings: claims.Settings) -> str:
-    """What trains, and how: `everything; mean; decay 0.95`."""
+def name_approach(approach: str, settings: claims.Settings) -> str:
+    """What trains, and how, but no rate: `everything; mean; decay 0.95`."""
     pairs, decay = settings["pairs"], settings["layer_decay"]
     in_turn = settings["combine"] == "in_turn"
     is_usual = in_turn and not settings["loss_weights"]
@@ -95,6 +83,16 @@ def _kind(settings: claims.Settings) -> str:
         f"decay {decay:g}" * (decay != 1),
         _combination(settings) * (not is_usual),
         "idle heads still" * (in_turn and settings["idle_heads"] == "still"),
+        mark="; ",
+    )
+
+
+def recipe(settings: claims.Settings) -> str:
+    """All that identifies a group: `everything; mean; lr 1e-05; ...`."""
+    return tables.join(
+        name_approach("", settings),
+        _amount(settings),
+        tables.describe_cache(settings),
         mark="; ",
     )
 
@@ -145,99 +143,55 @@ def _amount(settings: claims.Settings) -> str:
 # === Rows of tables ===
 
 
-def _divide(study: Study) -> Iterator[tables.Part]:
-    """Runs by their files, the best group first."""
-    for number, (_, runs) in enumerate(
-        study.runs.groupby("data_identity", sort=False), 1
-    ):
-        means = runs.groupby("group").score.transform("mean")
-        ordered = runs.assign(mean=-means).sort_values(
-            ["mean", "group", "seed"], kind="stable"
-        )
-        own = {
-            name: name.replace("_", " ")
-            for name in ("overall", *ordered.record.iloc[0]["metrics"])
-        }
-        is_papers = ordered.task.iloc[0] == "cs224n"
-        yield tables.Part(
-            study,
-            ordered,
-            study.name + f"_{number}" * (number > 1),
-            {"metrics": SCORES if is_papers else own},
-        )
+def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with columns of their own, those of the best group first.
 
-
-def _divide_by_table(study: Study) -> list[tables.Part]:
-    """All runs on the same files for each of the paper's tables."""
-    return [
-        dataclasses.replace(part, words=table)
-        for part in _divide(study)
-        for table in study.published.get("tables", ())
-    ]
-
-
-def _divide_by_recipe(study: Study) -> Iterator[tables.Part]:
-    """Runs that differ in how the tasks are combined, where any do."""
-    for part in _divide(study):
-        rest = part.runs.settings.map(
+    `rest`: equal for runs that differ in how the tasks are combined alone;
+    `has_combinations`: such runs with several combinations.
+    """
+    settings = runs.settings
+    runs = runs.assign(
+        recipe=settings.map(recipe),
+        shared_recipe=settings.map(lambda s: recipe({**s, **USUAL})),
+        rates=settings.map(_amount),
+        combination=[tables.join(_combination(s), _order(s)) for s in settings],
+        rest=settings.map(
             lambda s: frames.dump(
                 {n: v for n, v in s.items() if n not in COMBINATION}
             )
-        )
-        several = part.runs.groupby(rest).group.transform("nunique") > 1
-        alike = part.runs[several].groupby(rest, sort=False)
-        for number, (_, runs) in enumerate(alike, 1):
-            first = _list_combinations(dataclasses.replace(part, runs=runs))[0]
-            yield tables.Part(
-                study,
-                runs,
-                f"{part.name}_{number}",
-                {
-                    **part.words,
-                    "recipe": recipe({**first.settings, **USUAL}),
-                },
-            )
+        ),
+        mean=-runs.groupby("group").score.transform("mean"),
+    )
+    several = runs.groupby(["data_identity", "rest"]).group.transform("nunique")
+    return runs.assign(has_combinations=several > 1).sort_values(
+        ["mean", "group", "seed"], kind="stable"
+    )
 
 
-def _list_published(part: tables.Part) -> list[tables.Line]:
-    """The rows of the paper's table, ours beside its figures, if any is run."""
-    rows = [
-        (
-            row,
-            tables.find_published(part.runs, part.study.paper, row["settings"]),
-        )
-        for row in part.words["rows"]
-    ]
-    return [
-        tables.Line(
-            part,
-            values={
-                "name": row["name"],
-                "runs": len(ours) or "",
-                "figures": {
-                    name: value
-                    for (metric, title), figure in zip(
-                        SCORES.items(), row["figures"]
-                    )
-                    for name, value in (
-                        (
-                            title,
-                            wording.spread(measures.measure_runs(metric, ours)),
-                        ),
-                        (f"{title}, paper", round(100 * figure, 1)),
-                    )
-                },
-            },
-        )
-        for row, ours in rows
-        if any(len(ours) for _, ours in rows)
-    ]
+def _list_published(part: tables.Part) -> Iterator[tables.Line]:
+    """The rows of a published table with our scores, if any was run."""
+    for _, runs in part.runs.groupby("data_identity", sort=False):
+        find = functools.partial(tables.find_published, runs, part.study.paper)
+        rows = [(row, find(row["settings"])) for row in part.words["rows"]]
+        for row, ours in rows if any(len(ours) for _, ours in rows) else ():
+            figures = {
+                name: value
+                for (metric, title), theirs in zip(
+                    METRICS["cs224n"].items(), row["figures"]
+                )
+                for name, value in (
+                    (title, measures.measure_runs(metric, ours)),
+                    (f"{title}, paper", f"{100 * theirs:.1f}"),
+                )
+            }
+            known = {"name": row["name"], "runs": len(ours) or ""}
+            yield tables.Line(part, values={**known, "figures": figures})
 
 
 def _list_combinations(part: tables.Part) -> list[tables.Line]:
-    """Recipes in the order of `COMBINES`, each against the first."""
+    """Recipes in the order of `COMBINES`, each compared with the first."""
     names = [*COMBINES]
-    first, *others = sorted(
+    lines = sorted(
         tables.list_groups(part),
         key=lambda line: (
             [*names, line.settings["combine"]].index(line.settings["combine"]),
@@ -245,79 +199,48 @@ def _list_combinations(part: tables.Part) -> list[tables.Line]:
             line.settings["loss_weights"],
         ),
     )
-    return [
-        first,
-        *(
-            dataclasses.replace(line, values={"first": first.runs.score})
-            for line in others
-        ),
-    ]
+    base = lines[0].runs
+    return [dataclasses.replace(line, base=base) for line in lines]
 
 
 def _measure_changes(
     group: pd.DataFrame, trained: str
 ) -> dict[str, list[float]]:
-    """Mean changes of each task's score in passes over one, of each run."""
+    """Mean changes of each task's score in passes over one, for each run."""
     return {
         LABELS[task]: wording.known(
             measures.measure_runs(f"{measures.PASS}{trained}:{metric}", group)
         )
-        for task, metric in METRICS.items()
+        for task, metric in TASKS.items()
     }
 
 
 def _list_passes(part: tables.Part) -> list[tables.Line]:
-    """A line for each group on the paper's tasks and each task passed over."""
-    ours = part.runs[part.runs.task == "cs224n"]
+    """A line for each group and each of the paper's tasks passed over."""
     return [
         dataclasses.replace(line, values={"pass": trained, "changes": changes})
-        for line in tables.list_groups(dataclasses.replace(part, runs=ours))
-        for trained in METRICS
+        for line in tables.list_groups(part)
+        for trained in TASKS
         if (changes := _measure_changes(line.runs, trained))[LABELS[trained]]
     ]
 
 
 def _choose_passes(study: Study) -> Iterator[tables.Part]:
-    """On the same files, the group with passes that has most runs.
-
-    Of several, the one with the fewest passes.
-    """
-    for part in _divide(study):
-        runs = max(
-            (line.runs for line in _list_passes(part)),
-            key=lambda runs: (len(runs), -len(runs.record.iloc[0]["passes"])),
-            default=None,
-        )
-        if runs is not None:
-            first = runs.sort_values("seed").iloc[0]
-            yield tables.Part(
-                study,
-                runs,
-                part.name,
-                {
-                    "data": part.name,
-                    "recipe": recipe(first.settings),
-                    "seed": first.seed,
-                    "passes": first.record["passes"],
-                },
+    """The group with passes that has most runs, then fewest passes."""
+    for part in tables.divide_runs(study, TEXTS, {"task": "cs224n"}):
+        groups = [line.runs for line in _list_passes(part)]
+        if groups:
+            runs = max(
+                groups,
+                key=lambda g: (len(g), -len(g.record.iloc[0]["passes"])),
             )
-
-
-def _divide_by_task(study: Study) -> list[tables.Part]:
-    """A panel for each task's score after every pass of the first seed."""
-    return [
-        dataclasses.replace(
-            part, name=LABELS[task], words={**part.words, "task": task}
-        )
-        for part in _choose_passes(study)
-        for task in METRICS
-    ]
+            yield dataclasses.replace(part, runs=runs)
 
 
 def _list_scores(part: tables.Part) -> list[tables.Line]:
     """The scores after passes over each task, and a line that joins all."""
-    passes = part.words["passes"]
-    metric = METRICS[part.words["task"]]
+    passes = part.runs.record.iloc[0]["passes"]
+    metric = part.words["measured"]
     per_epoch = len({line["task"] for line in passes})
     scores = [
         (line["task"], number / per_epoch, 100 * line["validation"][metric])
@@ -334,7 +257,7 @@ def _list_scores(part: tables.Part) -> list[tables.Line]:
                 "style": {"linestyle": "none"} if task else THIN,
             },
         )
-        for task in ("", *METRICS)
+        for task in ("", *TASKS)
     ]
 
 
@@ -346,21 +269,13 @@ def _time_last_phase(line: tables.Line) -> list[float]:
 
 MEASURES: dict[str, tables.Measure] = {
     "name_or_failure": lambda line: tables.join(
-        _kind(line.settings),
+        line.runs.approach.iloc[0],
         tables.describe_cache(line.settings),
         tables.describe_failure(line.runs),
         mark="; ",
     ),
-    "amount": lambda line: _amount(line.settings),
-    "recipe": lambda line: recipe(line.settings),
-    "against_first": lambda line: wording.difference(
-        line.runs.score, line.values.get("first", ())
-    ),
     "last_phase": _time_last_phase,
-    "combination": lambda line: tables.join(
-        _combination(line.settings), _order(line.settings)
-    ),
-    # Of a warm worker's runs, that of the first is known.
+    # Among a warm worker's runs, only the memory of the first is known.
     "gigabytes": lambda line: line.runs.memory.max() / 1e9,
 }
 ROWS = {
@@ -370,22 +285,23 @@ ROWS = {
     "passes_of_a_run": _list_scores,
 }
 PARTS = {
-    "data": _divide,
-    "published": _divide_by_table,
-    "combinations": _divide_by_recipe,
-    "passes": _divide_by_task,
+    # A panel for each task's score after every pass of the first seed.
+    "passes": lambda study: [
+        dataclasses.replace(part, name=LABELS[task], words={"measured": metric})
+        for part in _choose_passes(study)
+        for task, metric in TASKS.items()
+    ],
 }
-
-
-def notes(study: Study) -> list[str]:
-    """What to know of the tables and of the times."""
-    shown = [*map(_list_published, _divide_by_table(study))]
-    notes = {
-        "No runs here have the settings, the data and the encoder of a row of "
-        "the paper's: its tables are not shown.": bool(study.published)
-        and not any(shown),
-    }
-    return tables.explain_tables(study) + tables.select_notes(notes)
+NOTES = {
+    "No runs here have the settings, the data and the encoder of a row of the "
+    "paper's: its tables are not shown.": lambda study: (
+        bool(study.published)
+        and not any(
+            [*_list_published(part)]
+            for part in tables.PARTS["published"](study)
+        )
+    ),
+}
 
 
 # === Figures ===
@@ -401,12 +317,11 @@ def _draw_heat_map(part: tables.Part) -> Figure:
     numbers = np.array(
         [
             [*map(wording.mean, _measure_changes(part.runs, trained).values())]
-            for trained in METRICS
+            for trained in TASKS
         ]
     )
     figure, [axis] = plots.make_panels(1)
-    size = len(METRICS)
-    figure.set_size_inches(2.2 + 1.5 * size, 0.8 + 0.8 * size)
+    figure.set_size_inches(6.7, 3.2)
     most = 1.25 * np.nanmax(np.abs(numbers)) or 1.0  # the darkest look black
     picture = axis.imshow(
         numbers, cmap="RdBu", vmin=-most, vmax=most, aspect="auto"
@@ -420,15 +335,16 @@ def _draw_heat_map(part: tables.Part) -> Figure:
             va="center",
             color="white" if abs(value) > 0.55 * most else "black",
         )
-    axis.set_xticks(range(size), list(LABELS.values()))
-    axis.set_yticks(range(size), [f"a pass over\n{task}" for task in METRICS])
+    axis.set_xticks(range(len(TASKS)), list(LABELS.values()))
+    rows = [f"a pass over\n{task}" for task in TASKS]
+    axis.set_yticks(range(len(TASKS)), rows)
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)
     figure.colorbar(picture, label="change, points")
     return plots.finish(
         figure,
         {},
-        f"forgetting_{part.name}",
+        f"forgetting_{part.words['number']}",
         "Change of each task's score on dev during a pass over one task, mean "
-        f"in points: {part.words['recipe']}",
+        f"in points: {part.runs.recipe.iloc[0]}",
     )

@@ -6,7 +6,6 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterable, Sequence
-from types import ModuleType
 from typing import Any
 
 import jinja2
@@ -27,7 +26,7 @@ from tf_transfer.reports.claims import cut_brackets
 from tf_transfer.reports.infer import Verdict
 from tf_transfer.reports.overview import Row
 from tf_transfer.reports.study import Figure, module_of, Study, Table
-from tf_transfer.reports.tables import draw_figures, fill_tables
+from tf_transfer.reports.tables import draw_figures, fill_tables, list_notes
 
 MOST_SHOWN = 1000  # rows of a table on the page; its CSV file has all
 # What a cell begins with that a spreadsheet computes, but for plain numbers.
@@ -162,18 +161,18 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     differences = study.differences
     judged, local, few, unrun = _sort_verdicts(study.verdicts, differences)
     figure = first_figure.draw(study, rows)
-    tables, figures, notes = fill_tables(study), draw_figures(study), []
+    tables, figures = fill_tables(study), draw_figures(study)
     module = module_of(study.experiment)
     headline = None
     if module is not None and hasattr(module, "headline"):
         headline = module.headline(name, rows)
-    if module is not None:
-        figures += _call(module, "figures", study)
-        notes += _call(module, "notes", study)
+    if hasattr(module, "figures"):
+        figures += module.figures(study)
     profiles = depth.profiles_of(study.runs)
     if profiles:
         tables.append(depth.tabulate(profiles))
         figures += filter(None, [depth.draw(profiles)])
+    notes = list_notes(study)
     if study.paper is not None:
         notes += study.paper.notes
     notes += _list_warnings(study)
@@ -194,12 +193,6 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         notes,
         differences,
     )
-
-
-def _call(module: ModuleType, name: str, study: Study) -> list[Any]:
-    """What a hook of an experiment's module returns; [] without one."""
-    hook = getattr(module, name, None)
-    return [*hook(study)] if callable(hook) else []
 
 
 # === Claims ===

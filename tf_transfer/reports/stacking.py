@@ -5,9 +5,8 @@ its rows stand here as head and adaptation, ours alone.
 """
 
 import dataclasses
-import os
+import math
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 
@@ -49,6 +48,7 @@ METRICS = {  # of each task, and what the tables call them
     "pairs": {"accuracy": "accuracy", "f1": "F1"},
 }
 PHASES = {"head": "head alone", "all": "everything"}
+TEXTS = ("task", "data_identity")  # equal for runs on the same texts
 STACKED = {"adaptation": "stack_and_finetune"}
 BASE = {"head": "dense", "adaptation": "finetune_only"}
 SHARED = ("max_epochs", "max_train_examples")  # by all that are compared
@@ -69,15 +69,13 @@ ensembles = stacking_ensembles.join_predictions  # see `summary`
 # === Words ===
 
 
-def name_groups(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs, with head and adaptation as approach."""
-    return runs.assign(
-        approach=[f"{_head(s)}, {_adaptation(s)}" for s in runs.settings]
-    )
+def name_approach(approach: str, settings: claims.Settings) -> str:
+    """The head and the adaptation, in words."""
+    return f"{_head(settings)}, {ADAPTATIONS[settings['adaptation']]}"
 
 
 def _head(settings: claims.Settings) -> str:
-    """A head in words, with what is not usual of it."""
+    """A head in words, with the settings that are not its defaults."""
     is_dense = settings["head"] == "dense"
     return tables.join(
         HEADS.get(settings["head"], str(settings["head"])),
@@ -92,31 +90,18 @@ def _head(settings: claims.Settings) -> str:
     )
 
 
-def _adaptation(settings: claims.Settings) -> str:
-    return ADAPTATIONS[settings["adaptation"]]
-
-
-def amount(settings: claims.Settings) -> str:
-    """Rate and epochs of each phase: `0.001 for 1, then 2e-05 for 3`."""
-    first = phase_one(settings)
-    last = f"{settings['lr']:g} for {settings['max_epochs']}"
-    last += _gap(settings) * (not first)
-    return tables.join(
-        ", then ".join(filter(None, [first, last])),
-        tables.describe_cache(settings),
-    )
-
-
-def phase_one(settings: claims.Settings) -> str:
-    """Rate and epochs of the first of two phases: `0.001 for 1`, or nothing."""
-    if "phase_one_epochs" not in settings:
-        return ""
-    rate, epochs = settings["head_lr"], settings["phase_one_epochs"]
-    return f"{rate:g} for {epochs}{_gap(settings)}"
+def _describe_phases(settings: claims.Settings) -> list[str]:
+    """Rate and epochs of each phase: `0.001 for 1` and `2e-05 for 3`."""
+    phases = [f"{settings['lr']:g} for {settings['max_epochs']}"]
+    if "phase_one_epochs" in settings:
+        first = f"{settings['head_lr']:g} for {settings['phase_one_epochs']}"
+        phases = [first, *phases]
+    phases[0] += _gap(settings)
+    return phases
 
 
 def _gap(settings: claims.Settings) -> str:
-    """By which gap a phase on the frozen encoder is left: ` (gap 0.01)`."""
+    """The gap that ends a phase on the frozen encoder: ` (gap 0.01)`."""
     gap = settings.get("phase_one_gap", -1)
     return f" (gap {gap:g})" * (gap >= 0)
 
@@ -124,70 +109,49 @@ def _gap(settings: claims.Settings) -> str:
 # === Groups ===
 
 
-def _divide(study: Study) -> Iterator[tables.Part]:
-    """Runs by task and data, by head, adaptation and rates."""
+def label_runs(study: Study, runs: pd.DataFrame) -> pd.DataFrame:
+    """Runs with columns of their own, by task, head, adaptation and rates.
+
+    `has_most`: on the most examples of their texts; `length`: equal for runs
+    that differ in nothing but when the first phase ended; `has_lengths`: such
+    runs with several numbers of epochs.
+    """
     settings = study.runs.settings
+    adaptations = map(ADAPTATIONS.get, settings.str["adaptation"])
+    own = {"phase_one_epochs", "phase_one_gap"}
+    phases = settings.map(_describe_phases)
+    caches = settings.map(tables.describe_cache)
     runs = study.runs.assign(
-        head=pd.Categorical(settings.str["head"], [*HEADS]),
-        adaptation=pd.Categorical(settings.str["adaptation"], [*ADAPTATIONS]),
-        rates=settings.map(amount),
-        examples=[-sizes.get("train", 0) for sizes in study.runs.sizes],
+        head=settings.map(_head),
+        head_order=pd.Categorical(settings.str["head"], [*HEADS]),
+        adaptation=pd.Categorical([*adaptations], [*ADAPTATIONS.values()]),
+        rates=[*map(tables.join, phases.str.join(", then "), caches)],
+        phase_one=phases.str[:-1].str.join(""),
+        folder=study.runs.data.str.rstrip("/").str.rpartition("/")[2],
+        examples=[sizes.get("train", 0) for sizes in study.runs.sizes],
         is_ensemble=["members" in record for record in study.runs.record],
-    ).sort_values(["task", "examples", "head", "adaptation", "rates", "seed"])
-    for task, of_task in runs.groupby("task"):
-        for number, (_, members) in enumerate(
-            of_task.groupby("data_identity", sort=False), 1
-        ):
-            first = members.iloc[0]
-            yield tables.Part(
-                study,
-                members,
-                f"{study.name}_{task}" + f"_{number}" * (number > 1),
-                {
-                    "task": task,
-                    "data": os.path.basename(first.data.rstrip("/")),
-                    "metric": METRICS[first.task].get(
-                        first.metric, first.metric
-                    ),
-                    "metrics": {
-                        name: title
-                        for name, title in METRICS[first.task].items()
-                        if all(name in metrics for metrics in members.metrics)
-                    },
-                    "types": {
-                        name: name.removeprefix("f1_")
-                        for name in first.metrics
-                        if task == "ner" and name.startswith("f1_")
-                    },
-                },
-            )
+        has_curve=[bool(record["curve"]) for record in study.runs.record],
+        length=settings.map(
+            lambda s: frames.dump({n: v for n, v in s.items() if n not in own})
+        ),
+        epochs_one=settings.str.get("phase_one_epochs"),
+        cache=caches.map(lambda cache: f", {cache}" * bool(cache)),
+    )
+    most = runs.groupby([*TEXTS]).examples.transform("max")
+    lengths = runs.groupby([*TEXTS, "length"]).epochs_one.transform("nunique")
+    few = runs.examples.map(", {:,} examples".format)
+    return runs.assign(
+        has_most=runs.examples == most,
+        has_lengths=lengths > 1,
+        few=few.where(runs.examples < most, ""),
+    ).sort_values(
+        ["task", "examples", "head_order", "adaptation", "rates", "seed"],
+        ascending=[True, False, True, True, True, True],
+    )
 
 
-def _divide_ensembles(study: Study) -> Iterator[tables.Part]:
-    """The ensembles of each data set, both methods of those trained alike."""
-    for part in _divide(study):
-        alone = part.runs[~part.runs.is_ensemble]
-        alike = part.runs.drop(alone.index).groupby("rates")
-        for number, (words, runs) in enumerate(alike, 1):
-            yield tables.Part(
-                study,
-                pd.concat([alone, runs]),
-                f"{part.name}_{number}",
-                {**part.words, "amount": words},
-            )
-
-
-def _groups(runs: pd.DataFrame, **settings: Any) -> list[pd.DataFrame]:
-    """The groups of some runs that have some settings."""
-    return [
-        group
-        for _, group in runs.groupby("group", sort=False)
-        if settings.items() <= group.settings.iloc[0].items()
-    ]
-
-
-def _with_most_examples(runs: pd.DataFrame) -> pd.DataFrame:
-    return runs[runs.examples == runs.examples.min()]
+def _split(runs: pd.DataFrame) -> list[pd.DataFrame]:
+    return [group for _, group in runs.groupby("group", sort=False)]
 
 
 def _best_of(groups: list[pd.DataFrame]) -> pd.DataFrame:
@@ -199,18 +163,23 @@ def _best_of(groups: list[pd.DataFrame]) -> pd.DataFrame:
     ]
 
 
-def _base_of(group: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Of the groups of finetune-only, the one to compare a group with.
+def _find_base(group: pd.DataFrame, study: Study) -> pd.DataFrame:
+    """The group of finetune-only that a group is compared with.
 
-    It has as many examples and epochs, is of the usual size and reads a text as
-    usual, as far as there is such a one; of several rates it has the one that
-    is best on validation. Without any it is the group itself.
+    It has as many examples and epochs, the usual sizes and pairs, as far as
+    there is such a group; of several rates, the one that is best on validation.
+    Without any, it is the group itself.
     """
-    bases = _groups(
-        runs[runs.examples == group.examples.iloc[0]],
-        adaptation="finetune_only",
+    first, runs = group.iloc[0], study.labelled
+    bases = _split(
+        runs[
+            (runs.task == first.task)
+            & (runs.data_identity == first.data_identity)
+            & (runs.examples == first.examples)
+            & (runs.adaptation == "finetune-only")
+        ]
     )
-    epochs = group.settings.iloc[0]["max_epochs"]
+    epochs = first.settings["max_epochs"]
     usual = {**stacking_ensembles.USUAL, "max_epochs": epochs}
     for name, value in usual.items():
         alike = [
@@ -248,11 +217,11 @@ def _choose(
 
 
 def _list_groups(part: tables.Part) -> Iterator[tables.Line]:
-    """Each group with its base, see `_base_of`."""
+    """Each group with its base, see `_find_base`."""
     for line in tables.list_groups(part):
-        base = _base_of(line.runs, part.runs)
-        hidden = {"against_base": ""} if tables.describe_failure(base) else {}
-        yield dataclasses.replace(line, values={"base": base, **hidden})
+        base = _find_base(line.runs, part.study)
+        hidden = {"against": ""} if tables.describe_failure(base) else {}
+        yield dataclasses.replace(line, base=base, values=hidden)
 
 
 def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
@@ -263,45 +232,40 @@ def _list_best_rates(part: tables.Part) -> Iterator[tables.Line]:
         lambda s: {n: s[n] for n in sorted(varied - {"lr"}) if n in s}
     )
     # Runs on the frozen encoder have the rate of the first phase.
-    tried = part.runs[part.runs.adaptation != "stack_only"]
+    tried = part.runs[part.runs.adaptation != "stack-only"]
     for _, runs in tried.groupby(wanted.map(frames.dump), sort=False):
         rates = sorted({*runs.lr})
         chosen = _choose(part.runs, paper, wanted[runs.index[0]])
         if len(rates) > 1 and chosen:
             best, base = chosen
-            yield tables.Line(
-                part,
-                best,
-                values={
-                    "rates": ", ".join(map("{:g}".format, rates)),
-                    "base": base,
-                },
-            )
+            tried_rates = {"tried": ", ".join(map("{:g}".format, rates))}
+            yield tables.Line(part, best, base=base, values=tried_rates)
 
 
 def _list_members(part: tables.Part) -> list[tables.Line]:
     """An ensemble's members of the same seeds, then it, by each method."""
-    first, *_ = methods = _groups(part.runs[part.runs.is_ensemble])
-    by_path = part.runs.set_index("path", drop=False)
+    methods = tables.list_groups(part)
+    by_path = part.study.labelled.set_index("path", drop=False)
     members = [
-        by_path.loc[[*paths]] for paths in zip(*first.record.str["members"])
+        by_path.loc[[*paths]]
+        for paths in zip(*methods[0].runs.record.str["members"])
     ]
     best = max(members, key=lambda group: group.validation.mean())
-    pairs = [(member, member) for member in members]
-    pairs += [(method, best) for method in methods]
+    groups = [*members, *(line.runs for line in methods)]
     return [
-        tables.Line(part, group, values={"base": members[0], "best": other})
-        for group, other in pairs
+        tables.Line(
+            part,
+            group,
+            base=members[0],
+            values={"against_best": tables.compare(group, best)}
+            if number >= len(members)
+            else {},
+        )
+        for number, group in enumerate(groups)
     ]
 
 
 # === Measures ===
-
-
-def _compare(group: pd.DataFrame, base: pd.DataFrame) -> str:
-    """The difference to a base; nothing where this is the group itself."""
-    is_same = group is base or group.index.equals(base.index)
-    return "" if is_same else wording.difference(group.score, base.score)
 
 
 def _share(group: pd.DataFrame, base: pd.DataFrame) -> str:
@@ -309,18 +273,6 @@ def _share(group: pd.DataFrame, base: pd.DataFrame) -> str:
     cells = measures.Cells().measure(("seconds", "seconds"), (group, base))
     ours, theirs = (wording.mean(cell.values) for cell in cells)
     return wording.ranged(overview.Ranged(100 * ours / theirs), 0, unit=" %")
-
-
-def _seconds_to_base(line: tables.Line) -> str:
-    """Seconds until runs reach their base's validation score at its end."""
-    target = line.values["base"].validation.mean()
-    records = line.runs.record[line.runs.timed]
-    if pd.isna(target) or not any(record["epochs"] for record in records):
-        return ""
-    times = [measures.seconds_to_score(record, target) for record in records]
-    count = len(wording.known(times))
-    few = f" ({count} of {len(times)} runs)" * (0 < count < len(times))
-    return (wording.spread(times, 1) or "never") + few
 
 
 def _seconds_by_phase(line: tables.Line) -> dict[str, list[float]]:
@@ -365,78 +317,41 @@ def _divide_phases(study: Study) -> Iterator[tables.Part]:
     It is the first run of the group with most runs; of several groups, of one
     with a big head, and of those of the one that is best on validation.
     """
-    for part in _divide(study):
-        groups = [
-            group
-            for group in _groups(_with_most_examples(part.runs), **STACKED)
-            if group.record.iloc[0]["curve"]
-        ]
-        groups.sort(
+    stacked = ADAPTATIONS["stack_and_finetune"]
+    only = {"has_most": True, "has_curve": True, "adaptation": stacked}
+    for part in tables.divide_runs(study, TEXTS, only):
+        group = max(
+            _split(part.runs),
             key=lambda group: (
                 len(group),
                 group.settings.iloc[0]["head"] != "dense",
                 group.validation.mean(),
-            )
+            ),
         )
-        for group in groups[-1:]:
-            run = group.sort_values("seed").iloc[0]
-            phases = [
-                f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
-                for phase in run.record["phases"]
-            ]
-            epochs = pd.RangeIndex(1, len(run.record["curve"]) + 1)
-            curve = pd.DataFrame(run.record["curve"], epochs)
-            ends = curve.groupby("phase").size().cumsum()
-            yield tables.Part(
-                study,
-                group,
-                f"{run.task}: {_head(run.settings)}, seed {run.seed}\n"
-                + ", then ".join(phases),
-                {"run": run, "curve": curve, "bounds": ends[:-1]},
-            )
+        record = group.record.iloc[0]
+        phases = [
+            f"{PHASES[phase['trainable_layers']]}, {phase['lr']:g}"
+            for phase in record["phases"]
+        ]
+        curve = pd.DataFrame(record["curve"])
+        words = {
+            "phases": ", then ".join(phases),
+            "bounds": curve.groupby("phase").size().cumsum()[:-1],
+        }
+        yield dataclasses.replace(part, runs=group, words=words)
 
 
 def _list_phases(part: tables.Part) -> Iterator[tables.Line]:
     """Accuracies epoch by epoch, and the epochs that phases end with."""
-    record, curve = part.words["run"].record, part.words["curve"]
+    record = part.runs.record.iloc[0]
     for split, key in SPLITS.items():
-        points = (100 * curve[key]).to_dict()
+        accuracies = (100 * epoch[key] for epoch in record["curve"])
+        points = dict(enumerate(accuracies, 1))
         yield tables.Line(part, values={"split": split, "curve": points})
     begins = [0, *part.words["bounds"]]
     ends = [n + kept_epoch(record, i) for i, n in enumerate(begins, 1)]
-    yield tables.Line(
-        part,
-        values={
-            "split": "kept epoch",
-            "curve": {n: points[n] for n in ends},
-            "style": RING,
-        },
-    )
-
-
-def _divide_lengths(study: Study) -> Iterator[tables.Part]:
-    """Runs that differ in nothing but when the first phase ended."""
-    own = {"phase_one_epochs", "phase_one_gap"}
-    for part in _divide(study):
-        stacked = part.runs[part.runs.settings.map(phase_one) != ""]
-        rest = stacked.settings.map(
-            lambda s: frames.dump({n: v for n, v in s.items() if n not in own})
-        )
-        for _, runs in stacked.groupby(rest, sort=False):
-            if runs.settings.str["phase_one_epochs"].nunique() > 1:
-                first, base = runs.settings.iloc[0], _base_of(runs, part.runs)
-                examples = tables.count_examples(runs)
-                few = examples != tables.count_examples(part.runs)
-                title = tables.join(
-                    f"{part.words['task']}: {_head(first)}",
-                    f"{first['head_lr']:g} first",
-                    f"then {first['lr']:g} for {first['max_epochs']}",
-                    f"{examples:,} examples" * few,
-                    tables.describe_cache(first),
-                )
-                level = {"finetune-only": base.score.mean()}
-                words = {"levels": {} if base is runs else level}
-                yield tables.Part(study, runs, title, {**part.words, **words})
+    kept = {"split": "kept epoch", "curve": {n: points[n] for n in ends}}
+    yield tables.Line(part, values={**kept, "style": RING})
 
 
 def _list_lengths(part: tables.Part) -> list[tables.Line]:
@@ -445,8 +360,11 @@ def _list_lengths(part: tables.Part) -> list[tables.Line]:
     A line joins those with as many as were asked for, none those with a gap.
     """
     apart = {"style": {"linestyle": "none"}}
+    base = _find_base(part.runs, part.study)
     lines = [
-        dataclasses.replace(line, values=apart if _gap(line.settings) else {})
+        dataclasses.replace(
+            line, base=base, values=apart if _gap(line.settings) else {}
+        )
         for line in tables.list_groups(part)
     ]
     return sorted(lines, key=MEASURES["kept_epochs"])
@@ -455,55 +373,49 @@ def _list_lengths(part: tables.Part) -> list[tables.Line]:
 def _list_best_groups(part: tables.Part) -> list[tables.Line]:
     """Each head and adaptation at the better rates, live and cached apart.
 
-    Two lines of each: its epochs, and the end. A single one has nothing beside
-    it, so it is left out.
+    Two lines of each: its epochs, and the end. A single one has nothing to be
+    compared with, so it is left out.
     """
-    runs = _with_most_examples(part.runs[part.runs.timed])
-    own = runs[~runs.is_ensemble & runs.validation.notna()]
+    own = part.runs[part.runs.validation.notna()]
     lines = []
     for name, alike in own.groupby(["approach", "cached"], sort=False):
-        group = _best_of(_groups(alike))
+        group = _best_of(_split(alike))
         epochs = frames.epochs_frame(group).groupby("epoch").mean(True)
         end = wording.deviation(group.seconds), wording.deviation(group.score)
         for curve, style in (
             (dict(zip(epochs.seconds, epochs.test)), THIN),
             (dict([end]), END),
         ):
-            values = {
-                "curve_name": f"{name}, {style}",
-                "curve": curve,
-                "style": style,
-            }
+            name_of_curve = {"curve_name": f"{name}, {style}"}
+            values = {**name_of_curve, "curve": curve, "style": style}
             lines.append(tables.Line(part, group, values=values))
     return lines if len(lines) > 2 else []
 
 
 MEASURES: dict[str, tables.Measure] = {
-    "head": lambda line: _head(line.settings),
     "name_or_failure": lambda line: tables.join(
-        _head(line.settings), tables.describe_failure(line.runs)
+        line.runs["head"].iloc[0], tables.describe_failure(line.runs)
     ),
-    "adaptation": lambda line: _adaptation(line.settings),
-    "amount": lambda line: amount(line.settings),
-    "phase_one": lambda line: phase_one(line.settings),
     "types": lambda line: {
-        title: measures.measure_runs(name, line.runs)
-        for name, title in line.part.words["types"].items()
+        name.removeprefix("f1_"): measures.measure_runs(name, line.runs)
+        for name in line.runs.metrics.iloc[0]
+        if name.startswith("f1_")
     },
-    "against_base": lambda line: _compare(line.runs, line.values["base"]),
-    "against_best": lambda line: _compare(line.runs, line.values["best"]),
     "base_rate": lambda line: (
-        line.values["base"].lr.iloc[0]
-        if _compare(line.runs, line.values["base"])
-        else ""
+        line.base.lr.iloc[0] if tables.compare(line.runs, line.base) else ""
+    ),
+    "base_score": lambda line: (
+        math.nan if line.base is line.part.runs else line.base.score.mean()
     ),
     "n_timed": lambda line: int(line.runs.timed.sum()),
-    "share": lambda line: (
+    "base_share": lambda line: (
         ""
-        if line.values["base"].index.equals(line.runs.index)
-        else _share(line.runs, line.values["base"])
+        if line.base.index.equals(line.runs.index)
+        else _share(line.runs, line.base)
     ),
-    "seconds_to_base": _seconds_to_base,
+    "seconds_to_base": lambda line: tables.describe_seconds_to(
+        line.runs, line.base.validation.mean()
+    ),
     "timed_prefix": lambda line: tables.MEASURES["prefix_seconds"](
         dataclasses.replace(line, runs=line.runs[line.runs.timed])
     ),
@@ -520,23 +432,26 @@ ROWS = {
         tables.describe_majority(part),
     ],
     "best_rates": _list_best_rates,
-    "entities": lambda part: (
-        tables.list_groups(part) if part.words["types"] else []
-    ),
     "members": _list_members,
     "phases": _list_phases,
     "lengths": _list_lengths,
     "best_groups": _list_best_groups,
 }
-PARTS = {
-    "data": _divide,
-    "ensembles": _divide_ensembles,
-    "phases": _divide_phases,
-    "lengths": _divide_lengths,
-}
+PARTS = {"phases": _divide_phases}
 
 
 # === Sentences ===
+
+NOTES = {
+    "`joint` trains the large head and everything else from the first step. It "
+    "is ours, unless the paper's finetune-only on entities has the BiLSTM, "
+    "which its text leaves open.": lambda study: (
+        "joint" in {*study.runs.settings.str["adaptation"]}
+    ),
+    "`sample` is a few examples to try the command with.": lambda study: (
+        "sample" in {*study.runs.data}
+    ),
+}
 
 
 def describe_study(study: Study, rows: object) -> list[str]:
@@ -550,20 +465,17 @@ def describe_study(study: Study, rows: object) -> list[str]:
         rows: of the overview, which are not looked at.
     """
     sentences = []
-    for part in _divide(study):
-        whole = _with_most_examples(part.runs)
-        heads = {str(settings["head"]) for settings in whole.settings}
+    for part in tables.divide_runs(study, TEXTS, {"has_most": True}):
+        heads = {*part.runs.settings.str["head"]}
         pairs = [
-            pair
+            _choose(part.runs, study.paper, {"head": head, **STACKED})
             for head in sorted(heads - {"dense", stacking_ensembles.HEAD})
-            if (pair := _choose(whole, study.paper, {"head": head, **STACKED}))
         ]
+        pairs = [*filter(None, pairs)]
         if pairs:
             best = _best_of([first for first, _ in pairs])
             [base] = [second for first, second in pairs if first is best]
-            sentences.append(
-                f"On {part.words['task']}, {_describe_gain(best, base)}"
-            )
+            sentences.append(f"On {part.name}, {_describe_gain(best, base)}")
     return sentences
 
 
@@ -579,20 +491,7 @@ def _describe_gain(best: pd.DataFrame, base: pd.DataFrame) -> str:
         )
     share, n = _share(best, base), min(len(best), len(base))
     return (
-        f"{name}, is {_compare(best, base)} points against finetune-only"
+        f"{name}, is {tables.compare(best, base)} points against finetune-only"
         + f", in {share} of its time" * bool(share)
         + f" ({wording.count(n, 'seed')})."
     )
-
-
-def notes(study: Study) -> list[str]:
-    """What to know of the times, of failed runs, and of the sample."""
-    adaptations = {settings["adaptation"] for settings in study.runs.settings}
-    notes = {
-        "`joint` trains the large head and everything else from the first "
-        "step. It is ours, unless the paper's finetune-only on entities has "
-        "the BiLSTM, which its text leaves open.": "joint" in adaptations,
-        "`sample` is a few examples to try the command with.": "sample"
-        in {*study.runs.data},
-    }
-    return tables.explain_tables(study) + tables.select_notes(notes)

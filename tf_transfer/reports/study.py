@@ -2,10 +2,11 @@
 
 Each experiment may have a module of its name in this folder with
 
-    MEASURES, ROWS, PARTS: what its `tables.toml` may name; see `tables`
-    figures(study) -> figures beside the first one
-    notes(study)   -> what a reader must know, a sentence each
-    name_groups(runs) -> runs, with `approach` as this experiment calls it
+    MEASURES, ROWS, PARTS, METRICS: what its `tables.toml` may name, and
+    NOTES: what a reader must know; see `tables`
+    figures(study) -> figures in addition to the first one
+    name_approach(approach, settings) -> what is trained, as its paper calls it
+    label_runs(study, runs) -> `Study.labelled` with columns of its own
     describe_study(study, rows) -> the sentences at the top, in place of those
         on what to train
 
@@ -103,8 +104,10 @@ class Study:
 
     @functools.cached_property
     def labelled(self) -> pd.DataFrame:
-        """See `overview.label_runs`."""
-        return overview.label_runs(self.runs)
+        """See `overview.label_runs`; with columns of the experiment's own."""
+        runs = overview.label_runs(self.runs)
+        own = getattr(module_of(self.experiment), "label_runs", None)
+        return runs if own is None else own(self, runs)
 
     @functools.cached_property
     def rows(self) -> list[overview.Row]:
@@ -143,7 +146,7 @@ def module_of(experiment: str) -> ModuleType | None:
     name = f"tf_transfer.reports.{experiment}"
     if experiment.isidentifier() and importlib.util.find_spec(name):
         module = importlib.import_module(name)
-        if hasattr(module, "notes"):
+        if hasattr(module, "NOTES"):
             return module
     return None
 
@@ -168,9 +171,10 @@ def collect(
         path = claims.find_file(folder, experiment)
         paper = claims.read(path) if path else None
         runs = frames.runs_frame(records, paper.varied if paper else ())
-        module = module_of(experiment)
-        if module is not None and hasattr(module, "name_groups"):
-            runs = module.name_groups(runs)
+        name_approach = getattr(module_of(experiment), "name_approach", None)
+        if name_approach is not None:
+            names = map(name_approach, runs.approach, runs.settings)
+            runs = runs.assign(approach=[*names])
         judged = verdicts.judge(runs, paper) if paper else []
         named = [*frames.studies(runs)]
         distinct = _describe_differences([members for _, members in named])
