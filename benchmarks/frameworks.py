@@ -1,4 +1,4 @@
-"""Seconds per epoch: our training, live and cached, beside other libraries.
+"""Seconds per epoch: our training, live and cached, and other libraries.
 
     python -m benchmarks.frameworks --task=rte --data=FOLDER --model=minilm \\
         --trainable_layers=2 --lr=1e-3 --batch_size=16
@@ -83,7 +83,7 @@ def parse_shape(shape: str) -> tuple[int, int]:
     """Blocks and width of `--shape`.
 
     Raises:
-        UserError: it is not of that form.
+        UserError: it has another form.
     """
     match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", shape)
     if not match or int(match[2]) % 64:

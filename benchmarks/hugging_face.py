@@ -61,12 +61,12 @@ def build(
     classes: int,
     settings: settings_lib.Settings,
 ) -> tuple[Any, Any]:
-    """Returns (model, optimizer) of the encoder's shape, the same frozen.
+    """Returns (model, optimizer) of the encoder's shape, equally frozen.
 
     Args:
         encoder: ours.
         trainable: what trains: every weight of some blocks, or LoRA in them.
-        classes: how many answers there are.
+        classes: number of answers.
         settings: dropout, rate, decay and seed.
     """
     import torch
@@ -102,7 +102,7 @@ def build(
 
 
 def freeze(model: Any, trainable: freezing.Trainable) -> None:
-    """Leaves the blocks and embeddings of a classifier still that must be."""
+    """Freezes the blocks and embeddings of a classifier that must not train."""
     frozen = [
         block
         for number, block in enumerate(model.bert.encoder.layer, 1)
@@ -115,7 +115,7 @@ def freeze(model: Any, trainable: freezing.Trainable) -> None:
 
 
 def _add_lora(model: Any, trainable: freezing.Trainable, lora: LoRA) -> Any:
-    """The model with peft's LoRA as ours is; all else but its head frozen."""
+    """Adds peft's LoRA, as ours is; all else but the head is frozen."""
     import peft
 
     every = lora.targets == "all"

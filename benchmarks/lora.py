@@ -1,4 +1,4 @@
-"""LoRA above a cached prefix, beside peft: seconds an epoch, memory of a step.
+"""LoRA above a cached prefix, and peft: seconds per epoch, memory per step.
 
     python -m benchmarks.lora --data=glue --model=minilm --shape=12x768
     python -m benchmarks.lora --document=docs/methods.md
@@ -10,12 +10,12 @@ PyTorch, with peft's LoRA in every block, and every weight (`pip install -e
 same; batches of PyTorch are grouped by length and padded to their longest.
 
 Their epochs alternate in one process, after a warm-up epoch that is not
-counted. Memory is measured in a new process for each: what steps with one
-batch, of all lengths, take at most beyond what the process had before the
-first, the network and the texts among it. The first itself, which makes the
-optimizer and traces, is not looked at; what it leaves behind counts, since
-libraries keep buffers from step to step. A traced program is some tens of MB
-of it.
+counted. Memory is measured in a new process for each contestant: the peak over
+steps with one batch of each length, less the memory before the first step, in
+which the network and the texts already are. The first step makes the optimizer
+and traces, so its peak does not count. The memory that it leaves behind does,
+since libraries keep buffers from step to step; a traced program is some tens of
+MB of it.
 """
 
 import concurrent.futures
@@ -68,7 +68,7 @@ class Contestant:
     Attributes:
         name: `{layers}` stands for `--trainable_layers`.
         epoch: which of the `make_` methods of `Contestants` makes its epoch.
-        method: what trains inside of the blocks.
+        method: what trains inside the blocks.
         everywhere: whether it trains in all blocks, or in the last.
     """
 
@@ -174,11 +174,11 @@ def _measure_time(
 def measure_memory(
     settings: LoraSettings, contestant: Contestant
 ) -> dict[str, int]:
-    """Bytes that a step takes beside the network, measured and in theory.
+    """Bytes that a step adds to the network's, measured and in theory.
 
     Args:
         settings: unresolved.
-        contestant: who trains. To be called in a process of its own.
+        contestant: the one that trains, in a process of its own.
 
     Returns:
         `measured`; and in theory, `optimizer` (gradient and two moments of
@@ -223,9 +223,8 @@ def count_activation_bytes(
 
     Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
     Models" (arXiv 2205.05198), section 4.1, count them for a block, with masks
-    of dropout of a byte each; float32 is ours, and so is what is spared: the
-    input of a dense layer is kept for the gradient of its own weights alone,
-    and LoRA has some beside few layers.
+    of dropout of a byte each. We count float32, and omit the input of dense
+    layers whose weights do not train: only the gradient of these needs it.
 
     Args:
         shape: of the encoder.
@@ -261,7 +260,7 @@ def count_activation_bytes(
 
 @contextlib.contextmanager
 def sampled_memory() -> Iterator[list[int]]:
-    """The bytes of this process, about every millisecond inside."""
+    """Records the bytes of this process about every millisecond."""
     samples = [machine.own_memory() or 0]
     is_over = threading.Event()
 
@@ -279,7 +278,7 @@ def sampled_memory() -> Iterator[list[int]]:
 
 
 def _memory_at_rest() -> int:
-    """The bytes of this process, what is free given back to the system."""
+    """The bytes of this process, after free memory went back to the system."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
@@ -344,7 +343,7 @@ def make_table(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measures; or puts what was measured into a document."""
+    """Measures, or writes a measurement into a document."""
     settings = command_line.from_flags(LoraSettings)
     documents.measure_or_fill(
         lambda out: measure(settings),

@@ -115,8 +115,8 @@ def method_and_blocks(approach: str) -> tuple[str, str]:
 def _measure_seconds_to_share(line: tables.Line) -> str:
     """Seconds until validation reached a share of that of everything."""
     row = line.row
-    base = row and (row if row.is_base else row.base)
-    if not base or line.row.note:
+    base = row.base if row and not row.is_base else row
+    if row is None or base is None or row.note:
         return ""
     wanted = SHARE * float(base.runs.validation.mean())
     return tables.describe_seconds_to(line.runs, wanted)

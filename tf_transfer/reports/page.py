@@ -166,7 +166,7 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     headline = None
     if module is not None and hasattr(module, "headline"):
         headline = module.headline(name, rows)
-    if hasattr(module, "figures"):
+    if module is not None and hasattr(module, "figures"):
         figures += module.figures(study)
     profiles = depth.profiles_of(study.runs)
     if profiles:

@@ -104,7 +104,7 @@ class Line:
         part: of the table or panel.
         runs: what is measured; without any, `values` has all that is known.
         row: of the overview, or None.
-        base: the runs that these are compared with, or None.
+        base: the runs that these are compared with, or none.
         values: measures that are known already, by name; of a curve, `style`
             too, see `plots.Curve`.
     """
@@ -112,7 +112,7 @@ class Line:
     part: Part
     runs: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     row: overview.Row | None = None
-    base: pd.DataFrame | None = None
+    base: pd.DataFrame = dataclasses.field(default_factory=pd.DataFrame)
     values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -156,9 +156,9 @@ def join(*words: str, mark: str = ", ") -> str:
     return mark.join(filter(None, words))
 
 
-def compare(runs: pd.DataFrame, base: pd.DataFrame | None) -> str:
+def compare(runs: pd.DataFrame, base: pd.DataFrame) -> str:
     """The difference of scores; nothing between a group and itself."""
-    if base is None or base.index.equals(runs.index):
+    if base.empty or base.index.equals(runs.index):
         return ""
     return wording.difference(runs.score, base.score)
 

@@ -112,7 +112,7 @@ def _show_extremes(line: tables.Line) -> str:
 
 def _has_paper_texts(runs: pd.DataFrame, paper: claims.Paper | None) -> bool:
     """Whether runs on the same texts have the paper's own, in their sizes."""
-    sizes = paper and paper.sizes.get(runs.task.iloc[0])
+    sizes = paper.sizes.get(runs.task.iloc[0]) if paper else None
     return bool(sizes) and not claims.list_size_differences(runs.sizes, sizes)
 
 
