@@ -361,7 +361,9 @@ def test_a_blank_time_has_its_reason():
     )
     table = tables_of(study)["held_out_1_tweets"].set_index("trains")
     assert table["time, s"]["last two blocks"] == ""
-    assert any(said.startswith("2 runs were") for said in list_notes(study))
+    assert any(
+        said.startswith("The times of 2 runs") for said in list_notes(study)
+    )
 
 
 def test_rates_and_sizes_have_tables_of_their_own():

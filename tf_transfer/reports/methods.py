@@ -6,30 +6,28 @@ front joins the points that no other surpasses in both score and cost.
 
 import collections
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import pandas as pd
 
 from tf_transfer.reports import brief, choose, overview, tables, wording
 from tf_transfer.reports.overview import Row
-from tf_transfer.reports.study import Table
+from tf_transfer.reports.study import Study
 
 SHARE = 0.99  # of the validation score of training everything
 MB = 2**20
 EVERYWHERE = {"fine_tuning": "everywhere", "all": "everywhere"}
 
 
-def headline(name: str, rows: Sequence[Row]) -> Table | None:
-    """What each method keeps and costs, a row each: means over the tasks.
-
-    Args:
-        name: of the study.
-        rows: see `overview.make_rows`.
+def _divide_means(study: Study) -> list[tables.Part]:
+    """The approaches that are compared with training everything on all tasks.
 
     Returns:
-        None where nothing is compared with training everything on all tasks.
+        One part, whose words are `groups` (the rows of each approach), `tasks`,
+        `task` (on which memory is known most often) and `left` (what is left
+        out, a sentence or ""); none if there are no such approaches.
     """
-    rows = overview.keep_largest(rows)
+    rows = overview.keep_largest(study.rows)
     compared = [
         row
         for row in rows
@@ -39,50 +37,45 @@ def headline(name: str, rows: Sequence[Row]) -> Table | None:
     by_name = choose.split(compared, lambda row: row.trains).values()
     groups = [group for group in by_name if len(group) == len(tasks)]
     if all(group[0].is_base for group in groups):
-        return None
+        return []
     measured = [row.task for row in rows if row.runs.memory.notna().any()]
-    task = collections.Counter(measured or tasks).most_common(1)[0][0]
-    lines = []
-    for group in groups:
-        kept, epoch = (
-            ""
-            if group[0].is_base
-            else wording.ranged(overview.compare_with_base(group, measure), 1)
-            for measure in ("score", "seconds_per_epoch")
-        )
-        [memory] = [_memory(row.runs) for row in group if row.task == task]
-        checkpoint = _checkpoint(pd.concat([row.runs for row in group]))
-        size = "" if math.isnan(checkpoint) else f"{checkpoint / MB:,.2f}"
-        lines.append(
-            {
-                "trains": group[0].trains,
-                "keeps, %": kept,
-                "of an epoch, %": epoch,
-                "checkpoint, MB": size,
-                f"memory on {task}, MB": wording.whole(memory),
-                "trained, %": _share(group[0]),
-                "rate at an end": ", ".join(
-                    [row.task for row in group if brief.end_of_rates(row)]
-                ),
-            }
-        )
     left = len({row.trains for row in rows}) - len(groups)
     out = (
         f". Left out: {wording.count(left, 'row')} {brief.FAILED} on a task, "
         "or not compared with training everything on each"
     )
-    return Table(
-        f"{name}_means",
-        f"Means over {wording.join(tasks)}: percent of what training "
-        "everything scores above the majority baseline, and of the time of "
-        "its epochs (the cache's build apart), with 95 % intervals over seeds; "
-        "size of a checkpoint, which holds the moments of what trains, too; "
-        "highest memory of the process, of runs that were its first; on which "
-        "tasks the best rate is the lowest or the highest of those tried"
-        + out
-        * (left > 0),
-        pd.DataFrame(lines),
-    )
+    words = {
+        "groups": groups,
+        "tasks": wording.join(tasks),
+        "task": collections.Counter(measured or tasks).most_common(1)[0][0],
+        "left": out * (left > 0),
+    }
+    return [tables.Part(study, study.labelled, words=words)]
+
+
+def _list_means(part: tables.Part) -> Iterator[tables.Line]:
+    """Means over the tasks of what each approach keeps and costs."""
+    task = part.words["task"]
+    for group in part.words["groups"]:
+        kept, epoch = (
+            ""
+            if group[0].is_base
+            else overview.compare_with_base(group, measure)
+            for measure in ("score", "seconds_per_epoch")
+        )
+        [memory] = [_memory(row.runs) for row in group if row.task == task]
+        ends = [row.task for row in group if brief.end_of_rates(row)]
+        yield tables.Line(
+            part,
+            pd.concat([row.runs for row in group]),
+            group[0],
+            values={
+                "kept": kept,
+                "epoch": epoch,
+                "memory": {f"memory on {task}, MB": memory},
+                "ends": ", ".join(ends),
+            },
+        )
 
 
 NOTES: dict[str, object] = {}  # those of `claims.toml` are enough
@@ -140,10 +133,13 @@ MEASURES: dict[str, tables.Measure] = {
     "parameters": lambda line: wording.mean(line.runs.trainable_parameters),
     "trained_share": lambda line: line.row and _share(line.row),
     "checkpoint": lambda line: _checkpoint(line.runs),
+    "checkpoint_megabytes": lambda line: _checkpoint(line.runs) / MB,
     "method": lambda line: method_and_blocks(line.runs.approach.iloc[0])[0],
     "blocks": lambda line: method_and_blocks(line.runs.approach.iloc[0])[1],
 }
+PARTS = {"means": _divide_means}
 ROWS = {
+    "means": _list_means,
     "published": lambda part: [
         tables.Line(
             part, values={"cells": dict(zip(part.words["columns"], cells))}

@@ -76,8 +76,8 @@ class Part:
         unrun: claims without runs to compare.
         table: the overview.
         headline: its rows on the largest files of each task that trained, for
-            a document; see `choose_headline`. An experiment's module may have
-            its own `headline(name, rows)`, which may return None.
+            a document; see `choose_headline`. An experiment's `tables.toml` may
+            have its own `headline`.
         tables, figures, notes: folded, the paper's own among them.
     """
 
@@ -163,9 +163,7 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
     figure = first_figure.draw(study, rows)
     tables, figures = fill_tables(study), draw_figures(study)
     module = module_of(study.experiment)
-    headline = None
-    if module is not None and hasattr(module, "headline"):
-        headline = module.headline(name, rows)
+    headline = fill_tables(study, "headline")
     if module is not None and hasattr(module, "figures"):
         figures += module.figures(study)
     profiles = depth.profiles_of(study.runs)
@@ -187,7 +185,7 @@ def make_part(study: Study, rows: Sequence[Row]) -> Part:
         few,
         unrun,
         tabulate(name, rows),
-        headline or choose_headline(name, rows),
+        headline[0] if headline else choose_headline(name, rows),
         [dataclasses.replace(t, name=f"{name}_{t.name}") for t in tables],
         [dataclasses.replace(f, name=f"{name}_{f.name}") for f in figures],
         notes,

@@ -60,15 +60,6 @@ from tf_transfer.reports import (
 from tf_transfer.reports import study as study_lib
 from tf_transfer.utils.errors import UserError
 
-NO_DROPOUT = (
-    "Cached runs have no dropout in their frozen blocks. They are rows of "
-    "their own, never averaged with live ones."
-)
-DID_NOT_TRAIN = (
-    "`Not shown to be above the majority baseline`: no test at 5 % shows "
-    "that the runs score more, or half of them give one answer only."
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Part:
@@ -260,15 +251,15 @@ def divide_runs(
     ]
 
 
-def list_lines(part: Part, columns: Sequence[str]) -> list[Line]:
-    """A line for each combination of values of some columns."""
+def list_groups(part: Part, columns: Sequence[str] = ("group",)) -> list[Line]:
+    """A line for each group of runs that differ by seed alone.
+
+    Args:
+        part: theirs.
+        columns: there is a line for each combination of their values.
+    """
     groups = part.runs.groupby([*columns], sort=False, observed=True)
     return [Line(part, members) for _, members in groups]
-
-
-def list_groups(part: Part) -> list[Line]:
-    """A line for each group of runs that differ by seed alone."""
-    return list_lines(part, ["group"])
 
 
 def list_rows(part: Part) -> list[Line]:
@@ -316,14 +307,20 @@ ROWS: dict[str, Callable[[Part], Iterable[Line]]] = {
 # === Reading ===
 
 
-def fill_tables(study: study_lib.Study) -> list[study_lib.Table]:
+def fill_tables(
+    study: study_lib.Study, kind: str = "table"
+) -> list[study_lib.Table]:
     """The tables of a study that have rows; none without a `tables.toml`.
+
+    Args:
+        study: theirs.
+        kind: of the entries; a `headline` replaces the overview in a document.
 
     Raises:
         UserError: the file is wrong; the message names the table and the
             column, and what is known.
     """
-    return _make(study, "table", _fill)
+    return _make(study, kind, _fill)
 
 
 def draw_figures(
@@ -362,7 +359,7 @@ def _make(
 
 
 def _list_known(study: study_lib.Study, kind: str) -> dict[str, Any]:
-    """`MEASURES`, `ROWS` or `PARTS`, with those of the experiment's module."""
+    """`MEASURES`, `ROWS`, `PARTS` or `NOTES`, with those of the module."""
     own = vars(study_lib.module_of(study.experiment) or object)
     return {**globals()[kind], **own.get(kind, {})}
 
@@ -383,13 +380,22 @@ def _list_lines(
     only: Mapping[str, Any] | None = None,
 ) -> Iterable[tuple[Part, list[Line], Look]]:
     """Yields each part that has rows, these, and how to look up a measure."""
-    divide = functools.partial(divide_runs, columns=of, only=only)
-    if isinstance(of, str):
-        divide = _find(f"{where}: of", of, _list_known(study, "PARTS"))
-    make_lines = functools.partial(list_lines, columns=rows)
-    if isinstance(rows, str):
-        make_lines = _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
-    for part in divide(study):
+    columns = dict.fromkeys(study.labelled)
+    for name in (*(() if isinstance(of, str) else of), *(only or ())):
+        _find(f"{where}: of", name, columns)
+    for name in () if isinstance(rows, str) else rows:
+        _find(f"{where}: rows", name, columns)
+    parts = (
+        _find(f"{where}: of", of, _list_known(study, "PARTS"))(study)
+        if isinstance(of, str)
+        else divide_runs(study, of, only)
+    )
+    make_lines = (
+        _find(f"{where}: rows", rows, _list_known(study, "ROWS"))
+        if isinstance(rows, str)
+        else functools.partial(list_groups, columns=rows)
+    )
+    for part in parts:
         if lines := [*make_lines(part)]:
             names = {n for x in lines for n in (*x.values, *x.part.words)}
             known = {
@@ -713,33 +719,35 @@ def find_published(
     return runs.iloc[:0] if differs else chosen
 
 
-def explain_tables(study: study_lib.Study) -> list[str]:
-    """What blank times, failed runs and cached runs are, a sentence each."""
-    count = int((~study.runs.timed).sum())
-    were = "was" if count == 1 else "were"
+def _has_failed(study: study_lib.Study) -> bool:
     groups = study.runs.groupby("group", sort=False)
-    timed_apart = (
-        f"{wording.count(count, 'run')} {were} timed in another environment "
-        f"({overview.ENVIRONMENT}) than most: the scores count, the times are "
-        "left blank. The time of an epoch counts where only tracing differs, "
-        "which is in a run's first epoch."
-    )
-    has_failed = any(describe_failure(group) for _, group in groups)
-    notes = {
-        timed_apart: count > 0,
-        DID_NOT_TRAIN: has_failed,
-        NO_DROPOUT: study.runs.cached.any(),
-    }
-    return [sentence for sentence, holds in notes.items() if holds]
+    return any(describe_failure(group) for _, group in groups)
+
+
+# Sentences, and whether they hold; `{apart}` is a number of runs, other words
+# in braces are settings.
+NOTES: dict[str, Callable[[study_lib.Study], bool]] = {
+    "The times of {apart} are left blank: timed in another environment "
+    f"({overview.ENVIRONMENT}) than most. The scores count, and the time of "
+    "an epoch where only tracing differs, which is in a run's first "
+    "epoch.": lambda study: not study.runs.timed.all(),
+    "`Not shown to be above the majority baseline`: no test at 5 % shows "
+    "that the runs score more, or half of them give one answer "
+    "only.": _has_failed,
+    "Cached runs have no dropout in their frozen blocks. They are rows of "
+    "their own, never averaged with live "
+    "ones.": lambda study: study.runs.cached.any(),
+}
 
 
 def list_notes(study: study_lib.Study) -> list[str]:
     """What a reader must know of an experiment's tables, a sentence each."""
-    module = study_lib.module_of(study.experiment)
-    if module is None:
+    if study_lib.module_of(study.experiment) is None:
         return []
-    return explain_tables(study) + [
-        text.format(**study.runs.settings.iloc[0])
-        for text, holds in module.NOTES.items()
-        if holds(study)
-    ]
+    count = int((~study.runs.timed).sum())
+    words = {
+        **study.runs.settings.iloc[0],
+        "apart": wording.count(count, "run"),
+    }
+    notes = _list_known(study, "NOTES").items()
+    return [text.format(**words) for text, holds in notes if holds(study)]
