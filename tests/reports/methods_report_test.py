@@ -18,8 +18,8 @@ from tf_transfer.reports import (
     plots,
     tables,
 )
-from tf_transfer.reports import methods as report
 from tf_transfer.reports import study as study_lib
+from tf_transfer.reports.papers import methods as report
 from tf_transfer.sweeps import grid as grid_lib
 
 FOLDER = os.path.join(commands.ROOT, "experiments")

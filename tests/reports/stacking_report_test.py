@@ -11,7 +11,8 @@ from tests.reports.made_up_stacking import (
     stacked,
     write,
 )
-from tf_transfer.reports import stacking, tables
+from tf_transfer.reports import tables
+from tf_transfer.reports.papers import stacking
 from tf_transfer.reports.tables import list_notes
 
 

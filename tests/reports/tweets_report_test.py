@@ -6,9 +6,10 @@ import pytest
 
 from tests.reports import made_up
 from tests.support import commands
-from tf_transfer.reports import brief, claims, infer, tweets
+from tf_transfer.reports import brief, claims, infer
 from tf_transfer.reports import study as study_lib
 from tf_transfer.reports import tables as tables_lib
+from tf_transfer.reports.papers import tweets
 from tf_transfer.reports.tables import list_notes
 
 FOLDER = os.path.join(commands.ROOT, "experiments")

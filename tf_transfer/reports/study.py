@@ -1,6 +1,6 @@
 """The content of one study, before it is put on a page.
 
-Each experiment may have a module of its name in this folder with
+Each experiment may have a module of its name in the folder `papers` with
 
     MEASURES, ROWS, PARTS, METRICS: what its `tables.toml` may name, and
     NOTES: what a reader must know; see `tables`
@@ -142,12 +142,10 @@ class Study:
 
 
 def module_of(experiment: str) -> ModuleType | None:
-    """The module of an experiment in this folder, or None."""
-    name = f"tf_transfer.reports.{experiment}"
+    """The module of an experiment in the folder `papers`, or None."""
+    name = f"tf_transfer.reports.papers.{experiment}"
     if experiment.isidentifier() and importlib.util.find_spec(name):
-        module = importlib.import_module(name)
-        if hasattr(module, "NOTES"):
-            return module
+        return importlib.import_module(name)
     return None
 
 

@@ -124,11 +124,6 @@ def seconds(runs: pd.DataFrame) -> list[float]:
     return wording.known(runs[runs.timed].seconds)
 
 
-def count_examples(runs: pd.DataFrame) -> int:
-    """How many examples the first of some runs was trained on."""
-    return int(runs.sizes.iloc[0].get("train", 0))
-
-
 def describe_cache(settings: claims.Settings) -> str:
     """Whether and how the frozen blocks are cached, in words."""
     if settings.get("frozen_prefix") != "cached":
@@ -200,7 +195,7 @@ MEASURES: dict[str, Measure] = {
     },
     "against": lambda line: compare(line.runs, line.base),
     "n": lambda line: len(line.runs),
-    "examples": lambda line: count_examples(line.runs),
+    "examples": lambda line: int(line.runs.sizes.iloc[0].get("train", 0)),
     "seconds": lambda line: seconds(line.runs),
     "epochs": lambda line: (
         wording.number(line.runs.epochs_run.mean(), 1)

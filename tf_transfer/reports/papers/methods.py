@@ -78,9 +78,6 @@ def _list_means(part: tables.Part) -> Iterator[tables.Line]:
         )
 
 
-NOTES: dict[str, object] = {}  # those of `claims.toml` are enough
-
-
 # === Measures ===
 
 

@@ -110,17 +110,13 @@ def _show_extremes(line: tables.Line) -> str:
     return f"{min(scores):.1f} to {max(scores):.1f}" if scores[1:] else ""
 
 
-def _has_paper_texts(runs: pd.DataFrame, paper: claims.Paper | None) -> bool:
-    """Whether runs on the same texts have the paper's own, in their sizes."""
-    sizes = paper.sizes.get(runs.task.iloc[0]) if paper else None
-    return bool(sizes) and not claims.list_size_differences(runs.sizes, sizes)
-
-
 def _measure_f1(line: tables.Line) -> dict[str, measures.Values]:
     """F1; of encoders on the paper's texts also what the paper calls so."""
     names = {name: F1[name] for name in _choose_f1(line.part)}
-    has_encoder = not line.runs.baseline.any()
-    if has_encoder and _has_paper_texts(line.runs, line.part.study.paper):
+    first, paper = line.runs.iloc[0], line.part.study.paper
+    sizes = paper.sizes.get(first.task) if paper else None
+    differ = claims.list_size_differences(line.runs.sizes, sizes)
+    if sizes and not differ and not first.baseline:
         names["f1_hart"] = "the paper's F1"
     return {
         title: measures.measure_runs(name, line.runs)
@@ -145,18 +141,6 @@ MEASURES: dict[str, tables.Measure] = {
     ),
     "published_f1": _show_published_f1,
 }
-NOTES = {
-    "The paper's F1 of its encoders is no F1 of one label, and two rows of its "
-    "table 2 are exchanged: published figures stand beside the runs that they "
-    "come from, the standard F1 of the same runs in brackets.": lambda study: (
-        any(
-            _has_paper_texts(runs, study.paper)
-            for _, runs in study.runs.groupby(["task", "data_identity"])
-        )
-    ),
-}
-
-
 # === Figures ===
 
 
