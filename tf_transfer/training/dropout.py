@@ -38,7 +38,7 @@ class DropoutSeeds:
         self.seed = tf.Variable(seed, dtype=tf.int64, trainable=False)
         self._base: tuple[tf.Tensor, tf.Tensor] | None = None
         self._count = 0
-        keras_private.replace_seeds(layers, self._next)
+        keras_private.replace_dropout(layers, self._next)
 
     @contextlib.contextmanager
     def at(
