@@ -231,8 +231,7 @@ def count_activation_bytes(
         shape: of the encoder.
         trainable: what trains; of methods, `full` and `lora`.
         texts, length: of the padded batch.
-        cls_only: whether the top block computes [CLS] alone, above keys and
-            values.
+        cls_only: whether the top block computes [CLS] alone.
     """
     trained = {*base.DENSE}
     targets = getattr(trainable.method, "targets", "all")
@@ -245,9 +244,12 @@ def count_activation_bytes(
         is_short = cls_only and number == shape.blocks
         outputs = texts if is_short else tokens
         scores = outputs * length * shape.heads
-        if trained & {"query", "key", "value"}:
-            floats += tokens * h  # what goes into all three
-        floats += 2 * tokens * h  # keys and values
+        if is_short or trained & {"query", "key", "value"}:
+            floats += tokens * h  # the block's input
+        if is_short:  # states that each head compares and mixes
+            floats += 2 * outputs * h * shape.heads
+        else:
+            floats += 2 * tokens * h  # keys and values
         floats += outputs * h  # queries
         floats += 2 * scores  # softmax, and behind its dropout
         floats += outputs * 2 * h  # sums that LayerNorm reads

@@ -54,17 +54,19 @@ def count_block_operations(
     Args:
         shape: of the encoder.
         texts, length: of the padded batch.
-        cls_only: whether only [CLS] is computed above keys and values.
+        cls_only: whether only [CLS] is computed: then each head weighs the
+            states of all tokens in place of their keys and values.
 
     Returns:
-        Those of the projections of the input, and of the rest.
+        The operations on the block's input, and the rest.
     """
     h = shape.hidden
-    tokens = texts * length
-    outputs = texts if cls_only else tokens
-    projections = 2 * h * h * (2 * tokens + outputs)
+    outputs = texts if cls_only else texts * length
+    projections = 3 * 2 * h * h * outputs
     attention = 4 * outputs * length * h
     output = 2 * outputs * (h * h + 2 * h * shape.inner)
+    if cls_only:
+        return projections + shape.heads * attention, output
     return projections, attention + output
 
 

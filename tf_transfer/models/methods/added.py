@@ -66,13 +66,9 @@ class AddedWeights(keras.layers.Layer):
         code = inspect.getsource(type(self.method))
         return f"{self.method!r} {code} {inspect.getsource(_initializer)}"
 
-    def dense(self, name: str, x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        """See `Method.dense`."""
-        return self.method.dense(_Values(self.by_name, y.dtype), name, x, y)
-
-    def hidden(self, x: tf.Tensor) -> tf.Tensor:
-        """See `Method.hidden`."""
-        return self.method.hidden(_Values(self.by_name, x.dtype), x)
+    def dense(self, name: str, dtype: tf.DType) -> base.Change | None:
+        """See `Method.dense`; the weights are cast to `dtype`."""
+        return self.method.dense(_Values(self.by_name, dtype), name)
 
     def sublayer(
         self,
@@ -140,8 +136,11 @@ def merged(encoder: Encoder) -> Iterator[None]:
         for number, one in added.items():
             weights = {n: w.value.numpy() for n, w in one.by_name.items()}
             for name, layer in _dense_layers(encoder.blocks[number - 1]):
+                change = one.method.dense(weights, name)
+                if change is None:
+                    continue
                 kept.append((layer, layer.get_weights()))
-                values = one.method.merge(weights, name, *_matrix(layer))
+                values = change.merge(*_matrix(layer))
                 layer.set_weights(
                     [
                         np.reshape(value, weight.shape)
