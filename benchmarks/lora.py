@@ -38,6 +38,7 @@ from tf_transfer.models.cost import Shape
 from tf_transfer.models.freezing import Trainable
 from tf_transfer.models.methods import base
 from tf_transfer.utils import machine
+from tf_transfer.utils.errors import UserError
 
 if TYPE_CHECKING:  # loads TensorFlow
     from benchmarks.contestants import Contestants
@@ -185,8 +186,15 @@ def measure_memory(
         what trains) and `activations` (what backpropagation reads).
     """
     command_line.import_tensorflow()
+    import tensorflow as tf
+
     from benchmarks.contestants import Contestants
 
+    if tf.config.list_physical_devices("GPU"):
+        raise UserError(
+            "This benchmark measures the memory of the process, not a GPU's. "
+            "Hide the GPU: CUDA_VISIBLE_DEVICES= python -m benchmarks.lora"
+        )
     one_batch = dataclasses.replace(settings, examples=settings.batch_size)
     own = contestant.settings(one_batch)
     contestants = Contestants(own)

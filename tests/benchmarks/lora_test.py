@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from benchmarks import documents, hugging_face, lora
 from tests.support import commands
@@ -173,3 +174,11 @@ def test_a_measurement_is_kept_below_a_folder_that_it_makes(tmp_path, capsys):
 def test_more_blocks_than_numbers_are_refused_before_anything_is_measured():
     with pytest.raises(UserError, match="--trainable_layers"):
         lora.measure(dataclasses.replace(settings(), trainable_layers="two"))
+
+
+def test_memory_is_not_measured_where_a_gpu_computes(monkeypatch):
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda kind=None: ["GPU:0"]
+    )
+    with pytest.raises(UserError, match="CUDA_VISIBLE_DEVICES="):
+        lora.measure_memory(settings(), lora.CONTESTANTS[0])
