@@ -351,8 +351,8 @@ def look_at_the_program(out, changes):
     is_compiled = []
     original = steps.Pass.train
 
-    def look(self, plan, after_chunk):
-        result = original(self, plan, after_chunk)
+    def look(self, plan):
+        yield from original(self, plan)
         [program] = self._chunk._list_all_concrete_functions()
         is_compiled.append(
             any(
@@ -360,7 +360,6 @@ def look_at_the_program(out, changes):
                 for function in program.graph.as_graph_def().library.function
             )
         )
-        return result
 
     steps.Pass.train = look
     settings = tiny_settings(

@@ -324,8 +324,8 @@ class Experiment:
         """The weights that train in a phase of `Settings.phases`."""
         from tf_transfer.models import freezing
 
-        return freezing.trainable_in_phase(
-            phase, blocks, self.method, self.has_new_pooler
+        return freezing.parse(
+            phase, "", blocks, self.method, self.has_new_pooler
         )
 
     # === Data and phases ===
@@ -560,7 +560,7 @@ class Experiment:
                 ],
             )
             if warm is not None:
-                warm.remember(trainer.weights_that_train)
+                warm.remember(trainer.weights_that_train.values())
             record = {
                 "task": self.folders[0],
                 "metric": self.metric,

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tf_transfer.feature_cache import prefix as prefix_lib
 from tf_transfer.feature_cache.prefix import FrozenPrefix
+from tf_transfer.models import freezing
 from tf_transfer.models.encoder import Encoder
 from tf_transfer.models.heads.pooled import LAST
 
@@ -62,12 +63,11 @@ class Network:
     @property
     def layers(self) -> list[keras.layers.Layer]:
         """Every layer with weights or dropout, bottom first."""
-        encoder = self.encoder
-        layers = [*encoder.embedding_layers, *encoder.blocks]
-        layers += encoder.added.values()
-        if self.uses_pooler:
-            layers.append(self.encoder.pooler)
-        return [*layers, *self.heads.values()]
+        return [
+            layer
+            for component in freezing.components(self)
+            for layer in (*component.layers, *component.added)
+        ]
 
     @property
     def weights(self) -> list[Any]:

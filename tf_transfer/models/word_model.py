@@ -2,58 +2,36 @@
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from tf_transfer.data import word_pieces
 from tf_transfer.models.network import Network
+from tf_transfer.models.text_model import pack, ServingModel
 
 
-class WordModel(keras.Model):
-    """Words in, probabilities of their tags out: tokenizing is in the graph.
+class WordModel(ServingModel):
+    """Words in, probabilities of their tags out.
 
     Call it on string [sentences, words], a sentence's words first and empty
     texts behind them. A word that begins behind `max_length` tokens gets no
-    entity: cut longer sentences first.
+    entity: cut longer sentences first. The serving signature takes `words`.
 
     Args:
-        network: the trained network.
-        head: the name of the head that answers.
-        max_length: as the network was trained with.
+        network, head, max_length: see `ServingModel`.
     """
 
     def __init__(self, network: Network, head: str, max_length: int) -> None:
-        super().__init__(name=head)
-        self.built = True  # of layers that have their weights
-        self._network = network
-        self._head = head
+        super().__init__(network, head, max_length, ["words"], rank=2)
         self._room = max_length - 2
         self._unknown = word_pieces.unknown_id(network.encoder.tokenizer)
-        # Tracked, so that weights and vocabulary tables are saved.
-        self.parts = network.layers
-        self.tokenizer = network.encoder.tokenizer
 
     def call(self, words: Any) -> tf.Tensor:
         """Probabilities, float32 [sentences, words, tags]."""
         return tf.nn.softmax(self.logits(words))
 
-    def signatures(self) -> dict[str, Any]:
-        """The serving signature: `words` to `logits`."""
-
-        def serve(words: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"logits": self.logits(words)}
-
-        spec = tf.TensorSpec([None, None], tf.string, name="words")
-        return {
-            "serving_default": tf.function(serve).get_concrete_function(
-                words=spec
-            )
-        }
-
-    def logits(self, words: tf.Tensor) -> tf.Tensor:
+    def logits(self, *inputs: tf.Tensor) -> tf.Tensor:
         """float32 [sentences, words, tags]; zeros where there is no word."""
-        encoder = self._network.encoder
-        special = encoder.special
+        [words] = inputs
         is_word = words != ""
         counts = tf.reduce_sum(tf.cast(is_word, tf.int64), axis=1)
         pieces = self._tokenize(words, is_word)
@@ -65,30 +43,15 @@ class WordModel(keras.Model):
             axis=1,
             exclusive=True,
         )
-        kept = sentences.merge_dims(1, 2)[:, : self._room]
-        rows = kept.nrows()
-        ids = tf.concat(
-            [
-                _column(special.start, rows),
-                tf.cast(kept, tf.int32),
-                _column(special.end, rows),
-            ],
-            axis=1,
+        special = self._network.encoder.special
+        logits = self.run_network(
+            *pack([sentences.merge_dims(1, 2)], special, self._max_length)
         )
-        lengths = ids.row_lengths()
-        dense = ids.to_tensor(special.pad)
-        position = tf.range(tf.shape(dense, tf.int64)[1])[None]
-        batch = {
-            "ids": dense,
-            "segments": tf.zeros_like(dense),
-            "mask": position < lengths[:, None],
-        }
-        logits = self._network.logits(self._head, batch, training=False)
         is_inside = is_word & (first <= self._room)
-        found = tf.gather(
+        of_words = tf.gather(
             logits, tf.where(is_inside, first, 0), axis=1, batch_dims=1
         )
-        return tf.where(is_inside[:, :, None], found, 0.0)
+        return tf.where(is_inside[:, :, None], of_words, 0.0)
 
     def _tokenize(
         self, words: tf.Tensor, is_word: tf.Tensor
@@ -105,9 +68,3 @@ class WordModel(keras.Model):
         )
         pieces = tf.concat([tf.cast(pieces, tf.int32), unknown], axis=1)
         return pieces[:, : self._room]
-
-
-def _column(token: int, rows: tf.Tensor) -> tf.RaggedTensor:
-    return tf.RaggedTensor.from_row_lengths(
-        tf.fill([rows], token), tf.ones([rows], tf.int64)
-    )

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, TypedDict
 
@@ -132,22 +133,20 @@ class Checkpoints:
     def has_whole(self) -> bool:
         """Whether there is a checkpoint that can be used."""
         try:
-            return self.newest(lambda line: None, remove=False) is not None
+            return self.newest(repair=False) is not None
         except UserError:
             return False
 
     def newest(
         self,
-        warn: Callable[[str], None],
-        remove: bool,
+        repair: bool,
         also_needs: Callable[[dict[str, Any]], None] = lambda state: None,
     ) -> tuple[Arrays, dict[str, Any]] | None:
         """Arrays and state of the newest checkpoint that is whole.
 
         Args:
-            warn: called with a line of text about each damaged one.
-            remove: whether to remove damaged ones, so that they do not pass
-                for newer than what is saved next.
+            repair: whether to report damaged ones, and to remove them, so
+                that they do not pass for newer than what is saved next.
             also_needs: function of a state that raises ValueError where
                 another file that it needs is damaged.
 
@@ -168,9 +167,8 @@ class Checkpoints:
                     self._path(step, "safetensors"), content["sha256"]
                 )
                 also_needs(content["state"])
-                if remove:
-                    for damaged in (s for s in steps if s > step):
-                        os.remove(self._path(damaged, "json"))
+                for damaged in (s for s in steps if repair and s > step):
+                    os.remove(self._path(damaged, "json"))
                 return arrays, content["state"]
             except (
                 json_files.Damaged,
@@ -180,7 +178,12 @@ class Checkpoints:
                 OSError,
             ) as error:
                 reason = str(error).removesuffix(".")
-                warn(f"Checkpoint at step {step} cannot be used: {reason}.")
+                if repair:
+                    print(
+                        f"Checkpoint at step {step} cannot be used: {reason}. "
+                        "Falling back to the one before.",
+                        file=sys.stderr,
+                    )
         if steps:
             raise UserError(
                 f"{self.folder}: no checkpoint in it is whole. Remove the "

@@ -15,7 +15,7 @@ beta powers are those of the correction, and 0 turns the correction off.
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -96,7 +96,8 @@ class BertAdam:
             its moments are corrected by. With `idle_heads` at `drift` it moves
             by its old moments after its first own update, as if it had a
             gradient of zeros.
-        summed: weights whose gradients are summed up, before clipping.
+        summed: lists of weights whose gradients are summed up, before
+            clipping.
 
     Create it under the strategy's scope. Attributes, all tf.Variables:
         step: int64. Batches seen; the schedule's clock.
@@ -114,7 +115,7 @@ class BertAdam:
         options: AdamOptions,
         scales: Sequence[float] | None = None,
         groups: Sequence[str] | None = None,
-        summed: Iterable[Any] = (),
+        summed: Sequence[Sequence[Any]] = (),
     ) -> None:
         self.weights = list(weights)
         self.scales = list(scales or [1.0] * len(self.weights))
@@ -131,7 +132,8 @@ class BertAdam:
         self.decay = _number("decay", options.weight_decay)
         self.means = [_slot(w, "m") for w in self.weights]
         self.squares = [_slot(w, "v") for w in self.weights]
-        self.sums = {w.path: _slot(w, "sum") for w in summed}
+        self.summed = summed
+        self.sums = {w.path: _slot(w, "sum") for ws in summed for w in ws}
 
     @property
     def _first_loss_scale(self) -> float:
@@ -163,13 +165,15 @@ class BertAdam:
             **{f"sum/{path}": total for path, total in self.sums.items()},
         }
 
-    def take_sums(self) -> dict[str, float]:
-        """The L1 norm of summed gradients by path; begins new sums."""
-        norms = {}
-        for path, total in self.sums.items():
-            norms[path] = float(tf.reduce_sum(tf.abs(total)).numpy())
+    def take_norms(self) -> list[float]:
+        """The L1 norm of each list's summed gradients; begins new sums."""
+        norm_of = {
+            path: float(tf.reduce_sum(tf.abs(total)).numpy())
+            for path, total in self.sums.items()
+        }
+        for total in self.sums.values():
             total.assign(tf.zeros(total.shape, total.dtype))
-        return norms
+        return [sum(norm_of[w.path] for w in ws) for ws in self.summed]
 
     def apply(
         self,

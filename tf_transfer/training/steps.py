@@ -9,7 +9,7 @@ still compiles one program per bucket, at the bucket's first batch.
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ CHUNK_SECONDS = 0.5  # how often Python looks at the clock and at signals
 LONGEST_CHUNK = 1024  # steps
 
 Batch = dict[str, tf.Tensor]
-AfterChunk = Callable[[np.ndarray, np.ndarray, float], bool]
 
 
 class NotFiniteError(UserError):
@@ -64,12 +63,9 @@ class ObjectiveProgram:
         options: Any,
     ) -> None:
         self.network = network
-        self.objective = objective
         self.devices = devices
         self.optimizer = optimizer
-        self.options = options
-        self._evaluation: dict[int, EvaluationBatches] = {}
-        self._pad = network.encoder.special.pad
+        self.take_over(objective, options)
         self._gradients = (
             tf.function(self._compute_gradients, jit_compile=True)
             if options.jit_compile
@@ -81,7 +77,7 @@ class ObjectiveProgram:
         """Serves another run, whose objective differs in its data alone."""
         self.objective = objective
         self.options = options
-        self._evaluation = {}
+        self._evaluation: dict[int, EvaluationBatches] = {}
 
     # === Training ===
 
@@ -101,8 +97,8 @@ class ObjectiveProgram:
 
     def iterate(self, plan: BatchPlan) -> Iterator[Batch]:
         """An iterator over the distributed batches of a plan."""
-        split = self.objective.train
-        return iter(_distribute(self.devices, split, plan, self._pad))
+        pad = self.network.encoder.special.pad
+        return iter(_distribute(self.devices, self.objective.train, plan, pad))
 
     def gradients(
         self, batch: Batch, index: int
@@ -119,7 +115,7 @@ class ObjectiveProgram:
             the optimizer.
         """
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        loss, *gradients = self._gradients(
+        return self._gradients(
             self._complete(batch),
             tf.identity(self.network.seeds.seed),
             tf.identity(self.optimizer.step),
@@ -127,7 +123,6 @@ class ObjectiveProgram:
             tf.convert_to_tensor(replica),
             index,
         )
-        return loss, gradients
 
     def _complete(self, batch: Batch) -> Batch:
         """The batch with all states; those that are not stored are computed."""
@@ -147,7 +142,7 @@ class ObjectiveProgram:
         loss_scale: tf.Tensor,
         replica: tf.Tensor,
         index: int,
-    ) -> list[tf.Tensor]:
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         weights = [weight.value for weight in self.optimizer.weights]
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(weights)
@@ -165,7 +160,7 @@ class ObjectiveProgram:
         # A weight of another objective's head has no gradient.
         gradients = tape.gradient(scaled, weights, unconnected_gradients="zero")
         # Dense: embeddings are clipped and decayed like all else.
-        return [loss, *(tf.convert_to_tensor(g) for g in gradients)]
+        return loss, [tf.convert_to_tensor(g) for g in gradients]
 
     # === Evaluation ===
 
@@ -173,7 +168,10 @@ class ObjectiveProgram:
         """Logits of a split; see `EvaluationBatches.predict`."""
         if id(split) not in self._evaluation:
             self._evaluation[id(split)] = EvaluationBatches(
-                self.devices, split, self._pad, self.options.max_length
+                self.devices,
+                split,
+                self.network.encoder.special.pad,
+                self.options.max_length,
             )
         return self._evaluation[id(split)].predict(self._predict)
 
@@ -230,38 +228,17 @@ class EvaluationBatches:
             self._strategy.gather(program(batch), axis=0)
             for batch in self._dataset
         ]
-        rows, logits = [], []
-        for step, output in enumerate(outputs):
-            texts = self._plan.rows[step, : self._plan.counts[step]]
-            values = output.numpy()[: len(texts)]
-            if self._split.word_starts is not None:
-                texts, values = self._take_words(texts, values)
-            rows.append(texts)
-            logits.append(values)
-        unordered = np.concatenate(logits)
-        result = np.empty_like(unordered)
-        result[np.concatenate(rows)] = unordered
-        return result
-
-    def _take_words(
-        self, rows: np.ndarray, values: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The words of a batch: their rows in the split's order, and values.
-
-        Args:
-            rows: int64 [texts]. The texts of the batch.
-            values: float32 [texts, length, units].
-
-        Returns:
-            int64 [words], and float32 [words, units].
-        """
-        counts = self._split.words
-        starts = np.cumsum(counts) - counts
-        is_word = self._split.word_mask(rows, values.shape[1])
-        row, _ = np.nonzero(is_word)
-        first = np.cumsum(counts[rows]) - counts[rows]
-        position = starts[rows][row] + np.arange(len(row)) - first[row]
-        return position, values[is_word]
+        plan, split = self._plan, self._split
+        texts = [row[:count] for row, count in zip(plan.rows, plan.counts)]
+        logits = [output.numpy()[: len(t)] for output, t in zip(outputs, texts)]
+        if split.word_starts is not None:
+            logits = [
+                values[split.word_mask(t, values.shape[1])]
+                for values, t in zip(logits, texts)
+            ]
+        flat = np.concatenate(texts)
+        order = np.argsort(np.repeat(flat, split.words[flat]), kind="stable")
+        return np.concatenate(logits)[order]
 
 
 def _distribute(
@@ -313,17 +290,14 @@ class Pass:
             share_done,
         )
 
-    def train(self, plan: JointPlan, after_chunk: AfterChunk) -> bool:
-        """Trains on a plan.
+    def train(
+        self, plan: JointPlan
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
+        """Trains on a plan, the steps that are left, in chunks of steps.
 
-        Args:
-            plan: the steps that are left.
-            after_chunk: function (losses, counts, seconds) called after each
-                chunk; training ends early where it returns True. Time spent
-                in it is not counted.
-
-        Returns:
-            Whether training ended early.
+        Yields:
+            The losses and the numbers of examples of a chunk's steps, and its
+            seconds. Time between chunks is not counted.
 
         Raises:
             NotFiniteError: naming the step.
@@ -345,11 +319,9 @@ class Pass:
             ).numpy()
             seconds = time.perf_counter() - began
             self._check_finite(records)
-            if after_chunk(records[:, 0], plan.counts[done:stop], seconds):
-                return True
+            yield records[:, 0], plan.counts[done:stop], seconds
             size = self._next_size(stop - done, size, seconds)
             done = stop
-        return False
 
     def _next_size(self, steps: int, size: int, seconds: float) -> int:
         """Steps that take about `CHUNK_SECONDS`; the same on all workers."""

@@ -114,7 +114,7 @@ def build(
     for number in range(trainable.first, trainable.last + 1):
         widths = {
             name: _shape(layer)
-            for name, layer in _dense_layers(encoder.blocks[number - 1])
+            for name, layer in dense_layers(encoder.blocks[number - 1])
         }
         if trainable.method.new_weights(widths):
             added[number] = AddedWeights(trainable.method, widths, number, seed)
@@ -135,12 +135,12 @@ def merged(encoder: Encoder) -> Iterator[None]:
     try:
         for number, one in added.items():
             weights = {n: w.value.numpy() for n, w in one.by_name.items()}
-            for name, layer in _dense_layers(encoder.blocks[number - 1]):
+            for name, layer in dense_layers(encoder.blocks[number - 1]):
                 change = one.method.dense(weights, name)
                 if change is None:
                     continue
                 kept.append((layer, layer.get_weights()))
-                values = change.merge(*_matrix(layer))
+                values = change.merge(*matrix(layer))
                 layer.set_weights(
                     [
                         np.reshape(value, weight.shape)
@@ -155,7 +155,8 @@ def merged(encoder: Encoder) -> Iterator[None]:
             layer.set_weights(values)
 
 
-def _dense_layers(block: keras.layers.Layer) -> list[tuple[str, Any]]:
+def dense_layers(block: keras.layers.Layer) -> list[tuple[str, Any]]:
+    """The dense layers of a block, by their names in `base.DENSE`."""
     layers = keras_private.block_layers(block)
     return [(name, getattr(layers, name)) for name in base.DENSE]
 
@@ -166,7 +167,7 @@ def _shape(layer: Any) -> tuple[int, int]:
     return math.prod(layer.kernel.shape) // outputs, outputs
 
 
-def _matrix(layer: Any) -> tuple[np.ndarray, np.ndarray]:
+def matrix(layer: Any) -> tuple[np.ndarray, np.ndarray]:
     """Kernel [inputs, outputs] and bias [outputs] of a dense layer."""
     kernel, bias = (np.asarray(weight) for weight in layer.get_weights())
     return kernel.reshape(_shape(layer)), bias.reshape(-1)
