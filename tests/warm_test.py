@@ -94,18 +94,24 @@ def test_runs_in_any_order_in_one_process_are_those_of_their_own(
         assert numbers(shared[index].train((), warm)) == expected
 
 
+def record_traces(monkeypatch):
+    """A list to which each trace of a step adds its program."""
+    traced = []
+    trace = steps.ObjectiveProgram._compute_gradients
+
+    def recorded(self, *arguments):
+        traced.append(self)
+        return trace(self, *arguments)
+
+    monkeypatch.setattr(steps.ObjectiveProgram, "_compute_gradients", recorded)
+    return traced
+
+
 @pytest.mark.slow
 def test_another_rate_and_seed_and_decay_need_no_new_program(
     tmp_path, one_block, monkeypatch
 ):
-    traced = []
-    trace = steps.ObjectiveProgram._compute_gradients
-
-    def counted(self, *arguments):
-        traced.append(self)
-        return trace(self, *arguments)
-
-    monkeypatch.setattr(steps.ObjectiveProgram, "_compute_gradients", counted)
+    traced = record_traces(monkeypatch)
     warm = WarmState()
     results = [
         glue.Glue(tiny_settings(tmp_path, **changes)).train((), warm)
@@ -119,6 +125,24 @@ def test_another_rate_and_seed_and_decay_need_no_new_program(
     assert len(traced) == 1
     # Reports compare the times of runs that did, or of runs that did not.
     assert [r.record["traced"] for r in results] == [True, False, False, False]
+
+
+@pytest.mark.slow
+def test_a_head_on_stored_vectors_needs_no_new_program_for_other_data(
+    tmp_path, one_block, monkeypatch
+):
+    traced = record_traces(monkeypatch)
+    warm = WarmState()
+    for examples in (16, 24, 17):
+        settings = tiny_settings(
+            tmp_path,
+            trainable_layers="0",
+            frozen_prefix="cached",
+            cache_dir=str(tmp_path / "cache"),
+            max_train_examples=examples,
+        )
+        glue.Glue(settings).train((), warm)
+    assert len(traced) == 1
 
 
 @pytest.mark.slow

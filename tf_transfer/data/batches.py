@@ -346,9 +346,6 @@ def pipeline(
     import tensorflow as tf  # plans do without it
 
     worker, workers = shard
-    counted = np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
-    weights = split.words[plan.rows] * counted
-    weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
     width = plan.rows.shape[1] // workers
     own = slice(worker * width, (worker + 1) * width)
 
@@ -359,7 +356,7 @@ def pipeline(
     dataset = tf.data.Dataset.from_tensor_slices(
         (
             by_replica(plan.rows),
-            by_replica(weights.astype(np.float32)),
+            by_replica(_weigh_rows(split, plan)),
             np.repeat(plan.lengths, local_replicas),
         )
     )
@@ -457,3 +454,53 @@ def _gatherer(
         return batch
 
     return gather
+
+
+# === One vector a text ===
+
+
+def load_pooled(split: EncodedSplit, plan: BatchPlan) -> dict[str, "tf.Tensor"]:
+    """What `take_pooled` makes batches of.
+
+    Args:
+        split: The examples; each text has one stored vector.
+        plan: Which of them make which batch.
+    """
+    import tensorflow as tf
+
+    starts = split.states.starts.reshape(split.texts_per_example, -1)
+    return {
+        "rows": tf.constant(plan.rows),
+        "weights": tf.constant(_weigh_rows(split, plan)),
+        "labels": tf.constant(split.labels),
+        "starts": tf.constant(starts),
+        "vectors": split.states.tensor,
+    }
+
+
+def take_pooled(
+    loaded: dict[str, "tf.Tensor"], step: "tf.Tensor"
+) -> dict[str, "tf.Tensor"]:
+    """A batch as in `pipeline`, without a mask.
+
+    Args:
+        loaded: From `load_pooled`.
+        step: int32 []. Its number in the plan.
+    """
+    import tensorflow as tf
+
+    rows = loaded["rows"][step]
+    starts = tf.gather(loaded["starts"], rows, axis=1)
+    return {
+        "labels": tf.gather(loaded["labels"], rows),
+        "weights": loaded["weights"][step],
+        "states": tf.gather(loaded["vectors"], tf.reshape(starts, [-1])),
+    }
+
+
+def _weigh_rows(split: EncodedSplit, plan: BatchPlan) -> np.ndarray:
+    """float32 [steps, batch]. Shares of the examples in the mean of a batch."""
+    counted = np.arange(plan.rows.shape[1])[None] < plan.counts[:, None]
+    weights = split.words[plan.rows] * counted
+    weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1)
+    return weights.astype(np.float32)

@@ -95,8 +95,20 @@ class ObjectiveProgram:
             self.options.drop_last,
         )
 
-    def iterate(self, plan: BatchPlan) -> Iterator[Batch]:
-        """An iterator over the distributed batches of a plan."""
+    def feed(self, plan: BatchPlan, in_memory: bool) -> Any:
+        """The batches of a plan, for the program of a chunk.
+
+        Args:
+            plan: the batches.
+            in_memory: whether the program may gather batches by their number.
+
+        Returns:
+            An iterator; or tensors, see `batches.load_pooled`, where a text has
+            one vector: a step of a head alone takes less time than a pipeline.
+        """
+        split = self.objective.train
+        if in_memory and _is_pooled(split, self.devices):
+            return batches.load_pooled(split, plan)
         pad = self.network.encoder.special.pad
         return iter(_distribute(self.devices, self.objective.train, plan, pad))
 
@@ -126,7 +138,7 @@ class ObjectiveProgram:
 
     def _complete(self, batch: Batch) -> Batch:
         """The batch with all states; those that are not stored are computed."""
-        if self.objective.prefix is None:
+        if self.objective.prefix is None or "mask" not in batch:
             return batch
         states = self.objective.prefix.complete(
             self.network.encoder, batch, same_shape=self.options.jit_compile
@@ -210,7 +222,10 @@ class EvaluationBatches:
             replicas,
             batches.buckets_up_to(max_length),
         )
-        self._dataset = _distribute(devices, split, self._plan, pad)
+        dataset = _distribute(devices, split, self._plan, pad)
+        self._element_spec = dataset.element_spec
+        # Few vectors: an evaluation takes less time than a pipeline to begin.
+        self._batches = list(dataset) if _is_pooled(split, devices) else dataset
 
     def predict(self, program: Any) -> np.ndarray:
         """Runs a prediction program over the whole split.
@@ -223,10 +238,10 @@ class EvaluationBatches:
             are labelled, [words, units].
         """
         if not tf.config.functions_run_eagerly():  # one trace for all lengths
-            program.get_concrete_function(self._dataset.element_spec)
+            program.get_concrete_function(self._element_spec)
         outputs = [
             self._strategy.gather(program(batch), axis=0)
-            for batch in self._dataset
+            for batch in self._batches
         ]
         plan, split = self._plan, self._split
         texts = [row[:count] for row, count in zip(plan.rows, plan.counts)]
@@ -302,10 +317,11 @@ class Pass:
         Raises:
             NotFiniteError: naming the step.
         """
-        iterators = [
-            program.iterate(part)
+        feeds = [
+            program.feed(part, in_memory=plan.choices is None)
             for program, part in zip(self.programs, plan.parts, strict=True)
         ]
+        self._trace(feeds)
         done, size = 0, 1
         while done < len(plan):
             stop = min(done + size, len(plan))
@@ -315,13 +331,33 @@ class Pass:
                 choices[: stop - done] = plan.choices[done:stop]
             began = time.perf_counter()
             records = self._chunk(
-                tf.constant(stop - done), iterators, tf.constant(choices)
+                tf.constant(done),
+                tf.constant(stop - done),
+                feeds,
+                tf.constant(choices),
             ).numpy()
             seconds = time.perf_counter() - began
             self._check_finite(records)
             yield records[:, 0], plan.counts[done:stop], seconds
             size = self._next_size(stop - done, size, seconds)
             done = stop
+
+    def _trace(self, feeds: list) -> None:
+        """Traces the program of a chunk once for data of every size."""
+        if tf.config.functions_run_eagerly():
+            return
+        size = tf.TensorSpec([], tf.int32)
+        self._chunk.get_concrete_function(
+            size,
+            size,
+            [
+                {name: _of_any_size(name, x) for name, x in feed.items()}
+                if isinstance(feed, dict)
+                else feed
+                for feed in feeds
+            ],
+            tf.TensorSpec([LONGEST_CHUNK], tf.int32),
+        )
 
     def _next_size(self, steps: int, size: int, seconds: float) -> int:
         """Steps that take about `CHUNK_SECONDS`; the same on all workers."""
@@ -342,31 +378,43 @@ class Pass:
         raise NotFiniteError(what, step)
 
     def _run_chunk(
-        self, count: tf.Tensor, iterators: list, choices: tf.Tensor
+        self,
+        first: tf.Tensor,
+        count: tf.Tensor,
+        feeds: list,
+        choices: tf.Tensor,
     ) -> tf.Tensor:
         """Trains some steps; returns float32 [count, 2]: loss, norm.
 
         Args:
+            first: int32 []. The number of the first step in the plan.
             count: int32 []. The steps.
-            iterators: over distributed batches, one per objective.
+            feeds: one per objective, see `ObjectiveProgram.feed`.
             choices: int32 [LONGEST_CHUNK]. The objective of each step, where
                 a step is of one.
         """
         records = tf.TensorArray(tf.float32, count, element_shape=[2])
         for index in tf.range(count):
-            record = self._run_step(choices[index], iterators)
+            record = self._run_step(first + index, choices[index], feeds)
             records = records.write(index, record)
         return records.stack()
 
     @tf.autograph.experimental.do_not_convert  # traced sooner
-    def _run_step(self, choice: tf.Tensor, iterators: list) -> tf.Tensor:
+    def _run_step(
+        self, number: tf.Tensor, choice: tf.Tensor, feeds: list
+    ) -> tf.Tensor:
         """A step on all replicas: float32 [2], loss and gradient norm."""
 
         def run(indices: list[int]) -> tf.Tensor:
             strategy = self.devices.strategy
             loss, norm = strategy.run(
                 lambda *batches: self._step(indices, batches),
-                args=tuple(iterators[i].get_next() for i in indices),
+                args=tuple(
+                    batches.take_pooled(feeds[i], number)
+                    if isinstance(feeds[i], dict)
+                    else feeds[i].get_next()
+                    for i in indices
+                ),
             )
             loss = strategy.reduce("SUM", loss, axis=None)
             norm = strategy.reduce("MEAN", norm, axis=None)
@@ -398,3 +446,22 @@ class Pass:
         # A head that is not in the step stands still, and so do its moments.
         names = [program.objective.name for program in programs]
         return tf.add_n(losses), self.optimizer.apply(merged, ("", *names))
+
+
+def _is_pooled(split: EncodedSplit, devices: Devices) -> bool:
+    """Whether every text is one stored vector, and one replica reads them."""
+    states = split.states
+    return (
+        states is not None
+        and states.is_pooled
+        and bool(states.is_stored.all())
+        and devices.replicas == 1
+    )
+
+
+def _of_any_size(name: str, tensor: tf.Tensor) -> tf.TensorSpec:
+    """A tensor of `batches.load_pooled` for any number of steps and texts."""
+    width = tensor.shape[-1] if name == "vectors" else None
+    return tf.TensorSpec(
+        [None] * (tensor.shape.rank - 1) + [width], tensor.dtype
+    )
